@@ -1,0 +1,1 @@
+"""Benchmarks: one operation each, a baseline in the same run. `make bench` runs them all."""

@@ -1,0 +1,98 @@
+"""The one error tree of OctopiA.
+
+    OctopiaError
+    ├── InputError            what a person wrote is wrong: a filter, an overlay, a scenario
+    │   ├── LanguageError     filter or notification text, with position and hint
+    │   ├── TopologyError     no SCOT: a cycle, a missing node, a bad label
+    │   ├── PlacementError    brokers cannot be placed on these machines
+    │   └── ScenarioError     a scenario file, with the place in it
+    ├── RefusedError          a broker refused a client's request, and says why
+    └── ProtocolError
+        ├── LocalProtocolError    our own host or broker broke the protocol: a bug on this side
+        └── RemoteProtocolError   a peer broke the protocol: its connection is at fault, not ours
+
+Rules of this file: every error that leaves the package is one of these; the message is one line that names the place
+and, where there is one, the fix. Hosts catch `RemoteProtocolError` and drop the peer; nobody catches
+`LocalProtocolError`.
+"""
+
+
+class OctopiaError(Exception):
+    """Root of every error that OctopiA raises on purpose."""
+
+
+class InputError(OctopiaError):
+    """Something a person wrote cannot be used as it is."""
+
+
+class LanguageError(InputError):
+    """Text of a filter or a notification that is not in the language.
+
+    `position` is the 0-based offset into `text` where the trouble starts, `expected` says what would have been right
+    there, `hint` is a guess at what was meant. Each may be None where it makes no sense.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        text: str | None = None,
+        position: int | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.text = text
+        self.position = position
+        self.expected = expected
+        self.hint = hint
+        super().__init__(self._one_line())
+
+    def _one_line(self) -> str:
+        line = self.problem
+        if self.position is not None:
+            line += f" at position {self.position}"
+        if self.expected:
+            line += f"; expected {self.expected}"
+        if self.hint:
+            line += f" ({self.hint})"
+        return line
+
+    def pointer(self) -> str | None:
+        """The text with a caret under the position, for a terminal; None when there is no place to point at."""
+        if self.text is None or self.position is None or "\n" in self.text:
+            return None
+        return f"{self.text}\n{' ' * self.position}^"
+
+
+class TopologyError(InputError):
+    """The given tree and clusters do not make a SCOT overlay."""
+
+
+class PlacementError(InputError):
+    """The brokers cannot be placed on the given machines."""
+
+
+class ScenarioError(InputError):
+    """A scenario file that cannot be replayed. `place` says where in the file, e.g. `steps[3].at`."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        self.place = place
+        self.problem = problem
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+
+class RefusedError(OctopiaError):
+    """A broker refused what a client asked for. The message is the broker's reason."""
+
+
+class ProtocolError(OctopiaError):
+    """A rule of the protocol between brokers, or between a broker and its host, was broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We broke it: a bug in this process."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke it: what it sent is not acceptable."""
