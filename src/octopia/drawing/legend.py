@@ -1,0 +1,72 @@
+"""The legend: what the picture shows, in as many rows as its width asks for.
+
+Rules of this file: only what is in the picture is explained. The order is fixed: links, brokers, clients, messages.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from octopia.drawing import palette
+from octopia.drawing.measure import SMALL_PT, text_width
+from octopia.drawing.scene import Scene
+from octopia.topology import Scot
+
+Mark = Literal["a_link", "i_link", "overloaded", "box", "arrow", "dashed arrow"]
+BOX_WIDTH = 0.26
+LINE_WIDTH = 0.35
+ROW_HEIGHT = 0.24
+_WORD_GAP = 0.07
+_ITEM_GAP = 0.2
+_MESSAGES = {"plain": "copy", "civ": "copy with a CIV", "control": "control message"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One mark and its word. `fill` is for boxes."""
+
+    mark: Mark
+    word: str
+    colour: str
+    fill: str = "#FFFFFF"
+
+    @property
+    def word_offset(self) -> float:
+        return (BOX_WIDTH if self.mark == "box" else LINE_WIDTH) + _WORD_GAP
+
+    @property
+    def width(self) -> float:
+        return self.word_offset + text_width(self.word, SMALL_PT) + _ITEM_GAP
+
+
+def legend_rows(scot: Scot, scene: Scene, width: float) -> list[list[Item]]:
+    """The items in rows no wider than this, or of one item where even that is wider."""
+    rows: list[list[Item]] = [[]]
+    used = 0.0
+    for item in _items(scot, scene):
+        if rows[-1] and used + item.width > width:
+            rows.append([])
+            used = 0.0
+        rows[-1].append(item)
+        used += item.width
+    return rows
+
+
+def _items(scot: Scot, scene: Scene) -> list[Item]:
+    grey = palette.NEUTRAL
+    items = []
+    if scot.a_link_count:
+        items.append(Item("a_link", "aLink", palette.A_LINK))
+    if scot.i_link_count:
+        items.append(Item("i_link", "iLink", palette.I_LINK))
+    if scene.overloaded:
+        items.append(Item("overloaded", "overloaded", palette.OVERLOADED))
+    if scot.inner:
+        items.append(Item("box", "inner broker", grey, palette.tint(grey, palette.INNER_TINT)))
+    items.append(Item("box", "edge broker", grey))
+    for kind in dict.fromkeys(client.kind for client in scene.clients):
+        fill, line = palette.CLIENTS[kind]
+        items.append(Item("box", kind, line, fill))
+    for style in dict.fromkeys(message.style for message in scene.messages):
+        mark: Mark = "dashed arrow" if style == "control" else "arrow"
+        items.append(Item(mark, _MESSAGES[style], palette.MESSAGES[style]))
+    return items

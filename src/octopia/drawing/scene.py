@@ -1,0 +1,71 @@
+"""What may be drawn over an overlay: clients, messages, overloaded links, highlighted brokers.
+
+Rules of this file: plain values, checked against the overlay before anything is drawn, so that a picture never shows a
+message on a link that does not exist.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from octopia.errors import TopologyError
+from octopia.topology import BrokerId, Link, Scot
+
+ClientKind = Literal["publisher", "subscriber"]
+MessageStyle = Literal["plain", "civ", "control"]
+_KINDS = ("publisher", "subscriber")
+_STYLES = ("plain", "civ", "control")
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client beside its host broker."""
+
+    name: str
+    broker: BrokerId
+    kind: ClientKind
+
+
+@dataclass(frozen=True)
+class Message:
+    """An arrow along a link. `plain` is a copy, `civ` a copy that carries a CIV, `control` anything else."""
+
+    source: BrokerId
+    target: BrokerId
+    label: str = ""
+    style: MessageStyle = "plain"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that is drawn over one overlay. Overloaded links are pairs of brokers, in either order."""
+
+    title: str | None = None
+    clients: tuple[Client, ...] = ()
+    messages: tuple[Message, ...] = ()
+    overloaded: tuple[Link, ...] = ()
+    highlights: tuple[BrokerId, ...] = ()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether arrows or clients need room of their own."""
+        return bool(self.clients or self.messages)
+
+
+def check_scene(scot: Scot, scene: Scene) -> None:
+    """A `TopologyError` for the first broker or link of the scene that the overlay does not have."""
+    _check_brokers(scot, (*(client.broker for client in scene.clients), *scene.highlights))
+    for source, target in (*((m.source, m.target) for m in scene.messages), *scene.overloaded):
+        if target not in scot.neighbours(source):
+            raise TopologyError(f"no link {BrokerId(*source)}-{BrokerId(*target)} in the overlay")
+    for client in scene.clients:
+        if client.kind not in _KINDS:
+            raise TopologyError(f"client {client.name}: kind {client.kind!r} is none of {', '.join(_KINDS)}")
+    for message in scene.messages:
+        if message.style not in _STYLES:
+            raise TopologyError(f"message {message.label!r}: style {message.style!r} is none of {', '.join(_STYLES)}")
+
+
+def _check_brokers(scot: Scot, brokers: Iterable[BrokerId]) -> None:
+    for broker in brokers:
+        scot.neighbours(broker)

@@ -1,0 +1,28 @@
+"""The overlay: the tree, the SCOT made of it, cluster index vectors, placement on machines, and overlay files.
+
+Rules of this package: values only. No clock, no randomness, no I/O but reading an overlay file.
+"""
+
+from octopia.topology import civ
+from octopia.topology.broker_id import BrokerId
+from octopia.topology.named import default_clusters, parse_tree
+from octopia.topology.overlay_file import OverlayFile, load_overlay
+from octopia.topology.placement import Placement, fewest_violations, machines_needed, place
+from octopia.topology.scot import Link, Scot
+from octopia.topology.tree import Tree
+
+__all__ = [
+    "BrokerId",
+    "Link",
+    "OverlayFile",
+    "Placement",
+    "Scot",
+    "Tree",
+    "civ",
+    "default_clusters",
+    "fewest_violations",
+    "load_overlay",
+    "machines_needed",
+    "parse_tree",
+    "place",
+]

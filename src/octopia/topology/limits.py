@@ -1,0 +1,12 @@
+"""The stated bounds of an overlay.
+
+Rules of this file: every size that a person can write has a bound here, and each check runs before anything of that
+size is built, so that `path:1000000000` costs a line on the screen and not the machine's memory.
+"""
+
+BROKERS_MAX = 100_000
+CLUSTERS_MAX = 1_024
+# A region is a complete graph: its links grow with the square of the clusters, long before the brokers are many.
+LINKS_MAX = 10_000_000
+LABEL_LENGTH_MAX = 64
+MACHINES_MAX = BROKERS_MAX

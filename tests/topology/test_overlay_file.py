@@ -1,0 +1,122 @@
+"""Overlay files: read, and refused by file and key."""
+
+from pathlib import Path
+
+import pytest
+
+from octopia import InputError, PlacementError, TopologyError
+from octopia.topology import OverlayFile, Scot, Tree, load_overlay, parse_tree, place
+
+
+def _load(folder: Path, text: str | bytes) -> OverlayFile:
+    file = folder / "site.toml"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_overlay(file)
+
+
+def test_a_named_tree_with_its_own_clusters(tmp_path: Path) -> None:
+    found = _load(tmp_path, '[overlay]\ntree = "evaluation"\n')
+    assert found == OverlayFile("site", Scot(parse_tree("evaluation"), 5))
+    assert found.machines == ()
+
+
+def test_edges_nodes_and_machines(tmp_path: Path) -> None:
+    found = _load(
+        tmp_path,
+        """
+        [overlay]
+        name = "lab"
+        edges = [["b", "a"], ["b", "c"]]
+        nodes = ["a", "b", "c"]
+        clusters = 2
+        [placement]
+        machines = ["m1", "m2"]
+        strict = true
+        """,
+    )
+    scot = Scot(Tree.from_edges([("b", "a"), ("b", "c")], ["a", "b", "c"]), 2)
+    assert found == OverlayFile("lab", scot, place(scot, ["m1", "m2"]))
+    assert found.machines == ("m1", "m2")
+
+
+def test_machines_by_number_and_a_single_node(tmp_path: Path) -> None:
+    found = _load(tmp_path, '[overlay]\nnodes = ["a"]\nclusters = 4\n[placement]\nmachines = 2\n')
+    assert found.scot.tree.nodes == ("a",)
+    assert found.placement is not None
+    assert len(found.placement.violations) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '[overlay]\ntree = "h"\nclustres = 3',
+            "unknown key 'clustres' in [overlay] (did you mean clusters?); known are ",
+        ),
+        ('[overlays]\ntree = "h"', "unknown key 'overlays' in the file (did you mean overlay?)"),
+        (
+            '[overlay]\ntree = "h"\n[placement]\nmachine = 3',
+            "unknown key 'machine' in [placement] (did you mean machines?)",
+        ),
+        ("", "the table [overlay] is missing"),
+        ("overlay = 3", "overlay must be a table: write [overlay]"),
+        ('[overlay]\ntree = "path:3"', "overlay.clusters: missing: give the number of clusters"),
+        ("[overlay]\nclusters = 3", "overlay: give either tree, a name, or edges, with or without nodes"),
+        ('[overlay]\ntree = "h"\nedges = []', "overlay: give either tree, a name, or edges, with or without nodes"),
+        ("[overlay]\ntree = 3", "overlay.tree must be text, not 3"),
+        ('[overlay]\ntree = "hh"', "overlay.tree: no tree is called 'hh'"),
+        ('[overlay]\ntree = "h"\nname = 3', "overlay.name must be text, not 3"),
+        ('[overlay]\nedges = "a-b"\nclusters = 1', "overlay.edges must be a list of pairs, not 'a-b'"),
+        ('[overlay]\nedges = [["a"]]\nclusters = 1', "overlay.edges: bad edge ['a']"),
+        ('[overlay]\nedges = [["a", 3]]\nclusters = 1', "overlay.edges: bad label 3"),
+        (
+            '[overlay]\nedges = [["a", "b"], ["b", "c"], ["c", "a"]]\nclusters = 1',
+            "overlay.edges: the tree has a cycle: a-b-c-a",
+        ),
+        (
+            '[overlay]\nnodes = ["a", "b"]\nclusters = 1',
+            "overlay.nodes: the tree is not connected: no path from a to b",
+        ),
+        ('[overlay]\ntree = "h"\nclusters = 0', "overlay.clusters: 0 clusters: between 1 and 1,024"),
+        (
+            '[overlay]\ntree = "h"\nclusters = "3"',
+            "overlay.clusters: the number of clusters must be a whole number, not '3'",
+        ),
+        ('[overlay]\ntree = "h"\nclusters = 3.0', "overlay.clusters: the number of clusters must be a whole number"),
+        ("[overlay]\ntree =\nclusters = 3", "no TOML: Invalid value (at line 2, column 7)"),
+        ("x = " + "[" * 100_000, "no TOML: values are nested too deeply"),
+        (b'[overlay]\ntree = "\xff"', "line 2: the text is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_named_by_file_and_key(tmp_path: Path, text: str | bytes, problem: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        _load(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("machines = 2\nstrict = true", "placement.machines: 3 machines are needed"),
+        ('machines = ["a", "a"]', "placement.machines: machine a is given twice"),
+        ('machines = "m1"', "placement.machines: machines must be a number or a list of names, not 'm1'"),
+        ("strict = true", "placement.machines: missing: give a number or a list of names"),
+    ],
+)
+def test_placement_errors_say_so(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(PlacementError) as caught:
+        _load(tmp_path, f'[overlay]\ntree = "h"\n[placement]\n{text}\n')
+    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.toml: no such file"):
+        load_overlay(tmp_path / "nowhere.toml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        load_overlay(tmp_path)
+
+
+def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the file is larger than"):
+        _load(tmp_path, b"#" * 20_000_001)
