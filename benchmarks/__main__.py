@@ -1,0 +1,34 @@
+"""`python -m benchmarks [NAME ...]`: run the benchmarks, print tables, keep the figures in benchmarks/results."""
+
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks import routing, topology
+
+BENCHMARKS = {"routing": routing.run, "topology": topology.run}
+RESULTS = Path(__file__).parent / "results"
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures were taken: rates of a shared machine swing, so compare ratios of one run."""
+    return {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    RESULTS.mkdir(exist_ok=True)
+    for name in names:
+        figures = {"benchmark": name, "machine": machine(), "figures": BENCHMARKS[name]()}
+        (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Replay of a scenario: step by step, each until nothing moves, with every message kept.
+
+Rules of this file: brokers are the real ones, hosted by `Network`; this file only asks, records and counts. Each message
+keeps the message that caused it, so that the path of a delivery can be read off afterwards (`explain.py`) and drawn. What
+is kept is bounded: a scenario whose messages do not fit ends with an error.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from octopia.embedded.network import Hop, Network
+from octopia.embedded.scenario import Scenario, Step
+from octopia.errors import ScenarioError
+from octopia.routing import Action, Deliver, Message, Notify, Refused, policy_named
+from octopia.topology import BrokerId, civ
+
+MESSAGES_KEPT_MAX = 2_000_000
+
+
+class DeliveryRecord(Struct, frozen=True):
+    """A delivery as it happened: the broker that made it, and the hop that brought it there (None: published there)."""
+
+    order: Deliver
+    broker: BrokerId
+    cause: Hop | None
+
+    def path(self) -> list[Hop]:
+        """The hops from the publisher's host broker to the subscriber's, in order."""
+        hops: list[Hop] = []
+        hop = self.cause
+        while hop is not None:
+            hops.append(hop)
+            hop = hop.cause
+        return hops[::-1]
+
+
+class StepRecord(Struct, frozen=True):
+    """All that one step set in motion."""
+
+    step: Step
+    messages: list[Hop]
+    deliveries: list[DeliveryRecord]
+    refusals: list[Refused]
+
+
+class AdvertisementState(Struct, frozen=True):
+    """An advertisement in force at the end. In TID routing there is no CIV, and both fields are None."""
+
+    id: str
+    client: str
+    broker: BrokerId
+    civ: str | None
+    target_clusters: list[int] | None
+
+
+class TableSizes(Struct, frozen=True):
+    broker: BrokerId
+    srt: int
+    prt: int
+
+
+class Replay(Struct, frozen=True):
+    """The whole record of a scenario under one routing."""
+
+    scenario: Scenario
+    routing: str
+    steps: list[StepRecord]
+    tables: list[TableSizes]
+    advertisements: list[AdvertisementState]
+
+
+def civ_string(message: Message, clusters: int) -> str | None:
+    """The CIV a copy of a notification carries, as bits; None for a plain copy and for any other message."""
+    return civ.to_string(message.civ, clusters) if isinstance(message, Notify) and message.civ else None
+
+
+def replay(scenario: Scenario, routing: str | None = None) -> Replay:
+    """Run a scenario, under its own routing or another."""
+    routing = scenario.routing if routing is None else routing
+    policy_named(routing)
+    recorder = _Recorder()
+    network = Network(
+        scenario.scot,
+        routing,
+        congestion=scenario.congestion,
+        on_hop=recorder.on_hop,
+        on_action=recorder.on_action,
+    )
+    records = []
+    for step in scenario.steps:
+        record = recorder.begin(step)
+        if step.event is not None:
+            network.tell(step.broker, step.event)
+        elif step.neighbour is not None:
+            network.hold_queue(step.broker, step.neighbour, step.queue)
+        network.run_until_quiet()
+        records.append(record)
+    tables = [TableSizes(id, len(b.state.srt), len(b.state.prt)) for id, b in network.brokers.items()]
+    return Replay(scenario, routing, records, tables, list(_advertisements(scenario, network)))
+
+
+class _Recorder:
+    """Files every hop, delivery and refusal under the step that is running."""
+
+    def __init__(self) -> None:
+        self._record: StepRecord | None = None
+        self._kept = 0
+
+    def begin(self, step: Step) -> StepRecord:
+        self._record = record = StepRecord(step, [], [], [])
+        return record
+
+    def on_hop(self, hop: Hop) -> None:
+        if self._record is not None:
+            self._keep(self._record.messages, hop)
+
+    def on_action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
+        if self._record is None:
+            return
+        if isinstance(action, Deliver):
+            self._keep(self._record.deliveries, DeliveryRecord(action, broker, cause))
+        elif isinstance(action, Refused):
+            self._keep(self._record.refusals, action)
+
+    def _keep(self, into: list[Any], what: object) -> None:
+        if self._kept >= MESSAGES_KEPT_MAX:
+            raise ScenarioError(
+                "steps", f"they make more than {MESSAGES_KEPT_MAX:,} messages, which a replay cannot keep"
+            )
+        self._kept += 1
+        into.append(what)
+
+
+def _advertisements(scenario: Scenario, network: Network) -> Iterator[AdvertisementState]:
+    """Advertisements in force, client by client as the clients first came."""
+    for client, id in scenario.clients.items():
+        state = network.brokers[id].state
+        for name, registered in state.advertisements.of(client).items():
+            entry = state.srt.get(registered.key)
+            if not policy_named(network.brokers[id].routing).uses_civ:
+                yield AdvertisementState(name, client, id, None, None)
+                continue
+            secondary = civ.bits(entry.civ & ~state.own_bit)
+            own = [id.cluster] if entry.interest else []
+            yield AdvertisementState(
+                name, client, id, civ.to_string(entry.civ, scenario.scot.clusters), sorted([*secondary, *own])
+            )
+
+
+def to_jsonable(result: Replay) -> dict[str, Any]:
+    """The record as `octopia replay --json` prints it."""
+    clusters = result.scenario.scot.clusters
+    return {
+        "routing": result.routing,
+        "steps": [_step_jsonable(record, clusters) for record in result.steps],
+        "tables": [{"broker": list(t.broker), "srt": t.srt, "prt": t.prt} for t in result.tables],
+        "advertisements": [
+            {"id": a.id, "civ": a.civ, "target_clusters": a.target_clusters} for a in result.advertisements
+        ],
+    }
+
+
+def _step_jsonable(record: StepRecord, clusters: int) -> dict[str, Any]:
+    return {
+        "step": record.step.number,
+        "do": record.step.do,
+        "messages": [
+            {
+                "kind": hop.message.kind,
+                "from": list(hop.sender),
+                "to": list(hop.receiver),
+                "civ": civ_string(hop.message, clusters),
+            }
+            for hop in record.messages
+        ],
+        "deliveries": [
+            {"client": d.order.client, "notification": d.order.id, "subscriptions": list(d.order.subscriptions)}
+            for d in record.deliveries
+        ],
+        "refused": [
+            {"client": r.client, "request": r.request, "id": r.id, "reason": r.reason} for r in record.refusals
+        ],
+    }

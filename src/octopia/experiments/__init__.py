@@ -1,0 +1,1 @@
+"""Experiments of the paper, one file each."""

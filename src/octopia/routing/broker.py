@@ -1,0 +1,144 @@
+"""The broker: `handle(event, now) -> actions`, and nothing but dispatch.
+
+Rules of this file: no I/O, no clock, no randomness; `now` is the host's time in seconds and only ever grows. The same
+events in the same order give the same actions. What is decided, is decided in the policy's functions (`scot/`, `tid/`);
+what a client may ask for, in `clients.py`. An event that a peer is to blame for raises `RemoteProtocolError` and
+changes nothing; a mistake of the host raises `LocalProtocolError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from octopia.errors import LocalProtocolError, RemoteProtocolError
+from octopia.language import Filter
+from octopia.routing.actions import Accepted, Action, Refused
+from octopia.routing.clients import Limits, Registered, Registrations, conforming, why_not_publish
+from octopia.routing.congestion import CongestionParameters
+from octopia.routing.events import (
+    Advertised,
+    ClientLeft,
+    Event,
+    LinkSampled,
+    Published,
+    Received,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+)
+from octopia.routing.messages import Key
+from octopia.routing.policy import policy_named
+from octopia.topology import BrokerId, Scot
+
+_DEFAULT_CONGESTION = CongestionParameters()
+_DEFAULT_LIMITS = Limits()
+
+
+class Broker:
+    """One broker of an overlay under one routing.
+
+    `first_serial` must lie above every serial that an earlier life of this broker gave out, so that its keys stay
+    unique in the overlay.
+    """
+
+    __slots__ = ("_handlers", "_policy", "_receive", "_state", "id", "routing")
+
+    def __init__(
+        self,
+        id: BrokerId,
+        overlay: Scot,
+        routing: str = "idr",
+        *,
+        congestion: CongestionParameters = _DEFAULT_CONGESTION,
+        limits: Limits = _DEFAULT_LIMITS,
+        first_serial: int = 0,
+    ) -> None:
+        policy = policy_named(routing)
+        self.id = id
+        self.routing = routing
+        self._policy = policy
+        self._receive = policy.receive
+        self._state = policy.make_state(id, overlay, congestion, limits, first_serial)
+        self._handlers: dict[type[Event], Callable[[Any, float, list[Action]], None]] = {
+            Received: self._received,
+            LinkSampled: self._link_sampled,
+            Published: self._published,
+            Advertised: self._advertised,
+            Unadvertised: self._unadvertised,
+            Subscribed: self._subscribed,
+            Unsubscribed: self._unsubscribed,
+            ClientLeft: self._client_left,
+        }
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Take in what happened and answer with what to do about it, in order."""
+        out: list[Action] = []
+        self._handlers[type(event)](event, now, out)
+        return out
+
+    @property
+    def state(self) -> Any:
+        """The tables, to look at: for status displays and checkers. Its kind depends on the routing."""
+        return self._state
+
+    def _received(self, event: Received, now: float, out: list[Action]) -> None:
+        receive = self._receive.get(type(event.message))
+        if receive is None:
+            raise RemoteProtocolError(f"{event.sender} sent {event.message.kind}, which {self.routing} routing has not")
+        receive(self._state, event.sender, event.message, out)
+
+    def _link_sampled(self, event: LinkSampled, now: float, out: list[Action]) -> None:
+        if event.neighbour not in self._state.neighbours:
+            raise LocalProtocolError(f"{self.id} has no link to {event.neighbour}")
+        self._state.lst.sample(event.neighbour, event.queue_length, event.entered, event.left, now)
+
+    def _published(self, event: Published, now: float, out: list[Action]) -> None:
+        advertisements = self._state.advertisements.of(event.client)
+        satisfied = conforming(advertisements, event.notification)
+        if satisfied:
+            self._policy.publish(self._state, event, satisfied, out)
+        else:
+            reason = why_not_publish(event.client, advertisements, event.notification)
+            out.append(Refused(event.client, "publish", event.id, reason))
+
+    def _advertised(self, event: Advertised, now: float, out: list[Action]) -> None:
+        key = self._register(self._state.advertisements, "advertise", event.client, event.id, event.filter, out)
+        if key is not None:
+            self._policy.advertise(self._state, key, event.filter, out)
+
+    def _subscribed(self, event: Subscribed, now: float, out: list[Action]) -> None:
+        key = self._register(self._state.subscriptions, "subscribe", event.client, event.id, event.filter, out)
+        if key is not None:
+            self._policy.subscribe(self._state, key, event.filter, event.client, event.id, out)
+
+    def _unadvertised(self, event: Unadvertised, now: float, out: list[Action]) -> None:
+        registered = self._state.advertisements.withdraw(event.client, event.id)
+        out.append(Accepted(event.client, "unadvertise", event.id))
+        if registered is not None:
+            self._policy.unadvertise(self._state, registered.key, out)
+
+    def _unsubscribed(self, event: Unsubscribed, now: float, out: list[Action]) -> None:
+        registered = self._state.subscriptions.withdraw(event.client, event.id)
+        out.append(Accepted(event.client, "unsubscribe", event.id))
+        if registered is not None:
+            self._policy.unsubscribe(self._state, registered.key, out)
+
+    def _client_left(self, event: ClientLeft, now: float, out: list[Action]) -> None:
+        for id in list(self._state.subscriptions.of(event.client)):
+            self._unsubscribed(Unsubscribed(event.client, id), now, out)
+        for id in list(self._state.advertisements.of(event.client)):
+            self._unadvertised(Unadvertised(event.client, id), now, out)
+
+    def _register(
+        self, book: Registrations, request: str, client: str, id: str, filter: Filter, out: list[Action]
+    ) -> Key | None:
+        """The key of a new registration; None where it was refused or is there already."""
+        reason = book.why_not_add(client, id, filter)
+        if reason is not None:
+            out.append(Refused(client, request, id, reason))
+            return None
+        out.append(Accepted(client, request, id))
+        if id in book.of(client):
+            return None
+        key: Key = self._state.new_key()
+        book.add(client, id, Registered(key, filter))
+        return key

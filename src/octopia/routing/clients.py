@@ -1,0 +1,99 @@
+"""What the clients of one broker have registered, and what they may ask for.
+
+Rules of this file: the client's own ids end here; past this point everything is a `Key`. Requests are idempotent: the
+same id with the same filter again is accepted and changes nothing, and to withdraw what is not there is no fault. A
+request that cannot be carried out gives a reason, one line, for the person behind the client. The bounds of all tables
+of the overlay follow from `Limits`, which only host brokers enforce: a full client is refused, nobody else notices.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from octopia.language import Filter, Notification, conforms, why_not_conforms
+from octopia.routing.messages import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds per broker and per client; a request past a bound is refused and names it."""
+
+    clients_max: int = 100_000
+    advertisements_per_client_max: int = 10_000
+    subscriptions_per_client_max: int = 1_000_000
+
+
+class Registered:
+    """One advertisement or subscription of a client: its key in the overlay and its filter."""
+
+    __slots__ = ("filter", "key")
+
+    def __init__(self, key: Key, filter: Filter) -> None:
+        self.key = key
+        self.filter = filter
+
+
+_NOTHING: Mapping[str, Registered] = MappingProxyType({})
+
+
+class Registrations:
+    """The advertisements, or the subscriptions, of all clients of a broker. A client without any is not kept."""
+
+    __slots__ = ("_by_client", "_clients_max", "_noun", "_per_client_max")
+
+    def __init__(self, noun: str, per_client_max: int, clients_max: int) -> None:
+        self._noun = noun
+        self._per_client_max = per_client_max
+        self._clients_max = clients_max
+        self._by_client: dict[str, dict[str, Registered]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_client.values()))
+
+    def of(self, client: str) -> Mapping[str, Registered]:
+        """A client's registrations by its own ids, in order."""
+        return self._by_client.get(client, _NOTHING)
+
+    def add(self, client: str, id: str, registered: Registered) -> None:
+        self._by_client.setdefault(client, {})[id] = registered
+
+    def withdraw(self, client: str, id: str) -> Registered | None:
+        own = self._by_client.get(client)
+        if own is None:
+            return None
+        registered = own.pop(id, None)
+        if not own:
+            del self._by_client[client]
+        return registered
+
+    def why_not_add(self, client: str, id: str, filter: Filter) -> str | None:
+        """The reason to refuse a registration, or None where it is fine (also where it is there already)."""
+        own = self.of(client)
+        if id in own:
+            if own[id].filter == filter:
+                return None
+            return (
+                f"{self._noun} id {id!r} is in use by {client} for another filter ({own[id].filter}); withdraw it first"
+            )
+        if len(own) >= self._per_client_max:
+            return (
+                f"{client} has the maximum of {self._per_client_max} {self._noun}s for one client; withdraw one first"
+            )
+        if not own and len(self._by_client) >= self._clients_max:
+            return f"this broker has its maximum of {self._clients_max} clients with {self._noun}s; use another broker"
+        return None
+
+
+def conforming(advertisements: Mapping[str, Registered], notification: Notification) -> list[Registered]:
+    """The advertisements of a publisher that a notification conforms to, oldest first."""
+    return [own for own in advertisements.values() if conforms(notification, own.filter)]
+
+
+def why_not_publish(client: str, advertisements: Mapping[str, Registered], notification: Notification) -> str:
+    """Why a notification conforms to none of its publisher's advertisements, in one line."""
+    if not advertisements:
+        return f"{client} has no advertisement here; advertise before you publish"
+    id, own = next(iter(advertisements.items()))
+    others = len(advertisements) - 1
+    more = f" (nor to {'its other one' if others == 1 else f'any of its {others} others'})" if others else ""
+    return f"{client} did not advertise this: advertisement {id!r}: {why_not_conforms(notification, own.filter)}{more}"

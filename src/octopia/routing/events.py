@@ -1,0 +1,64 @@
+"""What happens to a broker: the inputs of `Broker.handle`, named in the past tense.
+
+Rules of this file: an event is a frozen value made by the broker's host (simulator, network, embedded overlay); it
+says what happened and nothing of what to do about it. Time is not in here: it is the second argument of `handle`.
+"""
+
+from msgspec import Struct
+
+from octopia.language import Filter, Notification
+from octopia.routing.messages import Message
+from octopia.topology import BrokerId
+
+
+class Received(Struct, frozen=True, gc=False):
+    """A neighbour's message arrived. Links keep order: the host hands messages of one link over as they were sent."""
+
+    sender: BrokerId
+    message: Message
+
+
+class LinkSampled(Struct, frozen=True, gc=False):
+    """State of the output queue towards a neighbour: its length, and how many messages ever entered and left it."""
+
+    neighbour: BrokerId
+    queue_length: int
+    entered: int
+    left: int
+
+
+class Advertised(Struct, frozen=True):
+    client: str
+    id: str
+    filter: Filter
+
+
+class Unadvertised(Struct, frozen=True):
+    client: str
+    id: str
+
+
+class Subscribed(Struct, frozen=True):
+    client: str
+    id: str
+    filter: Filter
+
+
+class Unsubscribed(Struct, frozen=True):
+    client: str
+    id: str
+
+
+class Published(Struct, frozen=True, gc=False):
+    client: str
+    id: str
+    notification: Notification
+
+
+class ClientLeft(Struct, frozen=True):
+    """The client is gone for good: everything it registered goes with it."""
+
+    client: str
+
+
+Event = Received | LinkSampled | Advertised | Unadvertised | Subscribed | Unsubscribed | Published | ClientLeft

@@ -1,0 +1,110 @@
+"""What brokers say to each other: one frozen struct per kind of inter-broker message.
+
+Rules of this file: a message is a value and is never changed on its way; every broker that forwards a notification
+puts the very same `notification` object (later: the same bytes) behind a new, small header. A message names an
+advertisement or a subscription by its `Key`, which its host broker makes once and never again, so that a message
+about an earlier life of the same client-chosen id can never be mistaken for one about the present life.
+"""
+
+from typing import ClassVar, NamedTuple
+
+from msgspec import Struct
+
+from octopia.language import Filter, Notification
+from octopia.topology import BrokerId
+
+
+class Key(NamedTuple):
+    """Names one advertisement or subscription in the whole overlay: its host broker and a serial number there."""
+
+    host: BrokerId
+    serial: int
+
+
+class Advertise(Struct, frozen=True, tag="advertise"):
+    """Store this advertisement. In TID routing the key is also the tree id."""
+
+    kind: ClassVar[str] = "advertise"
+    key: Key
+    filter: Filter
+
+
+class Unadvertise(Struct, frozen=True, tag="unadvertise"):
+    kind: ClassVar[str] = "unadvertise"
+    key: Key
+
+
+class Subscribe(Struct, frozen=True, tag="subscribe"):
+    """Store this subscription. `tids` are the trees it is bound to on this link: empty in SCOT routing."""
+
+    kind: ClassVar[str] = "subscribe"
+    key: Key
+    filter: Filter
+    tids: tuple[Key, ...] = ()
+
+
+class Unsubscribe(Struct, frozen=True, tag="unsubscribe"):
+    kind: ClassVar[str] = "unsubscribe"
+    key: Key
+    tids: tuple[Key, ...] = ()
+
+
+class CibSet(Struct, frozen=True, tag="cib_set"):
+    """The sender's cluster now has subscribers for these advertisements of the receiver.
+
+    The paper lets this message carry the subscription and the receiver search for what overlaps. Naming the
+    advertisements saves that search and closes a race: a subscription that came and went while a new advertisement was
+    still on its way to the sender would turn a bit ON that nobody ever turns OFF again.
+    """
+
+    kind: ClassVar[str] = "cib_set"
+    advertisements: tuple[Key, ...]
+
+
+class CibClear(Struct, frozen=True, tag="cib_clear"):
+    """The sender's cluster has no subscriber left for these advertisements of the receiver."""
+
+    kind: ClassVar[str] = "cib_clear"
+    advertisements: tuple[Key, ...]
+
+
+class Notify(Struct, frozen=True, tag="notify", gc=False):
+    """A copy of a notification in SCOT routing. `civ` holds the clusters this copy must still serve; 0 is a plain copy."""
+
+    kind: ClassVar[str] = "notify"
+    publisher: str
+    id: str
+    notification: Notification
+    civ: int = 0
+
+
+class NotifyTree(Struct, frozen=True, tag="notify_tree", gc=False):
+    """A copy of a notification that follows one advertisement tree (static TID routing)."""
+
+    kind: ClassVar[str] = "notify"
+    publisher: str
+    id: str
+    notification: Notification
+    tid: Key
+
+
+class Route(NamedTuple):
+    """One destination of a copy in dynamic TID routing: the tree it follows now, and the trees it has left for good."""
+
+    destination: BrokerId
+    tid: Key
+    left: tuple[Key, ...]
+
+
+class NotifyRoutes(Struct, frozen=True, tag="notify_routes"):
+    """A copy of a notification for exactly these destination brokers (dynamic TID routing)."""
+
+    kind: ClassVar[str] = "notify"
+    publisher: str
+    id: str
+    notification: Notification
+    routes: tuple[Route, ...]
+
+
+Message = Advertise | Unadvertise | Subscribe | Unsubscribe | CibSet | CibClear | Notify | NotifyTree | NotifyRoutes
+NOTIFICATION_MESSAGES = (Notify, NotifyTree, NotifyRoutes)

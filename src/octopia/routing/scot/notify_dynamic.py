@@ -1,0 +1,68 @@
+"""Inter-cluster dynamic routing, IDR: around overloaded iLinks, by local knowledge only.
+
+D is the set of clusters that this copy must still serve (at the host broker the secondary target clusters, elsewhere
+the CIV the copy carries), aT the target aLinks, iT the iLinks into D; free is not overloaded.
+
+    case  condition                        what is sent
+    0     all of iT free                   plain copies on aT and iT
+    i     some of iT free                  plain on aT and the free iT; the free iLink with the least Q_l carries the
+                                           bits of the overloaded ones; nothing on an overloaded iLink
+    ii    none of iT, some of aT free      plain on aT; the free aLink with the least Q_l carries all of D
+    iv    none of iT, none of aT free      plain on aT; the least loaded iLink carries the rest of D
+
+Rules of this file: each bit of D rides on exactly one copy; an iLink hop serves a bit and an aLink hop leads away from
+the entry into the cluster, so routing ends and every cluster is entered once. Case iii of the paper is these rules
+applied again at the next brokers. Equal Q_l are decided by tree order and cluster index.
+"""
+
+from octopia.routing.actions import Action, Send
+from octopia.routing.clients import Registered
+from octopia.routing.events import Published
+from octopia.routing.messages import Notify
+from octopia.routing.scot.notify_static import deliver_and_find_a_targets, target_clusters
+from octopia.routing.scot.state import ScotState
+from octopia.topology import BrokerId
+
+
+def publish(state: ScotState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
+    plain = Notify(event.client, event.id, event.notification)
+    a_targets = deliver_and_find_a_targets(state, plain, None, out)
+    _route(state, plain, target_clusters(state, conforming), a_targets, out)
+
+
+def receive_notify(state: ScotState, sender: BrokerId, message: Notify, out: list[Action]) -> None:
+    a_targets = deliver_and_find_a_targets(state, message, sender, out)
+    if message.civ:
+        plain = Notify(message.publisher, message.id, message.notification)
+        _route(state, plain, message.civ & ~state.own_bit, a_targets, out)
+    else:
+        out.extend(Send(neighbour, message) for neighbour in a_targets)
+
+
+def _route(state: ScotState, plain: Notify, to_serve: int, a_targets: list[BrokerId], out: list[Action]) -> None:
+    overloaded = state.lst.overloaded
+    i_targets = [neighbour for neighbour in state.i_links if to_serve >> neighbour.cluster & 1]
+    free = [neighbour for neighbour in i_targets if not overloaded(neighbour)]
+    carrier: BrokerId | None = None
+    carried = 0
+    if len(free) < len(i_targets):
+        if free:
+            carrier, carried = state.lst.least_loaded(free), to_serve & ~_bits(free)
+        elif free_a := [neighbour for neighbour in a_targets if not overloaded(neighbour)]:
+            carrier, carried = state.lst.least_loaded(free_a), to_serve
+        else:
+            carrier = state.lst.least_loaded(i_targets)
+            free = [carrier]
+            carried = to_serve & ~_bits(free)
+    carrying = Notify(plain.publisher, plain.id, plain.notification, carried) if carried else plain
+    for neighbour in a_targets:
+        out.append(Send(neighbour, carrying if neighbour is carrier else plain))
+    for neighbour in free:
+        out.append(Send(neighbour, carrying if neighbour is carrier else plain))
+
+
+def _bits(neighbours: list[BrokerId]) -> int:
+    mask = 0
+    for neighbour in neighbours:
+        mask |= 1 << neighbour.cluster
+    return mask

@@ -1,0 +1,76 @@
+"""Subscriptions in SCOT routing (Alg. 2 of the paper), and their withdrawal.
+
+A subscription is broadcast along the tree of its own cluster and never leaves it. Every broker that stores it counts it
+as interest in the overlapping advertisements it knows; where a count leaves 0, the cluster's bit goes ON and the
+advertisement's host broker is told with CIB_SET, and where it returns to 0, OFF and CIB_CLEAR.
+
+Rules of this file: one CIB message per secondary neighbour and (un)subscription, for all its advertisements at once. The
+counts make withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF.
+"""
+
+from octopia.errors import RemoteProtocolError
+from octopia.language import Filter
+from octopia.routing.actions import Action, Send
+from octopia.routing.messages import CibClear, CibSet, Key, Subscribe, Unsubscribe
+from octopia.routing.scot.state import ScotState
+from octopia.routing.tables import PrtEntry
+from octopia.topology import BrokerId
+
+
+def subscribe(state: ScotState, key: Key, filter: Filter, client: str, id: str, out: list[Action]) -> None:
+    """A client of this broker subscribed."""
+    _store(state, PrtEntry(key, filter, None, client, id), Subscribe(key, filter), out)
+
+
+def unsubscribe(state: ScotState, key: Key, out: list[Action]) -> None:
+    """A client of this broker withdrew a subscription."""
+    _drop(state, key, None, Unsubscribe(key), out)
+
+
+def receive_subscribe(state: ScotState, sender: BrokerId, message: Subscribe, out: list[Action]) -> None:
+    _check_a_link(state, sender)
+    if message.key not in state.prt:
+        _store(state, PrtEntry(message.key, message.filter, sender), message, out)
+
+
+def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe, out: list[Action]) -> None:
+    _check_a_link(state, sender)
+    entry = state.prt.get(message.key)
+    if entry is None:
+        return
+    if entry.last_hop != sender:
+        raise RemoteProtocolError(f"{sender} withdrew a subscription at {state.id} that did not come from it")
+    _drop(state, message.key, sender, message, out)
+
+
+def _store(state: ScotState, entry: PrtEntry, message: Subscribe, out: list[Action]) -> None:
+    state.prt.add(entry)
+    _broadcast(state, message, entry.last_hop, out)
+    turned: dict[BrokerId, list[Key]] = {}
+    for advertisement in state.srt.overlapping(entry.filter):
+        advertisement.interest += 1
+        if advertisement.interest == 1 and advertisement.last_hop is not None:
+            advertisement.civ |= state.own_bit
+            turned.setdefault(advertisement.last_hop, []).append(advertisement.key)
+    out.extend(Send(host, CibSet(tuple(turned[host]))) for host in state.i_links if host in turned)
+
+
+def _drop(state: ScotState, key: Key, last_hop: BrokerId | None, message: Unsubscribe, out: list[Action]) -> None:
+    entry = state.prt.remove(key)
+    _broadcast(state, message, last_hop, out)
+    turned: dict[BrokerId, list[Key]] = {}
+    for advertisement in state.srt.overlapping(entry.filter):
+        advertisement.interest -= 1
+        if advertisement.interest == 0 and advertisement.last_hop is not None:
+            advertisement.civ &= ~state.own_bit
+            turned.setdefault(advertisement.last_hop, []).append(advertisement.key)
+    out.extend(Send(host, CibClear(tuple(turned[host]))) for host in state.i_links if host in turned)
+
+
+def _broadcast(state: ScotState, message: Subscribe | Unsubscribe, came_by: BrokerId | None, out: list[Action]) -> None:
+    out.extend(Send(neighbour, message) for neighbour in state.a_links if neighbour != came_by)
+
+
+def _check_a_link(state: ScotState, sender: BrokerId) -> None:
+    if sender not in state.a_links:
+        raise RemoteProtocolError(f"{sender} sent a subscription message to {state.id}, which is not in its cluster")

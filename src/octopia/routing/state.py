@@ -1,0 +1,52 @@
+"""What one broker knows: its place in the overlay, its tables, its clients.
+
+Rules of this file: plain state and the smallest helpers on it. The functions in `scot/` and `tid/` read and change it
+and append their orders to `out`; only `broker.py` hands them an event. Neighbour tables are worked out once, here, so
+that no routing step ever searches the overlay.
+"""
+
+from octopia.routing.clients import Limits, Registrations
+from octopia.routing.congestion import CongestionParameters, Lst
+from octopia.routing.messages import Key
+from octopia.routing.tables import Srt
+from octopia.topology import BrokerId, Scot, civ
+
+
+class BrokerState:
+    """State shared by all routings. SCOT and TID routing each add a subscription table of their own kind."""
+
+    __slots__ = (
+        "_serial",
+        "a_links",
+        "advertisements",
+        "id",
+        "i_link_to",
+        "i_links",
+        "lst",
+        "neighbours",
+        "own_bit",
+        "srt",
+        "subscriptions",
+    )
+
+    def __init__(
+        self, id: BrokerId, overlay: Scot, congestion: CongestionParameters, limits: Limits, first_serial: int
+    ) -> None:
+        self.id = id
+        self.own_bit = civ.bit(id.cluster)
+        self.a_links = overlay.a_links(id)
+        self.i_links = overlay.i_links(id)
+        self.i_link_to = {neighbour.cluster: neighbour for neighbour in self.i_links}
+        self.neighbours = self.a_links + self.i_links
+        self.srt = Srt()
+        self.lst = Lst(self.neighbours, congestion)
+        clients_max = limits.clients_max
+        self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)
+        self.subscriptions = Registrations("subscription", limits.subscriptions_per_client_max, clients_max)
+        self._serial = first_serial
+
+    def new_key(self) -> Key:
+        """A key that this broker has never given out. A restarted broker must start above its earlier serials."""
+        key = Key(self.id, self._serial)
+        self._serial += 1
+        return key

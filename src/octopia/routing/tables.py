@@ -1,0 +1,111 @@
+"""The tables of a broker: advertisements (SRT) and subscriptions (PRT).
+
+Rules of this file: tables store and find; they decide nothing and send nothing. Entries are found by `Key`; a last hop
+of None means that a client of this very broker registered the entry. Iteration is in order of arrival. Bounds are kept
+by the host broker of each client (`clients.Limits`), so a table never has to turn away what a neighbour already holds.
+"""
+
+from collections.abc import Iterator
+
+from octopia.language import Filter, Notification, overlaps
+from octopia.matching import Matcher
+from octopia.routing.messages import Key
+from octopia.topology import BrokerId
+
+
+class SrtEntry:
+    """An advertisement. `civ` and `interest` are used in SCOT routing only.
+
+    `civ`: at the host broker its own bit (the context bit) and the bits of clusters that want it; at a secondary
+    neighbour the host cluster's bit and this cluster's own, ON while `interest` is not 0. `interest` counts the
+    subscriptions in this broker's PRT that overlap it.
+    """
+
+    __slots__ = ("civ", "filter", "interest", "key", "last_hop")
+
+    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, civ: int = 0) -> None:
+        self.key = key
+        self.filter = filter
+        self.last_hop = last_hop
+        self.civ = civ
+        self.interest = 0
+
+
+class Srt:
+    """The advertisement table, by key."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, SrtEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[SrtEntry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: Key) -> SrtEntry | None:
+        return self._entries.get(key)
+
+    def add(self, entry: SrtEntry) -> None:
+        self._entries[entry.key] = entry
+
+    def remove(self, key: Key) -> None:
+        del self._entries[key]
+
+    def overlapping(self, subscription: Filter) -> list[SrtEntry]:
+        return [entry for entry in self._entries.values() if overlaps(entry.filter, subscription)]
+
+
+class PrtEntry:
+    """A subscription. `client` and `id` are set where `last_hop` is None: at its host broker."""
+
+    __slots__ = ("client", "filter", "id", "key", "last_hop")
+
+    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, client: str = "", id: str = "") -> None:
+        self.key = key
+        self.filter = filter
+        self.last_hop = last_hop
+        self.client = client
+        self.id = id
+
+
+class Prt:
+    """The subscription table, by key, with an index for matching."""
+
+    __slots__ = ("_entries", "_index")
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, PrtEntry] = {}
+        self._index: Matcher[PrtEntry] = Matcher()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[PrtEntry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: Key) -> PrtEntry | None:
+        return self._entries.get(key)
+
+    def add(self, entry: PrtEntry) -> None:
+        self._entries[entry.key] = entry
+        self._index.add(entry, entry.filter)
+
+    def remove(self, key: Key) -> PrtEntry:
+        entry = self._entries.pop(key)
+        self._index.remove(entry)
+        return entry
+
+    def match(self, notification: Notification) -> list[PrtEntry]:
+        return self._index.match(notification)
+
+    def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
+        return [entry for entry in self._entries.values() if overlaps(advertisement, entry.filter)]

@@ -1,0 +1,82 @@
+"""Dynamic TID routing: where a subscription lies on several trees, the least loaded next hop is taken.
+
+A subscription that overlaps several advertisements is bound to several trees and may have come to a broker by several
+neighbours. Each of them leads to its subscriber, so the copy for that subscriber may change to any of these trees.
+
+Rules of this file. A copy names its destination brokers; each rides on exactly one copy and is delivered to only there,
+so nobody gets a notification twice even where trees cross. A destination changes only to a tree that all its matching
+subscriptions share, so that the withdrawal of one cannot strand the others; never back to a tree it has left, and on one
+tree each hop comes closer to it, so routing ends. Staying is always possible. One copy per next hop. Equal queues are
+decided for the present tree.
+"""
+
+from octopia.errors import LocalProtocolError
+from octopia.routing.actions import Action, Send
+from octopia.routing.clients import Registered
+from octopia.routing.events import Published
+from octopia.routing.local import deliver
+from octopia.routing.messages import Key, NotifyRoutes, Route
+from octopia.routing.tid.state import BoundEntry, TidState
+from octopia.topology import BrokerId
+
+
+def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
+    tid = conforming[0].key
+    deliver(state.prt.match_local(event.notification), event.client, event.id, event.notification, out)
+    matching = _by_destination(state.prt.match_tree(tid, event.notification))
+    routes = tuple(Route(destination, tid, ()) for destination in matching)
+    _forward(state, NotifyRoutes(event.client, event.id, event.notification, routes), {tid: matching}, None, out)
+
+
+def receive_notify(state: TidState, sender: BrokerId, message: NotifyRoutes, out: list[Action]) -> None:
+    if any(route.destination == state.id for route in message.routes):
+        deliver(state.prt.match_local(message.notification), message.publisher, message.id, message.notification, out)
+    onward = [route for route in message.routes if route.destination != state.id]
+    matching = {
+        tid: _by_destination(state.prt.match_tree(tid, message.notification))
+        for tid in dict.fromkeys(route.tid for route in onward)
+    }
+    copy = NotifyRoutes(message.publisher, message.id, message.notification, tuple(onward))
+    _forward(state, copy, matching, sender, out)
+
+
+Matching = dict[Key, dict[BrokerId, list[BoundEntry]]]
+
+
+def _forward(
+    state: TidState, copy: NotifyRoutes, matching: Matching, came_by: BrokerId | None, out: list[Action]
+) -> None:
+    """Choose a next hop for every destination, and send one copy per next hop."""
+    copies: dict[BrokerId, list[Route]] = {}
+    for route in copy.routes:
+        entries = matching[route.tid].get(route.destination)
+        if entries:
+            hop, tid = _choose(state, route, entries, came_by)
+            left = route.left if tid == route.tid else (*route.left, route.tid)
+            copies.setdefault(hop, []).append(Route(route.destination, tid, left))
+    for hop in state.neighbours:
+        if hop in copies:
+            out.append(Send(hop, NotifyRoutes(copy.publisher, copy.id, copy.notification, tuple(copies[hop]))))
+
+
+def _choose(state: TidState, route: Route, entries: list[BoundEntry], came_by: BrokerId | None) -> tuple[BrokerId, Key]:
+    """The least loaded (next hop, tree) for one destination; the present tree comes first and wins ties."""
+    first, *others = entries
+    best, best_tid, least = None, route.tid, -1
+    for tid in (route.tid, *first.bindings):
+        hop = first.bindings[tid]
+        if hop is None or tid in route.left or (hop == came_by and best is not None):
+            continue
+        length = state.lst.queue_length(hop)
+        if best is None or (length < least and all(tid in entry.bindings for entry in others)):
+            best, best_tid, least = hop, tid, length
+    if best is None:
+        raise LocalProtocolError(f"{state.id} holds a subscription of {route.destination} without a way to it")
+    return best, best_tid
+
+
+def _by_destination(entries: list[BoundEntry]) -> dict[BrokerId, list[BoundEntry]]:
+    grouped: dict[BrokerId, list[BoundEntry]] = {}
+    for entry in entries:
+        grouped.setdefault(entry.key.host, []).append(entry)
+    return grouped

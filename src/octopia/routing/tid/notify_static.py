@@ -1,0 +1,29 @@
+"""Static TID routing: a notification follows the tree of its advertisement.
+
+Rules of this file: one tree is enough, whatever the number of advertisements the notification conforms to, since a
+subscription it matches overlaps each of them and so is bound to each of their trees; the oldest is taken, whose bindings
+have had the most time to settle. A tree has no cycle, so nobody gets a copy twice.
+"""
+
+from octopia.routing.actions import Action, Send
+from octopia.routing.clients import Registered
+from octopia.routing.events import Published
+from octopia.routing.local import deliver
+from octopia.routing.messages import NotifyTree
+from octopia.routing.tid.state import TidState
+from octopia.topology import BrokerId
+
+
+def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
+    """A client of this broker published; `conforming` are its advertisements that the notification satisfies."""
+    _route(state, NotifyTree(event.client, event.id, event.notification, conforming[0].key), None, out)
+
+
+def receive_notify(state: TidState, sender: BrokerId, message: NotifyTree, out: list[Action]) -> None:
+    _route(state, message, sender, out)
+
+
+def _route(state: TidState, copy: NotifyTree, came_by: BrokerId | None, out: list[Action]) -> None:
+    deliver(state.prt.match_local(copy.notification), copy.publisher, copy.id, copy.notification, out)
+    hops = {entry.bindings[copy.tid]: None for entry in state.prt.match_tree(copy.tid, copy.notification)}
+    out.extend(Send(hop, copy) for hop in state.neighbours if hop in hops and hop != came_by)

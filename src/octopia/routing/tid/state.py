@@ -1,0 +1,126 @@
+"""State of a broker in TID routing: subscriptions bound to advertisement trees, and trees that are fading.
+
+Rules of this file: a subscription is stored once per broker, with one binding per tree: the neighbour it came from on
+that tree, or None at its host broker. A subscription with no binding left is forgotten, except at its host broker. A
+tree fades from the moment a broker first hears that it was withdrawn until every neighbour has said so: while it fades,
+late copies of its flood are still under way and must not bring it back.
+"""
+
+from collections.abc import Iterator
+
+from octopia.language import Filter, Notification, overlaps
+from octopia.matching import Matcher
+from octopia.routing.clients import Limits
+from octopia.routing.congestion import CongestionParameters
+from octopia.routing.messages import Key
+from octopia.routing.state import BrokerState
+from octopia.routing.tables import PrtEntry
+from octopia.topology import BrokerId, Scot
+
+
+class BoundEntry(PrtEntry):
+    """A subscription and its bindings: tree id -> the neighbour it came from, None where it is hosted here."""
+
+    __slots__ = ("bindings",)
+
+    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, client: str = "", id: str = "") -> None:
+        super().__init__(key, filter, last_hop, client, id)
+        self.bindings: dict[Key, BrokerId | None] = {}
+
+
+class TreePrt:
+    """The subscription table of TID routing: one index for this broker's clients, and one for each tree."""
+
+    __slots__ = ("_by_tree", "_entries", "_local")
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, BoundEntry] = {}
+        self._local: Matcher[BoundEntry] = Matcher()
+        self._by_tree: dict[Key, Matcher[BoundEntry]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[BoundEntry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: Key) -> BoundEntry | None:
+        return self._entries.get(key)
+
+    def add_local(self, entry: BoundEntry) -> None:
+        self._entries[entry.key] = entry
+        self._local.add(entry, entry.filter)
+
+    def remove_local(self, key: Key) -> BoundEntry:
+        entry = self._entries.pop(key)
+        self._local.remove(entry)
+        return entry
+
+    def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
+        """Subscriptions of this broker's own clients that overlap an advertisement."""
+        return [e for e in self._entries.values() if e.last_hop is None and overlaps(advertisement, e.filter)]
+
+    def bind(self, key: Key, filter: Filter, tid: Key, came_from: BrokerId) -> bool:
+        """Bind a neighbour's subscription to a tree; False where it was bound already."""
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = BoundEntry(key, filter, came_from)
+        elif tid in entry.bindings:
+            return False
+        entry.bindings[tid] = came_from
+        self._by_tree.setdefault(tid, Matcher()).add(entry, filter)
+        return True
+
+    def unbind(self, key: Key, tid: Key, came_from: BrokerId) -> bool:
+        """Undo `bind`; False where there is no such binding."""
+        entry = self._entries.get(key)
+        if entry is None or entry.bindings.get(tid) != came_from:
+            return False
+        del entry.bindings[tid]
+        if not entry.bindings:
+            del self._entries[key]
+        index = self._by_tree[tid]
+        index.remove(entry)
+        if not len(index):
+            del self._by_tree[tid]
+        return True
+
+    def forget_tree(self, tid: Key) -> None:
+        """Drop all bindings to a tree, and the subscriptions that had no other."""
+        self._by_tree.pop(tid, None)
+        for entry in list(self._entries.values()):
+            if entry.bindings.pop(tid, self) is not self and not entry.bindings and entry.last_hop is not None:
+                del self._entries[entry.key]
+
+    def match_local(self, notification: Notification) -> list[BoundEntry]:
+        return self._local.match(notification)
+
+    def match_tree(self, tid: Key, notification: Notification) -> list[BoundEntry]:
+        """Neighbours' subscriptions bound to a tree that the notification matches."""
+        index = self._by_tree.get(tid)
+        return [] if index is None else index.match(notification)
+
+
+class TidState(BrokerState):
+    """`fading`: tree id -> the neighbours that have not yet said that the tree is withdrawn."""
+
+    __slots__ = ("fading", "prt")
+
+    def __init__(
+        self, id: BrokerId, overlay: Scot, congestion: CongestionParameters, limits: Limits, first_serial: int
+    ) -> None:
+        super().__init__(id, overlay, congestion, limits, first_serial)
+        self.prt = TreePrt()
+        self.fading: dict[Key, dict[BrokerId, None]] = {}
+
+    def hops_towards(self, tids: tuple[Key, ...]) -> dict[BrokerId, tuple[Key, ...]]:
+        """The trees grouped by the next broker towards their roots; trees rooted here or unknown are left out."""
+        grouped: dict[BrokerId, list[Key]] = {}
+        for tid in tids:
+            entry = self.srt.get(tid)
+            if entry is not None and entry.last_hop is not None:
+                grouped.setdefault(entry.last_hop, []).append(tid)
+        return {hop: tuple(grouped[hop]) for hop in self.neighbours if hop in grouped}

@@ -1,0 +1,240 @@
+"""One overlay under one routing, driven by random choices and judged at every turn by the brute force of `model.py`.
+
+Links keep order and delay arbitrarily: which link's oldest message arrives next is drawn. All choices come from the
+`Random` that each method is given, so the same history can be driven by a seed or by Hypothesis.
+"""
+
+from random import Random
+
+from octopia.embedded import Hop, Network
+from octopia.language import parse_filter, parse_notification
+from octopia.routing import (
+    NOTIFICATION_MESSAGES,
+    POLICIES,
+    Action,
+    Advertised,
+    ClientLeft,
+    Deliver,
+    Published,
+    Received,
+    Refused,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+)
+from octopia.topology import BrokerId, Scot, Tree
+from tests.routing.model import ALL_SAMPLES, Sample, Spec, World, draw_spec, overlapping
+
+IDS = ("1", "2", "3")
+Which = tuple[str, str]
+
+
+def draw_tree(draw: Random) -> Tree:
+    names = "abcde"[: draw.choice((1, 2, 3, 3, 4, 5))]
+    edges = [(names[draw.randrange(i)], names[i]) for i in range(1, len(names))]
+    return Tree.from_edges(edges, nodes=list(names))
+
+
+class Harness:
+    """The overlay, what its clients have asked for, and what is still owed to them."""
+
+    def __init__(self, routing: str, draw: Random) -> None:
+        self.routing = routing
+        self.scot = Scot(draw_tree(draw), draw.choice((1, 2, 3, 3, 4)))
+        self.network = Network(self.scot, routing, on_action=self.observe)
+        self.links = [(a, b) for a in self.scot.brokers for b in self.scot.neighbours(a)]
+        homes = {f"c{i}": tuple(draw.choice(self.scot.brokers)) for i in range(draw.randint(2, 6))}
+        self.world = World(homes, {}, {})
+        self.settled_advertisements: dict[Which, Spec] = {}
+        self.settled_subscriptions: dict[Which, Spec] = {}
+        self.published: dict[str, Sample] = {}
+        self.promised: dict[str, dict[str, list[Which]]] = {}
+        self.delivered: dict[str, list[str]] = {}
+        self.refused: list[str] = []
+
+    def observe(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
+        """At any time: only to who wants it now, with exactly its matching subscriptions, never twice."""
+        if isinstance(action, Refused):
+            self.refused.append(action.id)
+        if not isinstance(action, Deliver):
+            return
+        sample = self.published[action.id]
+        assert self.world.homes[action.client] == tuple(broker)
+        assert sorted(action.subscriptions) == sorted(self.world.matching(action.client, sample))
+        assert action.client not in self.delivered[action.id], "delivered twice"
+        self.delivered[action.id].append(action.client)
+
+    # -- operations: each is told to the host broker at once; what it sends stays in flight
+
+    def client(self, draw: Random) -> tuple[str, BrokerId]:
+        name = draw.choice(list(self.world.homes))
+        return name, BrokerId(*self.world.homes[name])
+
+    def advertise(self, draw: Random) -> None:
+        (name, home), id, spec = self.client(draw), draw.choice(IDS), draw_spec(draw)
+        self.network.tell(home, Advertised(name, id, parse_filter(spec.text())))
+        # an id in use for another filter is refused, the same again changes nothing: both leave what is there
+        self.world.advertisements.setdefault((name, id), spec)
+
+    def subscribe(self, draw: Random) -> None:
+        (name, home), id, spec = self.client(draw), draw.choice(IDS), draw_spec(draw)
+        self.network.tell(home, Subscribed(name, id, parse_filter(spec.text())))
+        self.world.subscriptions.setdefault((name, id), spec)
+
+    def unadvertise(self, draw: Random) -> None:
+        (name, home), id = self.client(draw), draw.choice(IDS)
+        self.network.tell(home, Unadvertised(name, id))
+        self._forget_advertisement((name, id))
+
+    def unsubscribe(self, draw: Random) -> None:
+        (name, home), id = self.client(draw), draw.choice(IDS)
+        self.network.tell(home, Unsubscribed(name, id))
+        self._forget_subscription((name, id))
+
+    def leave(self, draw: Random) -> None:
+        name, home = self.client(draw)
+        self.network.tell(home, ClientLeft(name))
+        for id in IDS:
+            self._forget_advertisement((name, id))
+            self._forget_subscription((name, id))
+
+    def _forget_advertisement(self, which: Which) -> None:
+        self.world.advertisements.pop(which, None)
+        self.settled_advertisements.pop(which, None)
+
+    def _forget_subscription(self, which: Which) -> None:
+        self.world.subscriptions.pop(which, None)
+        self.settled_subscriptions.pop(which, None)
+        for promises in self.promised.values():
+            for owed in promises.values():
+                if which in owed:
+                    owed.remove(which)
+
+    def overload(self, draw: Random) -> None:
+        """Any set of overloaded links, and lengths below the threshold for the choice among free ones."""
+        share = draw.choice((0.0, 0.2, 0.6, 1.0))
+        for sender, receiver in self.links:
+            queue = draw.randint(11, 60) if draw.random() < share else draw.choice((0, 0, 3, 7))
+            self.network.hold_queue(sender, receiver, queue)
+
+    def publish_in_the_midst(self, draw: Random) -> None:
+        """What was settled before is owed a delivery, even while the rest of the overlay is in motion."""
+        name, home = self.client(draw)
+        settled = [spec for (c, _), spec in self.settled_advertisements.items() if c == name]
+        promising = [s for s in ALL_SAMPLES if any(spec.allows(s) for spec in settled)]
+        sample = draw.choice(promising if promising and draw.random() < 0.9 else ALL_SAMPLES)
+        id = self.publish(name, home, sample)
+        if id is not None and sample in promising:
+            owed: dict[str, list[Which]] = {}
+            for which, spec in self.settled_subscriptions.items():
+                if spec.matched_by(sample):
+                    owed.setdefault(which[0], []).append(which)
+            self.promised[id] = owed
+
+    def publish(self, name: str, home: BrokerId, sample: Sample) -> str | None:
+        id = f"n{len(self.published)}"
+        self.published[id] = sample
+        self.delivered[id] = []
+        self.network.tell(home, Published(name, id, parse_notification(sample.as_dict())))
+        allowed = sample in self.world.publishable(name)
+        assert (id in self.refused) == (not allowed), "refused exactly what was not advertised"
+        return id if allowed else None
+
+    def messages_arrive(self, draw: Random) -> None:
+        repeat = draw.random() < 0.3
+        for _ in range(draw.randint(1, 12)):
+            heads = self.network.oldest_of_each_link()
+            if not heads:
+                return
+            hop = draw.choice(heads)
+            self.network.receive(hop)
+            if repeat and not isinstance(hop.message, NOTIFICATION_MESSAGES):
+                again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), 0.0)
+                assert again == [], "a repeated message changes nothing and is answered with nothing"
+
+    # -- quiet
+
+    def become_quiet(self, draw: Random) -> None:
+        while heads := self.network.oldest_of_each_link():
+            self.network.receive(draw.choice(heads))
+        for id, promises in self.promised.items():
+            for client, owed in promises.items():
+                assert not owed or client in self.delivered[id], f"{client} was settled and missed {id}"
+        self.promised.clear()
+        self.settled_advertisements = dict(self.world.advertisements)
+        self.settled_subscriptions = dict(self.world.subscriptions)
+
+    def quiet_then_publish(self, draw: Random) -> None:
+        """Tables are exact, and a notification of each publisher reaches everyone interested once, and nobody else."""
+        self.become_quiet(draw)
+        self.check_tables()
+        expected: dict[str, list[str]] = {}
+        for name, home in self.world.homes.items():
+            samples = list(self.world.publishable(name))
+            if samples:
+                sample = draw.choice(samples)
+                id = self.publish(name, BrokerId(*home), sample)
+                assert id is not None
+                expected[id] = sorted(self.world.interested(sample))
+        self.become_quiet(draw)
+        assert {id: sorted(self.delivered[id]) for id in expected} == expected
+
+    def check_tables(self) -> None:
+        (check_scot_tables if POLICIES[self.routing].uses_civ else check_tid_tables)(self.network, self.world)
+
+    def withdraw_everything(self, draw: Random) -> None:
+        """All tables are empty once everything is withdrawn and the overlay is quiet."""
+        for name, home in self.world.homes.items():
+            self.network.tell(BrokerId(*home), ClientLeft(name))
+            for id in IDS:
+                self._forget_advertisement((name, id))
+                self._forget_subscription((name, id))
+        self.become_quiet(draw)
+        for broker in self.network.brokers.values():
+            state = broker.state
+            sizes = [len(t) for t in (state.srt, state.prt, state.advertisements, state.subscriptions)]
+            assert sizes == [0, 0, 0, 0]
+            if not POLICIES[self.routing].uses_civ:
+                assert state.fading == {}
+
+
+def check_scot_tables(network: Network, world: World) -> None:
+    """SRT: the region's advertisements. PRT: the cluster's subscriptions. CIV: ON iff an overlapping one lives there."""
+    for id, broker in network.brokers.items():
+        here = [a for a in world.advertisements if world.homes[a[0]][0] == id.region]
+        assert len(broker.state.srt) == len(here)
+        there = [s for s in world.subscriptions if world.homes[s[0]][1] == id.cluster]
+        assert len(broker.state.prt) == len(there)
+    for (client, name), spec in world.advertisements.items():
+        home = BrokerId(*world.homes[client])
+        key = network.brokers[home].state.advertisements.of(client)[name].key
+        wanting = [world.homes[c][1] for (c, _), other in world.subscriptions.items() if overlapping(spec, other)]
+        for broker in network.overlay.region(home.region):
+            entry = network.brokers[broker].state.srt.get(key)
+            assert entry.interest == wanting.count(broker.cluster)
+            known = {home.cluster} | (set(wanting) if broker == home else set(wanting) & {broker.cluster})
+            assert entry.civ == sum(1 << cluster for cluster in known)
+
+
+def check_tid_tables(network: Network, world: World) -> None:
+    """SRT: every advertisement, everywhere, in a tree. PRT: each subscription on the way to each overlapping root."""
+    expected: dict[BrokerId, set[Which]] = {id: set() for id in network.brokers}
+    for which in world.subscriptions:
+        expected[BrokerId(*world.homes[which[0]])].add(which)
+    for (client, name), spec in world.advertisements.items():
+        home = BrokerId(*world.homes[client])
+        key = network.brokers[home].state.advertisements.of(client)[name].key
+        for which, other in world.subscriptions.items():
+            if not overlapping(spec, other):
+                continue
+            at = BrokerId(*world.homes[which[0]])
+            for _ in network.brokers:
+                expected[at].add(which)
+                if at == home:
+                    break
+                at = network.brokers[at].state.srt.get(key).last_hop
+            assert at == home, "the last hops of a tree lead to its root"
+    for id, broker in network.brokers.items():
+        assert len(broker.state.srt) == len(world.advertisements)
+        assert len(broker.state.prt) == len(expected[id])
+        assert broker.state.fading == {}
