@@ -1,7 +1,7 @@
 """Notifications routed per second through the core, by one process, on the paper's evaluation overlay.
 
-70 brokers, 100 publishers, 2,000 subscriptions, no I/O: every hop is `Broker.handle`. The baseline of the same run is one
-process that tests every subscription with `octopia.matches`, as a program without an overlay and an index would.
+70 brokers, 100 publishers, 2,000 subscriptions, no I/O: every hop is `Broker.handle`. The baseline of the same run is
+one process that tests every subscription with `octopia.matches`, as a program without an overlay and an index would.
 """
 
 import cProfile

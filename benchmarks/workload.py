@@ -1,7 +1,7 @@
 """A seeded workload of stock quotes for benchmarks: notifications of 10 attributes, filters of a wanted selectivity.
 
-Advertisements cover one symbol each; a subscription asks for a symbol and a range of prices such that about one in fifty
-(2 %) of the notifications of its world matches, which is measured, not assumed.
+Advertisements cover one symbol each; a subscription asks for a symbol and a range of prices such that about one in
+fifty (2 %) of the notifications of its world matches, which is measured, not assumed.
 """
 
 import random

@@ -1,5 +1,6 @@
 """OctopiA: content-based publish/subscribe over a structured cyclic overlay of brokers."""
 
+from octopia.embedded import Delivery, Overlay, Publisher, Subscriber
 from octopia.errors import (
     InputError,
     LanguageError,
@@ -12,18 +13,44 @@ from octopia.errors import (
     ScenarioError,
     TopologyError,
 )
-
-__version__ = "0.1.0"
+from octopia.language import (
+    Filter,
+    Notification,
+    conforms,
+    covers,
+    matches,
+    overlaps,
+    parse_filter,
+    parse_notification,
+)
+from octopia.topology import BrokerId, Scot, Tree
+from octopia.version import __version__
 
 __all__ = [
+    "BrokerId",
+    "Delivery",
+    "Filter",
     "InputError",
     "LanguageError",
     "LocalProtocolError",
+    "Notification",
     "OctopiaError",
+    "Overlay",
     "PlacementError",
     "ProtocolError",
+    "Publisher",
     "RefusedError",
     "RemoteProtocolError",
     "ScenarioError",
+    "Scot",
+    "Subscriber",
     "TopologyError",
+    "Tree",
+    "__version__",
+    "conforms",
+    "covers",
+    "matches",
+    "overlaps",
+    "parse_filter",
+    "parse_notification",
 ]

@@ -43,7 +43,7 @@ class Harness:
         self.scot = Scot(draw_tree(draw), draw.choice((1, 2, 3, 3, 4)))
         self.network = Network(self.scot, routing, on_action=self.observe)
         self.links = [(a, b) for a in self.scot.brokers for b in self.scot.neighbours(a)]
-        homes = {f"c{i}": tuple(draw.choice(self.scot.brokers)) for i in range(draw.randint(2, 6))}
+        homes = {f"c{i}": draw.choice(self.scot.brokers) for i in range(draw.randint(2, 6))}
         self.world = World(homes, {}, {})
         self.settled_advertisements: dict[Which, Spec] = {}
         self.settled_subscriptions: dict[Which, Spec] = {}
@@ -59,7 +59,7 @@ class Harness:
         if not isinstance(action, Deliver):
             return
         sample = self.published[action.id]
-        assert self.world.homes[action.client] == tuple(broker)
+        assert self.world.homes[action.client] == broker
         assert sorted(action.subscriptions) == sorted(self.world.matching(action.client, sample))
         assert action.client not in self.delivered[action.id], "delivered twice"
         self.delivered[action.id].append(action.client)
@@ -68,7 +68,7 @@ class Harness:
 
     def client(self, draw: Random) -> tuple[str, BrokerId]:
         name = draw.choice(list(self.world.homes))
-        return name, BrokerId(*self.world.homes[name])
+        return name, self.world.homes[name]
 
     def advertise(self, draw: Random) -> None:
         (name, home), id, spec = self.client(draw), draw.choice(IDS), draw_spec(draw)
@@ -173,7 +173,7 @@ class Harness:
             samples = list(self.world.publishable(name))
             if samples:
                 sample = draw.choice(samples)
-                id = self.publish(name, BrokerId(*home), sample)
+                id = self.publish(name, home, sample)
                 assert id is not None
                 expected[id] = sorted(self.world.interested(sample))
         self.become_quiet(draw)
@@ -185,7 +185,7 @@ class Harness:
     def withdraw_everything(self, draw: Random) -> None:
         """All tables are empty once everything is withdrawn and the overlay is quiet."""
         for name, home in self.world.homes.items():
-            self.network.tell(BrokerId(*home), ClientLeft(name))
+            self.network.tell(home, ClientLeft(name))
             for id in IDS:
                 self._forget_advertisement((name, id))
                 self._forget_subscription((name, id))
@@ -199,20 +199,20 @@ class Harness:
 
 
 def check_scot_tables(network: Network, world: World) -> None:
-    """SRT: the region's advertisements. PRT: the cluster's subscriptions. CIV: ON iff an overlapping one lives there."""
+    """SRT: the region's advertisements. PRT: the cluster's subscriptions. CIV: ON iff an overlapping one is there."""
     for id, broker in network.brokers.items():
         here = [a for a in world.advertisements if world.homes[a[0]][0] == id.region]
         assert len(broker.state.srt) == len(here)
         there = [s for s in world.subscriptions if world.homes[s[0]][1] == id.cluster]
         assert len(broker.state.prt) == len(there)
     for (client, name), spec in world.advertisements.items():
-        home = BrokerId(*world.homes[client])
+        home = world.homes[client]
         key = network.brokers[home].state.advertisements.of(client)[name].key
         wanting = [world.homes[c][1] for (c, _), other in world.subscriptions.items() if overlapping(spec, other)]
-        for broker in network.overlay.region(home.region):
-            entry = network.brokers[broker].state.srt.get(key)
-            assert entry.interest == wanting.count(broker.cluster)
-            known = {home.cluster} | (set(wanting) if broker == home else set(wanting) & {broker.cluster})
+        for at in network.overlay.region(home.region):
+            entry = network.brokers[at].state.srt.get(key)
+            assert entry.interest == wanting.count(at.cluster)
+            known = {home.cluster} | (set(wanting) if at == home else set(wanting) & {at.cluster})
             assert entry.civ == sum(1 << cluster for cluster in known)
 
 
@@ -220,14 +220,14 @@ def check_tid_tables(network: Network, world: World) -> None:
     """SRT: every advertisement, everywhere, in a tree. PRT: each subscription on the way to each overlapping root."""
     expected: dict[BrokerId, set[Which]] = {id: set() for id in network.brokers}
     for which in world.subscriptions:
-        expected[BrokerId(*world.homes[which[0]])].add(which)
+        expected[world.homes[which[0]]].add(which)
     for (client, name), spec in world.advertisements.items():
-        home = BrokerId(*world.homes[client])
+        home = world.homes[client]
         key = network.brokers[home].state.advertisements.of(client)[name].key
         for which, other in world.subscriptions.items():
             if not overlapping(spec, other):
                 continue
-            at = BrokerId(*world.homes[which[0]])
+            at = world.homes[which[0]]
             for _ in network.brokers:
                 expected[at].add(which)
                 if at == home:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
+from octopia.topology import BrokerId
+
 XS = range(5)
 CLASSES = ("A", "B")
 
@@ -22,7 +24,8 @@ class Sample:
     has_y: bool
 
     def as_dict(self) -> dict[str, str | int | float | bool]:
-        return {"class": self.cls, "x": self.x} | ({"y": 1} if self.has_y else {})
+        values: dict[str, str | int | float | bool] = {"class": self.cls, "x": self.x}
+        return values | {"y": 1} if self.has_y else values
 
 
 ALL_SAMPLES = tuple(Sample(c, x, y) for c, x, y in product(CLASSES, XS, (False, True)))
@@ -63,7 +66,7 @@ def draw_spec(draw: Random) -> Spec:
 class World:
     """What every client has in force: (client, id) -> filter, and where clients sit."""
 
-    homes: dict[str, tuple[str, int]]
+    homes: dict[str, BrokerId]
     advertisements: dict[tuple[str, str], Spec]
     subscriptions: dict[tuple[str, str], Spec]
 

@@ -1,7 +1,7 @@
 """Every routing under every interleaving: random trees, clients, operations, link delays, repeats and overloads.
 
-`harness.py` says what is checked, `model.py` is the oracle. Two drivers: many long histories by seed, to find a fault, and
-a Hypothesis state machine, to shrink one to the few operations that matter.
+`harness.py` says what is checked, `model.py` is the oracle. Two drivers: many long histories by seed, to find a
+fault, and a Hypothesis state machine, to shrink one to the few operations that matter.
 """
 
 from random import Random
@@ -101,7 +101,7 @@ class OverlayMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_exact_under_every_interleaving(routing: str) -> None:
     machine = type("Machine", (OverlayMachine,), {"routing": routing})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=60,

@@ -1,9 +1,9 @@
 """The `octopia` command: one file per sub-command, and this one, which ties them together.
 
 Rules of this package: it is the only place that prints. Results go to standard output, everything else to standard
-error. Exit codes: 0 it worked, 1 it failed, 2 what was asked makes no sense (usage, or a file that is wrong). An error is
-one line, never a stack trace, unless it is our own fault. Modules here import little at the top, so that `--help` is
-quick.
+error. Exit codes: 0 it worked, 1 it failed, 2 what was asked makes no sense (usage, or a file that is wrong). An
+error is one line, never a stack trace, unless it is our own fault. Modules here import little at the top, so that
+`--help` is quick.
 """
 
 import sys

@@ -5,12 +5,13 @@ matplotlib; only `figure` imports it, when a picture is asked for, since brokers
 """
 
 from octopia.drawing.figure import draw_overlay, overlay_svg
-from octopia.drawing.scene import Client, Message, Scene
+from octopia.drawing.scene import Client, Message, MessageStyle, Scene
 from octopia.drawing.text import draw_text
 
 __all__ = [
     "Client",
     "Message",
+    "MessageStyle",
     "Scene",
     "draw_overlay",
     "draw_text",

@@ -13,10 +13,10 @@ from msgspec import Struct
 from octopia.embedded.network import Hop
 from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_string
 from octopia.errors import InputError
+from octopia.hints import maybe_meant
 from octopia.language import Filter, matches, why_not_matches
 from octopia.routing import ClientLeft, Published, Subscribed, Unsubscribed
 from octopia.topology import BrokerId
-from octopia.topology.suggest import did_you_mean
 
 
 class Answer(Struct, frozen=True):
@@ -54,7 +54,7 @@ def explain(result: Replay, *, notification: str | None = None, client: str | No
 
 def _check_known(noun: str, name: str, known: list[str]) -> None:
     if name not in known:
-        hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
+        hint = maybe_meant(name, known) or f"; there are {', '.join(known) or 'none'}"
         raise InputError(f"no {noun} {name!r} in this scenario{hint}")
 
 

@@ -1,10 +1,10 @@
 """All brokers of an overlay in one process, joined by links that keep order: the smallest host of the routing core.
 
 Rules of this file: it moves messages and records where each came from; it decides nothing. Left alone it carries
-messages in the order in which they were sent, so that every link takes the same time. A test, or anyone curious, may take
-the oldest message of any link next, which is every interleaving that links with arbitrary delays allow. Time stands
-still: `now` is 0 for every event. The number of messages one run may take is bounded, since a routing idea that loops
-must end with an error, not with a full memory.
+messages in the order in which they were sent, so that every link takes the same time. A test, or anyone curious, may
+take the oldest message of any link next, which is every interleaving that links with arbitrary delays allow. Time
+stands still: `now` is 0 for every event. The number of messages one run may take is bounded, since a routing idea
+that loops must end with an error, not with a full memory.
 """
 
 from collections import deque

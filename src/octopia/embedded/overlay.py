@@ -1,8 +1,8 @@
-"""`octopia.Overlay`: a whole overlay in one process, for trying things, for tests and for programs that need no network.
+"""`octopia.Overlay`: a whole overlay in one process, to try things, to test, and where no network is needed.
 
-Rules of this file: every call is carried through until the overlay is quiet, so what it promises holds when it returns. A
-refused request raises `RefusedError` with the broker's reason. Inboxes are bounded: a full one drops its oldest
-delivery and counts it, as nobody here could wait for the reader.
+Rules of this file: every call is carried through until the overlay is quiet, so what it promises holds when it
+returns. A refused request raises `RefusedError` with the broker's reason. Inboxes are bounded: a full one drops its
+oldest delivery and counts it, as nobody here could wait for the reader.
 """
 
 from collections import deque
@@ -47,8 +47,8 @@ class Delivery:
 class Overlay:
     """All brokers of a SCOT overlay in one process.
 
-    `tree` is a name (`"path:3"`, `"h"`, `"evaluation"`, …), a `Tree`, edges like `[("a", "b"), ("b", "c")]`, or a `Scot`.
-    `at`, wherever a client is placed, is a broker: `("b", 2)` or `"b,2"`.
+    `tree` is a name (`"path:3"`, `"h"`, `"evaluation"`, …), a `Tree`, edges like `[("a", "b"), ("b", "c")]`, or a
+    `Scot`. `at`, wherever a client is placed, is a broker: `("b", 2)` or `"b,2"`.
 
     >>> overlay = Overlay("path:3", clusters=3)
     >>> subscriber = overlay.subscriber(("c", 0), "symbol = 'AAPL' and price > 100")

@@ -1,8 +1,8 @@
 """Replay of a scenario: step by step, each until nothing moves, with every message kept.
 
-Rules of this file: brokers are the real ones, hosted by `Network`; this file only asks, records and counts. Each message
-keeps the message that caused it, so that the path of a delivery can be read off afterwards (`explain.py`) and drawn. What
-is kept is bounded: a scenario whose messages do not fit ends with an error.
+Rules of this file: brokers are the real ones, hosted by `Network`; this file only asks, records and counts. Each
+message keeps the message that caused it, so that the path of a delivery can be read off afterwards (`explain.py`) and
+drawn. What is kept is bounded: a scenario whose messages do not fit ends with an error.
 """
 
 from collections.abc import Iterator

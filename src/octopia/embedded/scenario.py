@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from octopia.embedded.overlay import CLUSTERS_DEFAULT
 from octopia.errors import InputError, LanguageError, ScenarioError, TopologyError
+from octopia.hints import maybe_meant
 from octopia.language import Filter, Notification, parse_filter, parse_notification
 from octopia.routing import (
     Advertised,
@@ -27,7 +28,6 @@ from octopia.routing import (
     Unsubscribed,
     policy_named,
 )
-from octopia.topology.suggest import did_you_mean
 from octopia.topology import BrokerId, Scot, Tree, default_clusters, parse_tree
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
@@ -171,7 +171,7 @@ def _shape_error(text: str) -> ScenarioError:
     place = place.rstrip("`").lstrip(".")
     if place.endswith(".do") and problem.startswith("Invalid value"):
         wrong = problem.removeprefix("Invalid value ").strip("'")
-        problem = f"unknown step {wrong!r}{did_you_mean(wrong, STEP_NAMES)}; steps are {', '.join(STEP_NAMES)}"
+        problem = f"unknown step {wrong!r}{maybe_meant(wrong, STEP_NAMES)}; steps are {', '.join(STEP_NAMES)}"
     return ScenarioError(place, problem[:1].lower() + problem[1:])
 
 
@@ -287,7 +287,7 @@ class _Checker:
 
     def _known_client(self, place: str, client: str) -> BrokerId:
         if client not in self.clients:
-            hint = did_you_mean(client, self.clients) or "; a client is known from its first advertise or subscribe on"
+            hint = maybe_meant(client, self.clients) or "; a client is known from its first advertise or subscribe on"
             raise ScenarioError(f"{place}.client", f"unknown client {client!r}{hint}")
         return self.clients[client]
 
@@ -314,7 +314,7 @@ class _Checker:
     def _withdraw(self, place: str, noun: str, ids: dict[str, str], client: str, id: str) -> None:
         if ids.get(id) != client:
             whose = f"belongs to {ids[id]}" if id in ids else "is not in force here"
-            raise ScenarioError(f"{place}.id", f"{noun} {id!r} of {client} {whose}{did_you_mean(id, ids)}")
+            raise ScenarioError(f"{place}.id", f"{noun} {id!r} of {client} {whose}{maybe_meant(id, ids)}")
         del ids[id]
 
     def _filter(self, place: str, text: str) -> Filter:

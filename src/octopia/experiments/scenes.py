@@ -6,7 +6,7 @@ never used in place of them.
 
 from dataclasses import dataclass
 
-from octopia.drawing import Client, Message, Scene
+from octopia.drawing import Client, Message, MessageStyle, Scene
 from octopia.embedded import Replay, StepRecord, civ_string, overloaded_links, parse_scenario, replay
 from octopia.routing import Advertised, Published, Subscribed
 from octopia.scenes import scene_text
@@ -89,7 +89,7 @@ def scene_of(result: Replay, record: StepRecord) -> Scene:
     messages = []
     for hop in record.messages:
         carried = civ_string(hop.message, scenario.scot.clusters)
-        style = "control" if hop.message.kind != "notify" else "civ" if carried else "plain"
+        style: MessageStyle = "control" if hop.message.kind != "notify" else "civ" if carried else "plain"
         messages.append(Message(hop.sender, hop.receiver, carried or "", style))
     overloaded = tuple(overloaded_links(result, record.step.number))
     return Scene(clients=clients, messages=tuple(messages), overloaded=overloaded)

@@ -12,27 +12,24 @@ from octopia.drawing import overlay_svg
 from octopia.experiments.scenes import PAPER_NOTES, PublishFigures, scene_of
 from octopia.routing import POLICIES
 
-_STYLE = """
-:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d; }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1240px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem }
-p { max-width: 52rem } .soft { color: var(--soft) }
-table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line) }
-th { text-align: left; font-weight: 600 } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
-.row { display: grid; grid-template-columns: repeat(3, 1fr); gap: 1rem } @media (max-width: 900px) { .row { display: block } }
-figure { margin: .5rem 0; border: 1px solid var(--line); border-radius: 8px; padding: .5rem }
-figcaption { font-size: .9rem; color: var(--soft); padding: .2rem .4rem } figure svg { width: 100%; height: auto }
-.key { font-size: .9rem; color: var(--soft) }
+_STYLE = """ :root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d; } body {
+font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1240px; margin: 2rem auto; padding: 0 1rem; } h1 {
+font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem } p { max-width: 52rem }
+.soft { color: var(--soft) } table { border-collapse: collapse; margin: 1rem 0 } th, td { padding: .3rem .8rem;
+border-bottom: 1px solid var(--line) } th { text-align: left; font-weight: 600 } td.n, th.n { text-align: right;
+font-variant-numeric: tabular-nums } .row { display: grid; grid-template-columns: repeat(3, 1fr); gap: 1rem } @media
+(max-width: 900px) { .row { display: block } } figure { margin: .5rem 0; border: 1px solid var(--line); border-radius:
+8px; padding: .5rem } figcaption { font-size: .9rem; color: var(--soft); padding: .2rem .4rem } figure svg { width:
+100%; height: auto } .key { font-size: .9rem; color: var(--soft) }
 """
 
-_INTRO = """
-<p>Every scene below was replayed, message by message, by the brokers of this installation. A publisher <i>P</i> sends
-one notification; the subscribers <i>S</i> want it. The overlay is a tree times a complete graph: each layer is a
-cluster, each column of layers a region. <b>SNR</b> decides the way once, at the publisher's host broker; <b>IDR</b> goes
-around overloaded links by handing the clusters still to be served, as a bit vector (CIV), to another copy; <b>TID</b> is
-the routing by advertisement trees that both are compared with.</p>
-<p class="key">Arrows are copies of the notification; a label such as 001 is the CIV that a copy carries, rightmost bit
-is cluster 0. Dashed red links are overloaded.</p>
+_INTRO = """ <p>Every scene below was replayed, message by message, by the brokers of this installation. A publisher
+<i>P</i> sends one notification; the subscribers <i>S</i> want it. The overlay is a tree times a complete graph: each
+layer is a cluster, each column of layers a region. <b>SNR</b> decides the way once, at the publisher's host broker;
+<b>IDR</b> goes around overloaded links by handing the clusters still to be served, as a bit vector (CIV), to another
+copy; <b>TID</b> is the routing by advertisement trees that both are compared with.</p> <p class="key">Arrows are
+copies of the notification; a label such as 001 is the CIV that a copy carries, rightmost bit is cluster 0. Dashed red
+links are overloaded.</p>
 """
 
 

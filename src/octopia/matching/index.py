@@ -5,14 +5,14 @@ fewest others lie; one without any is kept in a list that every notification sca
 own values and tests only what it finds there.
 
 Rules of this file: results are exact (`language.matches` on every stored filter gives the same); each id comes once,
-however many of its conjunctions match; no set is iterated, so equal histories give equal results in equal order. Size is
-bounded by what is added: nothing is cached.
+however many of its conjunctions match; no set is iterated, so equal histories give equal results in equal order. Size
+is bounded by what is added: nothing is cached.
 """
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from octopia.language import Conjunction, Filter, Notification, Operator, Value
+from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value
 
 Id = TypeVar("Id", bound=Hashable)
 
@@ -65,37 +65,39 @@ class Matcher(Generic[Id]):
     def match(self, notification: Notification) -> list[Id]:
         """The ids whose filter the notification satisfies."""
         found: dict[Id, None] = {}
+        get = notification.get
         for attribute, by_value in self._access.items():
-            value = notification.get(attribute)
+            value = get(attribute)
             if value is None or value is True or value is False:
                 continue
             candidates = by_value.get(value)
             if candidates is not None:
-                _test(candidates, notification, found)
+                _test(candidates, get, found)
         if self._scanned:
-            _test(self._scanned, notification, found)
+            _test(self._scanned, get, found)
         return list(found)
 
     def _file(self, id: Id, conjunction: Conjunction) -> tuple[_Filed[Id], str | None, Value | None]:
-        access = None
-        fewest = -1
-        for predicate in conjunction.predicates:
-            # True and 1 are one dict key, so bools are never filed under
-            if predicate.operator is Operator.EQ and not isinstance(predicate.value, bool):
-                there = len(self._access.get(predicate.attribute, {}).get(predicate.value, ()))
-                if access is None or there < fewest:
-                    access, fewest = predicate, there
-        rest = tuple((p.attribute, p.accepts) for p in conjunction.predicates if p is not access)
-        filed = _Filed(id, rest)
-        if access is None:
+        access = min(filter(_may_file_under, conjunction.predicates), key=self._crowd, default=None)
+        filed = _Filed(id, tuple((p.attribute, p.accepts) for p in conjunction.predicates if p is not access))
+        if access is None or access.value is None:
             self._scanned[filed] = None
             return filed, None, None
         self._access.setdefault(access.attribute, {}).setdefault(access.value, {})[filed] = None
         return filed, access.attribute, access.value
 
+    def _crowd(self, predicate: Predicate) -> int:
+        """How many conjunctions are filed under this predicate."""
+        by_value = self._access.get(predicate.attribute)
+        return 0 if by_value is None or predicate.value is None else len(by_value.get(predicate.value, ()))
 
-def _test(candidates: dict[_Filed[Id], None], notification: Notification, found: dict[Id, None]) -> None:
-    get = notification.get
+
+def _may_file_under(predicate: Predicate) -> bool:
+    # True and 1 are one key of a dict, so bools are never filed under
+    return predicate.operator is Operator.EQ and not isinstance(predicate.value, bool)
+
+
+def _test(candidates: dict[_Filed[Id], None], get: Callable[[str], Value | None], found: dict[Id, None]) -> None:
     for filed in candidates:
         for attribute, accepts in filed.rest:
             value = get(attribute)

@@ -69,7 +69,7 @@ class CibClear(Struct, frozen=True, tag="cib_clear"):
 
 
 class Notify(Struct, frozen=True, tag="notify", gc=False):
-    """A copy of a notification in SCOT routing. `civ` holds the clusters this copy must still serve; 0 is a plain copy."""
+    """A copy of a notification in SCOT routing. `civ`: the clusters it must still serve; 0 is a plain copy."""
 
     kind: ClassVar[str] = "notify"
     publisher: str

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from octopia.errors import TopologyError
+from octopia.hints import maybe_meant, shortened
 from octopia.topology.labels import generated_label
 from octopia.topology.limits import BROKERS_MAX
-from octopia.topology.suggest import did_you_mean, shortened
 from octopia.topology.tree import Tree
 
 _SIZE_DIGITS_MAX = 12
@@ -31,7 +31,7 @@ def parse_tree(text: str) -> Tree:
     if "-" in text and (not colon or "-" in name):
         return _edges(text)
     raise TopologyError(
-        f"no tree is called {shortened(text)!r}{did_you_mean(name, _NAMES)}; "
+        f"no tree is called {shortened(text)!r}{maybe_meant(name, _NAMES)}; "
         f"the names are {', '.join(_FORMS)}, or give edges such as a-b,b-c"
     )
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from octopia.errors import PlacementError, TopologyError
+from octopia.hints import maybe_meant, shortened
 from octopia.topology.limits import BROKERS_MAX
 from octopia.topology.named import default_clusters, parse_tree
 from octopia.topology.placement import Placement, place
 from octopia.topology.scot import Scot
-from octopia.topology.suggest import did_you_mean, shortened
 from octopia.topology.tree import Tree
 
 _T = TypeVar("_T")
@@ -126,7 +126,7 @@ def _check_keys(where: str, table: dict[str, Any], known: tuple[str, ...]) -> No
     for key in table:
         if key not in known:
             raise TopologyError(
-                f"unknown key {shortened(key)!r} in {where}{did_you_mean(key, known)}; known are {', '.join(known)}"
+                f"unknown key {shortened(key)!r} in {where}{maybe_meant(key, known)}; known are {', '.join(known)}"
             )
 
 

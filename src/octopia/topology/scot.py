@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from octopia.errors import TopologyError
+from octopia.hints import maybe_meant
 from octopia.topology.broker_id import BrokerId
 from octopia.topology.limits import BROKERS_MAX, CLUSTERS_MAX, LINKS_MAX
-from octopia.topology.suggest import did_you_mean
 from octopia.topology.tree import Tree
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Scot:
         try:
             return self._regions[name]
         except KeyError:
-            raise TopologyError(f"no region {name!r}{did_you_mean(str(name), self.tree.nodes)}") from None
+            raise TopologyError(f"no region {name!r}{maybe_meant(str(name), self.tree.nodes)}") from None
 
     def cluster(self, index: int) -> tuple[BrokerId, ...]:
         """The brokers of a cluster, in tree order."""
@@ -203,4 +203,4 @@ class Scot:
         return TopologyError(f"{broker!r} is no broker: a broker is (region, cluster)")
 
     def _near(self, region: object) -> str:
-        return did_you_mean(str(region), self.tree.nodes)
+        return maybe_meant(str(region), self.tree.nodes)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from octopia.errors import TopologyError
+from octopia.hints import maybe_meant
 from octopia.topology.labels import check_label
 from octopia.topology.limits import BROKERS_MAX
-from octopia.topology.suggest import did_you_mean
 
 _NAMED_AT_MOST = 12
 
@@ -61,7 +61,7 @@ class Tree:
         try:
             return self._neighbours[node]
         except KeyError:
-            raise TopologyError(f"no node {node!r} in the tree{did_you_mean(str(node), self.nodes)}") from None
+            raise TopologyError(f"no node {node!r} in the tree{maybe_meant(str(node), self.nodes)}") from None
 
     def walk(self, start: str | None = None) -> tuple[tuple[str, str | None, int], ...]:
         """Every node, breadth first, as (node, parent, depth); from the first node unless told."""

@@ -4,8 +4,8 @@ A subscription is broadcast along the tree of its own cluster and never leaves i
 as interest in the overlapping advertisements it knows; where a count leaves 0, the cluster's bit goes ON and the
 advertisement's host broker is told with CIB_SET, and where it returns to 0, OFF and CIB_CLEAR.
 
-Rules of this file: one CIB message per secondary neighbour and (un)subscription, for all its advertisements at once. The
-counts make withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF.
+Rules of this file: one CIB message per secondary neighbour and (un)subscription, for all its advertisements at once.
+The counts make withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF.
 """
 
 from octopia.errors import RemoteProtocolError

@@ -3,11 +3,11 @@
 An advertisement floods the overlay; every broker keeps the first copy, remembers the neighbour it came from as the way
 to the root, and drops the others: 2|E| - (n - 1) messages, and a tree that depends on the delays of that moment.
 
-Withdrawal floods too. A broker withdraws a tree when its way to the root says so, and then tells *all* its neighbours,
-that one as well (2|E| messages). Both halves matter. Notifications come down the tree by that same link, so none that was
-published before the withdrawal is overtaken by it. And links keep order, so a neighbour's word comes after the last copy
-of the advertisement it will ever send: once all have spoken the tree can be forgotten without a trace, whereas a copy
-still under way would plant it again, for ever.
+Withdrawal floods too. A broker withdraws a tree when its way to the root says so, and then tells *all* its
+neighbours, that one as well (2|E| messages). Both halves matter. Notifications come down the tree by that same link,
+so none that was published before the withdrawal is overtaken by it. And links keep order, so a neighbour's word comes
+after the last copy of the advertisement it will ever send: once all have spoken the tree can be forgotten without a
+trace, whereas a copy still under way would plant it again, for ever.
 """
 
 from octopia.errors import RemoteProtocolError

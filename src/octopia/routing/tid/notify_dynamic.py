@@ -3,11 +3,11 @@
 A subscription that overlaps several advertisements is bound to several trees and may have come to a broker by several
 neighbours. Each of them leads to its subscriber, so the copy for that subscriber may change to any of these trees.
 
-Rules of this file. A copy names its destination brokers; each rides on exactly one copy and is delivered to only there,
-so nobody gets a notification twice even where trees cross. A destination changes only to a tree that all its matching
-subscriptions share, so that the withdrawal of one cannot strand the others; never back to a tree it has left, and on one
-tree each hop comes closer to it, so routing ends. Staying is always possible. One copy per next hop. Equal queues are
-decided for the present tree.
+Rules of this file. A copy names its destination brokers; each rides on exactly one copy and is delivered to only
+there, so nobody gets a notification twice even where trees cross. A destination changes only to a tree that all its
+matching subscriptions share, so that the withdrawal of one cannot strand the others; never back to a tree it has
+left, and on one tree each hop comes closer to it, so routing ends. Staying is always possible. One copy per next hop.
+Equal queues are decided for the present tree.
 """
 
 from octopia.errors import LocalProtocolError

@@ -1,8 +1,8 @@
 """Static TID routing: a notification follows the tree of its advertisement.
 
 Rules of this file: one tree is enough, whatever the number of advertisements the notification conforms to, since a
-subscription it matches overlaps each of them and so is bound to each of their trees; the oldest is taken, whose bindings
-have had the most time to settle. A tree has no cycle, so nobody gets a copy twice.
+subscription it matches overlaps each of them and so is bound to each of their trees; the oldest is taken, whose
+bindings have had the most time to settle. A tree has no cycle, so nobody gets a copy twice.
 """
 
 from octopia.routing.actions import Action, Send

@@ -1,0 +1,47 @@
+"""Guesses at what was meant, and texts cut to what one line of an error can bear.
+
+Rules of this file: a hint is one short phrase or nothing; it never decides anything, and one is offered only where it
+is close, since a far guess misleads more than none. Comparing words costs time that grows with their length and
+number, so only short words and the first few candidates are compared.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import islice
+from typing import Final
+
+_WORD_CHARS_MAX: Final = 40
+_SHOWN_CHARS_MAX: Final = 60
+_CANDIDATES_MAX: Final = 200
+
+
+def did_you_mean(word: str, known: Iterable[str], *, usual: Mapping[str, str] | None = None) -> str | None:
+    """`did you mean X?`: the `usual` mistake, else the nearest of `known`, else the one that starts so; or None."""
+    if len(word) > _WORD_CHARS_MAX:
+        return None
+    wanted = word.strip().lower()
+    guess = (usual or {}).get(wanted)
+    if guess is None:
+        candidates = {n.lower(): n for n in islice(known, _CANDIDATES_MAX) if len(n) <= _WORD_CHARS_MAX}
+        near = get_close_matches(wanted, candidates, n=1, cutoff=0.6) or [
+            name for name in candidates if len(wanted) > 1 and name.startswith(wanted)
+        ]
+        guess = candidates[near[0]] if near else None
+    return None if guess is None else f"did you mean {one_line(guess)}?"
+
+
+def maybe_meant(word: str, known: Iterable[str]) -> str:
+    """The same, to hang on an error's line: ` (did you mean X?)`, or nothing."""
+    hint = did_you_mean(word, known)
+    return "" if hint is None else f" ({hint})"
+
+
+def one_line(text: str) -> str:
+    """`text` with everything that could break a line, or hide in it, turned into spaces."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def shortened(text: str) -> str:
+    """`text` for a one-line message."""
+    line = one_line(text[: _SHOWN_CHARS_MAX + 1])
+    return line if len(line) <= _SHOWN_CHARS_MAX else f"{line[:_SHOWN_CHARS_MAX]}…"

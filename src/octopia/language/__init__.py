@@ -1,0 +1,57 @@
+"""The subscription language: filters and notifications, and how they relate.
+
+Two text forms, PADRES (`[class,eq,'STOCK'],[price,>,10]`) and SQL where-clauses (`price > 10 or symbol in ('A','B')`),
+become one set of frozen values. This package knows nothing of brokers or messages; docs/reference/language.md is its
+manual.
+"""
+
+from octopia.language.explain import why_not_conforms, why_not_matches, why_not_overlaps
+from octopia.language.filter import Conjunction, Filter
+from octopia.language.limits import (
+    COVER_STEPS_MAX,
+    DISJUNCTS_MAX,
+    FILTER_TEXT_CHARS_MAX,
+    INTEGER_BITS_MAX,
+    NESTING_LEVELS_MAX,
+    NOTIFICATION_ATTRIBUTES_MAX,
+    NOTIFICATION_TEXT_CHARS_MAX,
+    PREDICATES_MAX,
+    STRING_CANDIDATES_MAX,
+)
+from octopia.language.notification import Notification
+from octopia.language.padres_writer import to_padres
+from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification
+from octopia.language.predicate import Operator, Predicate
+from octopia.language.relations import conforms, covers, matches, overlaps
+from octopia.language.values import Kind, Value
+
+__all__ = [
+    "COVER_STEPS_MAX",
+    "DISJUNCTS_MAX",
+    "FILTER_TEXT_CHARS_MAX",
+    "INTEGER_BITS_MAX",
+    "NESTING_LEVELS_MAX",
+    "NOTIFICATION_ATTRIBUTES_MAX",
+    "NOTIFICATION_TEXT_CHARS_MAX",
+    "PREDICATES_MAX",
+    "STRING_CANDIDATES_MAX",
+    "Conjunction",
+    "Filter",
+    "FilterLike",
+    "Kind",
+    "Notification",
+    "NotificationLike",
+    "Operator",
+    "Predicate",
+    "Value",
+    "conforms",
+    "covers",
+    "matches",
+    "overlaps",
+    "parse_filter",
+    "parse_notification",
+    "to_padres",
+    "why_not_conforms",
+    "why_not_matches",
+    "why_not_overlaps",
+]

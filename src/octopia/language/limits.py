@@ -1,0 +1,40 @@
+"""Every bound of the language, in one place.
+
+Rules of this file: constants only, the unit last in the name, and for each the reason of its size. Text comes from
+strangers, so whatever grows with it (time, memory, stack) is bounded here and refused with a `LanguageError`
+before it is built.
+"""
+
+from typing import Final
+
+# Filter text. A generous hand-written filter is under 1 KiB; the cap keeps the parser's worst case at milliseconds.
+FILTER_TEXT_CHARS_MAX: Final = 64 * 1024
+
+# Notification text. A notification of NOTIFICATION_ATTRIBUTES_MAX short attributes must fit.
+NOTIFICATION_TEXT_CHARS_MAX: Final = 1024 * 1024
+
+# Brackets, braces and runs of `not`. sqlglot spends about 25 stack frames a level, so this leaves half of Python's
+# default stack to the caller.
+NESTING_LEVELS_MAX: Final = 16
+
+# Conjunctions of one filter. Each one costs a broker as much as a filter of its own.
+DISJUNCTS_MAX: Final = 1024
+
+# Predicates of one filter, over all its conjunctions, counted before duplicates are removed.
+PREDICATES_MAX: Final = 4096
+
+# Attributes of one notification.
+NOTIFICATION_ATTRIBUTES_MAX: Final = 10_000
+
+# Size of an integer. Python refuses to print far larger ones (4300 digits), so every value can be shown and parsed;
+# and with a largest integer, every number but infinity has a next one, which makes the interval arithmetic exact.
+INTEGER_BITS_MAX: Final = 8192
+INTEGER_MAX: Final = 2**INTEGER_BITS_MAX - 1
+INTEGER_DIGITS_MAX: Final = len(str(INTEGER_MAX))
+
+# Candidate strings that one satisfiability question may try before it answers "unknown". Short constants need a
+# handful; only bounds of a thousand characters and more come near.
+STRING_CANDIDATES_MAX: Final = 1024
+
+# Satisfiability questions that one `covers` between unions may ask before it falls back to the simpler, weaker test.
+COVER_STEPS_MAX: Final = 512

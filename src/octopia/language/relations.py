@@ -1,0 +1,120 @@
+"""How filters and notifications relate: matches, conforms, overlaps, covers.
+
+Rules of this file: every answer is sound. `overlaps` is never False when a notification exists that conforms to the
+advertisement and matches the subscription; `covers` is never True when a notification exists that matches the second
+filter and not the first. Where satisfiability is unknown, the answer is the one that costs traffic and not the one
+that loses notifications.
+"""
+
+from octopia.language.filter import Conjunction, Filter
+from octopia.language.notification import Notification
+from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification
+from octopia.language.predicate import Operator, Predicate
+from octopia.language.sat import impossible
+from octopia.language.union_cover import union_covers
+
+
+def matches(subscription: FilterLike, notification: NotificationLike) -> bool:
+    """Whether the notification satisfies every predicate of one conjunction of the subscription."""
+    wanted = subscription if isinstance(subscription, Filter) else parse_filter(subscription)
+    seen = notification if isinstance(notification, Notification) else parse_notification(notification)
+    return any(conjunction_matches(conjunction, seen) for conjunction in wanted.conjunctions)
+
+
+def conforms(notification: NotificationLike, advertisement: FilterLike) -> bool:
+    """Whether one conjunction of the advertisement names all attributes of the notification and accepts their values.
+
+    Attributes that are advertised and not there do not matter.
+    """
+    seen = notification if isinstance(notification, Notification) else parse_notification(notification)
+    promised = advertisement if isinstance(advertisement, Filter) else parse_filter(advertisement)
+    return any(conjunction_conforms(seen, conjunction) for conjunction in promised.conjunctions)
+
+
+def overlaps(advertisement: FilterLike, subscription: FilterLike) -> bool:
+    """Whether some notification can conform to the advertisement and match the subscription."""
+    promised = advertisement if isinstance(advertisement, Filter) else parse_filter(advertisement)
+    wanted = subscription if isinstance(subscription, Filter) else parse_filter(subscription)
+    return any(conjunctions_overlap(adv, sub) for adv in promised.conjunctions for sub in wanted.conjunctions)
+
+
+def covers(wider: FilterLike, narrower: FilterLike) -> bool:
+    """Whether every notification that matches `narrower` is proved to match `wider`."""
+    outer = wider if isinstance(wider, Filter) else parse_filter(wider)
+    inner = narrower if isinstance(narrower, Filter) else parse_filter(narrower)
+    if outer == inner:
+        return True
+    return all(_filter_covers(outer, conjunction) for conjunction in inner.conjunctions)
+
+
+# ---- one conjunction at a time
+
+
+def conjunction_matches(conjunction: Conjunction, notification: Notification) -> bool:
+    """`matches` for one conjunction."""
+    for predicate in conjunction.predicates:
+        value = notification.get(predicate.attribute)
+        if value is None or not predicate.accepts(value):
+            return False
+    return True
+
+
+def conjunction_conforms(notification: Notification, conjunction: Conjunction) -> bool:
+    """`conforms` for one conjunction."""
+    promised = conjunction.by_attribute
+    for name, value in notification.items():
+        predicates = promised.get(name)
+        if predicates is None or not all(p.accepts(value) for p in predicates):
+            return False
+    return True
+
+
+def conjunctions_overlap(advertisement: Conjunction, subscription: Conjunction) -> bool:
+    """`overlaps` for one conjunction of each.
+
+    Attributes are independent, and advertised ones that nobody asks for can be left out. Only a subscription that
+    asks for nothing at all needs one of them, since there is no empty notification.
+    """
+    promised = advertisement.by_attribute
+    wanted = subscription.by_attribute
+    if not wanted:
+        return any(not impossible(predicates) for predicates in promised.values())
+    if not all(name in promised for name in wanted):
+        return False
+    return not any(impossible((*promised[name], *predicates)) for name, predicates in wanted.items())
+
+
+def conjunction_covers(wider: Conjunction, narrower: Conjunction) -> bool:
+    """`covers` for one conjunction of each, where the narrower one can be satisfied."""
+    given = narrower.by_attribute
+    for predicate in wider.predicates:
+        known = given.get(predicate.attribute)
+        if known is None:
+            return False
+        if predicate.kind is None or predicate in known:
+            continue
+        # Present alone, or of another kind: some value of the attribute fails the predicate.
+        if all(p.kind is not predicate.kind for p in known):
+            return False
+        if not impossible((*_evidence(known, predicate), predicate.negated())):
+            return False
+    return True
+
+
+def _evidence(known: tuple[Predicate, ...], predicate: Predicate) -> tuple[Predicate, ...]:
+    """What covering may conclude `predicate` from.
+
+    An order is never concluded from a postfix or a substring, as PADRES does not: all they could show is that the
+    string is not the empty one (`x like '%A'` implies `x > ''`).
+    """
+    if predicate.operator not in (Operator.GT, Operator.GE):
+        return known
+    return tuple(p for p in known if p.operator not in (Operator.POSTFIX, Operator.CONTAINS))
+
+
+def _filter_covers(outer: Filter, inner: Conjunction) -> bool:
+    if any(conjunction_covers(conjunction, inner) for conjunction in outer.conjunctions):
+        return True
+    if any(impossible(predicates) for predicates in inner.by_attribute.values()):
+        return True
+    return len(outer) > 1 and union_covers(outer, inner)

@@ -1,0 +1,94 @@
+"""The values that notifications carry and predicates compare with.
+
+Rules of this file: a value is a str, an int, a float or a bool, and nothing else. Three kinds of value never mix:
+ints and floats are one kind (numbers, compared by value), strings are another, and bools a third. Python says
+`True == 1`, so nothing outside this file may compare values without comparing their kinds first. What cannot be
+ordered (NaN), printed (integers of millions of digits) or sent as UTF-8 (lone surrogates) is refused here, once.
+"""
+
+from enum import IntEnum
+from math import isfinite, isnan
+from typing import Final, TypeAlias
+
+from octopia.errors import LanguageError
+from octopia.language.limits import INTEGER_BITS_MAX
+
+Value: TypeAlias = str | int | float | bool
+Number: TypeAlias = int | float
+
+# Integral floats below this are the same set of numbers as the integers, so a constant has one spelling there.
+_INTEGRAL_MAX: Final = 2.0**63
+
+
+class Kind(IntEnum):
+    """What a value is; values of different kinds are never equal and never ordered. The order is for sorting only."""
+
+    BOOL = 0
+    NUMBER = 1
+    STRING = 2
+
+
+_KINDS: Final[dict[type, Kind]] = {bool: Kind.BOOL, int: Kind.NUMBER, float: Kind.NUMBER, str: Kind.STRING}
+
+
+def kind_of(value: Value) -> Kind:
+    """The kind of a checked value."""
+    return _KINDS[type(value)]
+
+
+def checked_value(value: object, what: str) -> Value:
+    """`value` as one of the four exact types, or an error that names `what` it was meant for.
+
+    Subclasses (an `IntEnum` member, a numpy float) become their plain type: they may redefine comparison.
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return checked_string(value, what)
+    if isinstance(value, int):
+        return _checked_integer(int(value), what)
+    if isinstance(value, float):
+        if isnan(value):
+            raise LanguageError(f"{what} is NaN", expected="a number that can be compared")
+        return float(value)
+    raise TypeError(f"{what} must be str, int, float or bool, not {type(value).__name__}")
+
+
+def checked_string(value: str, what: str) -> str:
+    """`value` as a plain str without lone surrogates, which no UTF-8 message could carry."""
+    plain = value if type(value) is str else str.__str__(value)
+    if not plain.isascii():
+        try:
+            plain.encode()
+        except UnicodeEncodeError as error:
+            raise LanguageError(f"{what} has a lone surrogate at offset {error.start}") from None
+    return plain
+
+
+def checked_name(name: object, what: str) -> str:
+    """An attribute name: any string but the empty one."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be str, not {type(name).__name__}")
+    if not name:
+        raise LanguageError(f"{what} is empty")
+    return checked_string(name, what)
+
+
+def canonical(value: Value) -> Value:
+    """The one spelling of a constant: `10.0` is `10` and `-0.0` is `0`, so equal filters print alike."""
+    if type(value) is float and isfinite(value) and abs(value) < _INTEGRAL_MAX and value.is_integer():
+        return int(value)
+    return value
+
+
+def same_value(left: Value, right: Value) -> bool:
+    """Equality by value, within one kind."""
+    return kind_of(left) is kind_of(right) and left == right
+
+
+def _checked_integer(value: int, what: str) -> int:
+    if value.bit_length() > INTEGER_BITS_MAX:
+        raise LanguageError(
+            f"{what} is an integer of {value.bit_length()} bits", expected=f"at most {INTEGER_BITS_MAX}"
+        )
+    return value

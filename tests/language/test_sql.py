@@ -1,0 +1,135 @@
+"""SQL where-clauses: what they compile to, and what every error says."""
+
+import pytest
+from sqlglot import Tokenizer
+
+from octopia import LanguageError
+from octopia.language import Filter, Operator, Predicate, parse_filter
+from tests.language.cases import error_cases
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        (
+            "symbol = 'AAPL' and price between 10 and 20 or name like 'A%' and volume is not null",
+            "name like 'A%' and volume is not null or price <= 20 and price >= 10 and symbol = 'AAPL'",
+        ),
+        ("A=1", "A = 1"),
+        ("x != 1", "x <> 1"),
+        ("10 < price", "price > 10"),
+        ("10 >= price", "price <= 10"),
+        ("'a' = x", "x = 'a'"),
+        ("(x) = ((5))", "x = 5"),
+        ("x = -5", "x = -5"),
+        ("x = -(5)", "x = -5"),
+        ("x = +5", "x = 5"),
+        ("x = 1.50", "x = 1.5"),
+        ("x = 1e3", "x = 1000"),
+        ("x = .5 or x = 5.", "x = 0.5 or x = 5"),
+        ("x < 9e999", "x < 9e999"),
+        ("x = 123456789012345678901234567890", "x = 123456789012345678901234567890"),
+        ("x = 'it''s'", "x = 'it''s'"),
+        ("x = 'a; -- b /* c */ == &&'", "x = 'a; -- b /* c */ == &&'"),
+        ("x in (1)", "x = 1"),
+        ("x in (1, 'a', true)", "x = true or x = 1 or x = 'a'"),
+        ("x not in (1, 2)", "x <> 1 and x <> 2"),
+        ("x not between 1 and 2", "x < 1 or x > 2"),
+        ("name between 'a' and 'b'", "name <= 'b' and name >= 'a'"),
+        ("not (price > 10)", "price <= 10"),
+        ("not not price > 10", "price > 10"),
+        ("not (a = 1 and (b > 2 or c in (1, 2)))", "a <> 1 or b <= 2 and c <> 1 and c <> 2"),
+        (
+            "(a = 1 or b = 2) and (c = 3 or d = 4)",
+            "a = 1 and c = 3 or a = 1 and d = 4 or b = 2 and c = 3 or b = 2 and d = 4",
+        ),
+        ("a = 1 and a = 1 or a = 1", "a = 1"),
+        ("flag", "flag = true"),
+        ("not flag", "flag = false"),
+        ("flag and x = 1", "flag = true and x = 1"),
+        ("flag = true", "flag = true"),
+        ("true = flag", "flag = true"),
+        ("not (flag = true)", "flag = false"),
+        ("flag is false", "flag = false"),
+        ("true", "true"),
+        ("not false", "true"),
+        ("x = 1 or true", "true or x = 1"),
+        ("x is not null", "x is not null"),
+        ("not (x is null)", "x is not null"),
+        ("x like 'a'", "x = 'a'"),
+        ("x like ''", "x = ''"),
+        ("x like '%'", "x like '%'"),
+        ("x like '%%'", "x like '%'"),
+        ("x like '%a%'", "x like '%a%'"),
+        ("x like '%%a'", "x like '%a'"),
+        ("x like 'a%b'", "x like 'a%' and x like '%b'"),
+        ("x not like 'a%b'", "x not like 'a%' or x not like '%b'"),
+        ("not x not like 'a%'", "x like 'a%'"),
+        ("x not like 'a'", "x <> 'a'"),
+        ("x like '50!%%' escape '!'", "x like '50!%%' escape '!'"),
+        ("x not like '%a\\_b' escape '\\'", "x not like '%a!_b' escape '!'"),
+        ("x like 'a!!b' escape '!'", "x = 'a!b'"),
+        (
+            "class = 'S' and open > 1 and high > 1 and low > 1 and close > 1",
+            "class = 'S' and close > 1 and high > 1 and low > 1 and open > 1",
+        ),
+        ("date = '1-Jan' and time = 1", '"date" = \'1-Jan\' and "time" = 1'),
+        ('"openDiff%" > 0 and "a ""b""" = 1', '"a ""b""" = 1 and "openDiff%" > 0'),
+        ("show = 1", '"show" = 1'),
+        ("x\n=\t1\r\nor\ny = 2", "x = 1 or y = 2"),
+    ],
+)
+def test_compiles_to(text: str, canonical: str) -> None:
+    assert str(parse_filter(text)) == canonical
+    assert parse_filter(canonical) == parse_filter(text)
+
+
+def test_every_word_of_sql_can_name_an_attribute() -> None:
+    for word in sorted({part for keyword in Tokenizer.KEYWORDS for part in keyword.split()} | {"IF", "N", "X", "Q"}):
+        for made in (
+            Filter.of(Predicate(word, Operator.EQ, "a"), Predicate(word.lower(), Operator.PRESENT)),
+            Filter.of(Predicate(word, Operator.NOT_PREFIX, "a"), Predicate("z", Operator.EQ, word)),
+        ):
+            assert parse_filter(str(made)) == made
+
+
+USUAL_NAMES = "class symbol open high low close volume date time name value key type year order"
+
+
+@pytest.mark.parametrize("word", USUAL_NAMES.split())
+def test_the_usual_attribute_names_need_no_quotes(word: str) -> None:
+    for condition, operator, value in (("= 'a'", "=", "a"), ("> 5", ">", 5), ("like 'a%'", "prefix", "a")):
+        assert parse_filter(f"{word} {condition}") == Filter.of(Predicate(word, Operator(operator), value))
+    assert parse_filter(f"x = 1 and {word} is not null and {word} between 1 and 2")
+
+
+@pytest.mark.parametrize(("text", "message"), error_cases("sql_errors.txt"))
+def test_errors(text: str, message: str) -> None:
+    with pytest.raises(LanguageError) as caught:
+        parse_filter(text)
+    assert str(caught.value) == message
+    assert caught.value.text == text
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"x = 1", ["x = 1"]])
+def test_wrong_types_are_type_errors(wrong: object) -> None:
+    with pytest.raises(TypeError, match="a filter is parsed from str"):
+        parse_filter(wrong)  # type: ignore[arg-type]
+
+
+def test_a_filter_passes_through() -> None:
+    made = parse_filter("x = 1")
+    assert parse_filter(made) is made
+
+
+def test_errors_of_empty_text_and_of_later_lines() -> None:
+    example = "expected something like [class,eq,'STOCK'],[price,>,10] or price > 10"
+    for text, start in (
+        ("", f"the filter text is empty at position 0; {example}"),
+        (" \n", f"the filter text is empty at position 0; {example}"),
+        ("x = 1 or\ny == 2", "unknown operator '==' at position 11; "),
+        ("x = 1 or\r\n y z", "unexpected 'z' at position 13; "),
+    ):
+        with pytest.raises(LanguageError) as caught:
+            parse_filter(text)
+        assert str(caught.value).startswith(start)
