@@ -40,7 +40,7 @@ class Broker:
     unique in the overlay.
     """
 
-    __slots__ = ("_handlers", "_policy", "_receive", "_state", "id", "routing")
+    __slots__ = ("_handlers", "_neighbours", "_policy", "_receive", "_state", "id", "routing")
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Broker:
         self._policy = policy
         self._receive = policy.receive
         self._state = policy.make_state(id, overlay, congestion, limits, first_serial)
+        self._neighbours = frozenset(self._state.neighbours)
         self._handlers: dict[type[Event], Callable[[Any, float, list[Action]], None]] = {
             Received: self._received,
             LinkSampled: self._link_sampled,
@@ -81,13 +82,15 @@ class Broker:
         return self._state
 
     def _received(self, event: Received, now: float, out: list[Action]) -> None:
+        if event.sender not in self._neighbours:
+            raise RemoteProtocolError(f"{event.sender} sent {event.message.kind} to {self.id}, which is no neighbour")
         receive = self._receive.get(type(event.message))
         if receive is None:
             raise RemoteProtocolError(f"{event.sender} sent {event.message.kind}, which {self.routing} routing has not")
         receive(self._state, event.sender, event.message, out)
 
     def _link_sampled(self, event: LinkSampled, now: float, out: list[Action]) -> None:
-        if event.neighbour not in self._state.neighbours:
+        if event.neighbour not in self._neighbours:
             raise LocalProtocolError(f"{self.id} has no link to {event.neighbour}")
         self._state.lst.sample(event.neighbour, event.queue_length, event.entered, event.left, now)
 

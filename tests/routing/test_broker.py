@@ -1,0 +1,226 @@
+"""One broker by itself: whole lists of actions for single events, refusals, limits, and peers that break the rules."""
+
+import pytest
+
+from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
+from octopia.language import parse_filter, parse_notification
+from octopia.routing import (
+    POLICIES,
+    Accepted,
+    Action,
+    Advertise,
+    Advertised,
+    Broker,
+    CibClear,
+    CibSet,
+    ClientLeft,
+    Deliver,
+    Key,
+    Limits,
+    LinkSampled,
+    Message,
+    Notify,
+    NotifyTree,
+    Published,
+    Received,
+    Refused,
+    Send,
+    Subscribe,
+    Subscribed,
+    Unadvertise,
+    Unadvertised,
+    Unsubscribe,
+    Unsubscribed,
+)
+from octopia.topology import BrokerId, Scot, parse_tree
+
+OVERLAY = Scot(parse_tree("path:3"), 3)
+HERE = BrokerId("b", 2)
+A2, C2, B0, B1 = BrokerId("a", 2), BrokerId("c", 2), BrokerId("b", 0), BrokerId("b", 1)
+STOCK = parse_filter("class = 'STOCK' and price > 0")
+DEAR = parse_filter("class = 'STOCK' and price > 100")
+QUOTE = parse_notification({"class": "STOCK", "price": 120})
+
+
+def broker(routing: str = "snr", **options: Limits) -> Broker:
+    return Broker(HERE, OVERLAY, routing, **options)  # type: ignore[arg-type]
+
+
+def handle(target: Broker, *events: object) -> list[Action]:
+    """The actions of the last of these events."""
+    out: list[Action] = []
+    for event in events:
+        out = target.handle(event, 0.0)  # type: ignore[arg-type]
+    return out
+
+
+def test_advertise_is_accepted_and_sent_to_the_secondary_neighbours_by_cluster() -> None:
+    key = Key(HERE, 0)
+    assert handle(broker(), Advertised("P", "a", STOCK)) == [
+        Accepted("P", "advertise", "a"),
+        Send(B0, Advertise(key, STOCK)),
+        Send(B1, Advertise(key, STOCK)),
+    ]
+
+
+def test_subscribe_is_accepted_and_sent_to_the_primary_neighbours_in_tree_order() -> None:
+    key = Key(HERE, 0)
+    assert handle(broker(), Subscribed("S", "s", DEAR)) == [
+        Accepted("S", "subscribe", "s"),
+        Send(A2, Subscribe(key, DEAR)),
+        Send(C2, Subscribe(key, DEAR)),
+    ]
+
+
+def test_deliveries_come_first_then_a_links_then_i_links() -> None:
+    target = broker()
+    remote = Key(C2, 0)
+    actions = handle(
+        target,
+        Advertised("P", "a", STOCK),
+        Subscribed("S", "s1", STOCK),
+        Subscribed("S", "s2", DEAR),
+        Subscribed("T", "t1", DEAR),
+        Received(C2, Subscribe(remote, STOCK)),
+        Received(B0, CibSet((Key(HERE, 0),))),
+        Published("P", "n", QUOTE),
+    )
+    copy = Notify("P", "n", QUOTE)
+    assert actions == [
+        Deliver("S", "P", "n", QUOTE, ("s1", "s2")),
+        Deliver("T", "P", "n", QUOTE, ("t1",)),
+        Send(C2, copy),
+        Send(B0, copy),
+    ]
+
+
+def test_a_repeated_request_is_accepted_and_changes_nothing() -> None:
+    target = broker()
+    again = handle(target, Advertised("P", "a", STOCK), Advertised("P", "a", STOCK))
+    assert again == [Accepted("P", "advertise", "a")]
+    again = handle(target, Subscribed("S", "s", STOCK), Subscribed("S", "s", STOCK))
+    assert again == [Accepted("S", "subscribe", "s")]
+    gone = handle(target, Unsubscribed("S", "s"), Unsubscribed("S", "s"))
+    assert gone == [Accepted("S", "unsubscribe", "s")]
+    assert handle(target, Unadvertised("P", "nothing")) == [Accepted("P", "unadvertise", "nothing")]
+
+
+def test_an_id_in_use_for_another_filter_is_refused_with_the_filter_it_has() -> None:
+    actions = handle(broker(), Subscribed("S", "s", STOCK), Subscribed("S", "s", DEAR))
+    reason = "subscription id 's' is in use by S for another filter (class = 'STOCK' and price > 0); withdraw it first"
+    assert actions == [Refused("S", "subscribe", "s", reason)]
+
+
+@pytest.mark.parametrize("routing", sorted(POLICIES))
+def test_a_notification_that_was_not_advertised_is_refused_and_its_publisher_told_why(routing: str) -> None:
+    target = broker(routing)
+    (refused,) = handle(target, Published("P", "n", QUOTE))
+    assert refused == Refused("P", "publish", "n", "P has no advertisement here; advertise before you publish")
+    cheap = parse_filter("class = 'STOCK' and price < 50")
+    (refused,) = handle(target, Advertised("P", "a", cheap), Published("P", "n", QUOTE))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "P did not advertise this: advertisement 'a': price < 50 failed: price is 120"
+    (refused,) = handle(target, Advertised("P", "b", cheap), Advertised("P", "c", cheap), Published("P", "n", QUOTE))
+    assert isinstance(refused, Refused)
+    assert refused.reason.endswith("price is 120 (nor to any of its 2 others)")
+    (refused,) = handle(target, Advertised("Q", "a", STOCK), Published("P", "n", QUOTE))
+    assert isinstance(refused, Refused), "another client's advertisement does not help"
+
+
+def test_limits_are_kept_at_the_host_broker_and_named() -> None:
+    limits = Limits(clients_max=2, advertisements_per_client_max=1, subscriptions_per_client_max=2)
+    target = broker(limits=limits)
+    (refused,) = handle(target, Advertised("P", "a1", STOCK), Advertised("P", "a2", STOCK))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "P has the maximum of 1 advertisements for one client; withdraw one first"
+    handle(target, Subscribed("S", "1", STOCK), Subscribed("S", "2", STOCK), Subscribed("T", "1", STOCK))
+    (refused,) = handle(target, Subscribed("S", "3", STOCK))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "S has the maximum of 2 subscriptions for one client; withdraw one first"
+    (refused,) = handle(target, Subscribed("U", "1", STOCK))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "this broker has its maximum of 2 clients with subscriptions; use another broker"
+    assert handle(target, Unsubscribed("T", "1"), Subscribed("U", "1", STOCK))[0] == Accepted("U", "subscribe", "1")
+
+
+def test_a_client_that_left_leaves_nothing() -> None:
+    target = broker()
+    actions = handle(
+        target, Subscribed("S", "s", STOCK), Advertised("S", "a", STOCK), Subscribed("T", "s", STOCK), ClientLeft("S")
+    )
+    assert actions == [
+        Accepted("S", "unsubscribe", "s"),
+        Send(A2, Unsubscribe(Key(HERE, 0))),
+        Send(C2, Unsubscribe(Key(HERE, 0))),
+        Accepted("S", "unadvertise", "a"),
+        Send(B0, Unadvertise(Key(HERE, 1))),
+        Send(B1, Unadvertise(Key(HERE, 1))),
+    ]
+    assert (len(target.state.srt), len(target.state.prt)) == (0, 1)
+    assert handle(target, ClientLeft("S")) == []
+
+
+def test_one_cib_set_per_neighbour_for_all_its_advertisements_and_one_cib_clear_for_the_last() -> None:
+    target = broker()
+    theirs = [Key(B0, 0), Key(B0, 1), Key(B1, 0)]
+    for key in theirs:
+        handle(target, Received(key.host, Advertise(key, STOCK)))
+    assert handle(target, Received(C2, Subscribe(Key(C2, 0), DEAR))) == [
+        Send(A2, Subscribe(Key(C2, 0), DEAR)),
+        Send(B0, CibSet((theirs[0], theirs[1]))),
+        Send(B1, CibSet((theirs[2],))),
+    ]
+    assert handle(target, Subscribed("S", "s", DEAR))[1:] == [
+        Send(A2, Subscribe(Key(HERE, 0), DEAR)),
+        Send(C2, Subscribe(Key(HERE, 0), DEAR)),
+    ], "bits are ON already"
+    assert handle(target, Received(C2, Unsubscribe(Key(C2, 0)))) == [Send(A2, Unsubscribe(Key(C2, 0)))]
+    assert handle(target, Unsubscribed("S", "s"))[3:] == [
+        Send(B0, CibClear((theirs[0], theirs[1]))),
+        Send(B1, CibClear((theirs[2],))),
+    ]
+
+
+FORGED: list[tuple[BrokerId, Message, str]] = [
+    (A2, Advertise(Key(A2, 0), STOCK), "which is not its secondary neighbour"),
+    (B0, Advertise(Key(B1, 0), STOCK), "whose clients it does not host"),
+    (B0, Unadvertise(Key(HERE, 0)), "whose clients it does not host"),
+    (B0, Subscribe(Key(B0, 0), STOCK), "which is not in its cluster"),
+    (A2, CibSet((Key(HERE, 0),)), "which is not its secondary neighbour"),
+    (BrokerId("c", 0), CibClear((Key(HERE, 0),)), "which is no neighbour"),
+    (B0, NotifyTree("P", "n", QUOTE, Key(B0, 0)), "which snr routing has not"),
+]
+
+
+@pytest.mark.parametrize(("sender", "message", "reason"), FORGED)
+def test_a_peer_that_breaks_the_rules_is_at_fault_and_changes_nothing(
+    sender: BrokerId, message: Message, reason: str
+) -> None:
+    target = broker()
+    handle(target, Advertised("P", "a", STOCK))
+    with pytest.raises(RemoteProtocolError, match=reason):
+        target.handle(Received(sender, message), 0.0)
+    assert (len(target.state.srt), len(target.state.prt)) == (1, 0)
+
+
+def test_only_the_neighbour_a_subscription_came_from_may_withdraw_it() -> None:
+    target = broker()
+    handle(target, Received(C2, Subscribe(Key(C2, 0), STOCK)))
+    with pytest.raises(RemoteProtocolError, match="did not come from it"):
+        target.handle(Received(A2, Unsubscribe(Key(C2, 0))), 0.0)
+
+
+def test_a_sample_of_a_link_that_is_not_there_is_the_hosts_own_fault() -> None:
+    with pytest.raises(LocalProtocolError, match=r"\(b,2\) has no link to \(c,1\)"):
+        broker().handle(LinkSampled(BrokerId("c", 1), 1, 1, 0), 0.0)
+
+
+def test_an_unknown_routing_names_the_ones_there_are() -> None:
+    with pytest.raises(InputError, match="unknown routing 'fast'; the routings are snr, idr, tid, tid-dynamic"):
+        broker("fast")
+
+
+def test_a_restarted_broker_gives_out_new_keys() -> None:
+    target = Broker(HERE, OVERLAY, "snr", first_serial=1000)
+    actions = handle(target, Advertised("P", "a", STOCK))
+    assert actions[1] == Send(B0, Advertise(Key(HERE, 1000), STOCK))
