@@ -31,7 +31,7 @@ def run() -> list[dict[str, Any]]:
             f"{row['networkx_s']:.3f}",
             f"{row['networkx_s'] / row['tables_s']:.1f}",
         )
-    Console().print(table)
+    Console(width=110).print(table)
     return rows
 
 

@@ -93,6 +93,8 @@ def test_filter_text_says_the_same_as_sql(text: str, sql: str) -> None:
         ("[class,'A'],[x,'$S$v'],[tid,'z']", {"class": "A", "x": "$S$v", "tid": "z"}),
         ("[class,'A'],[x,1];", {"class": "A", "x": 1}),
         ("[class,'A'],[x,1];Sat Jul 08 18:38:47 EDT 2006", {"class": "A", "x": 1}),
+        ("[class,'A'],[x,1];Sat Jul  8 18:38:47 EDT 2006;", {"class": "A", "x": 1}),
+        ("[class,'A'],[x,1];Sat Jul 08 18: 38: 47  eastern daylight time  2006", {"class": "A", "x": 1}),
         ("[class,'A'],[x,1]; Saturday July 8 18:38:47 UTC 2006 ; more", {"class": "A", "x": 1}),
         ("[class,'A'],[x,1];garbage", {"class": "A", "x": 1}),
         ("[class,'A'],[x,1];@(", {"class": "A", "x": 1}),

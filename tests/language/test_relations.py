@@ -117,9 +117,26 @@ def test_overlaps(advertisement: str, subscription: str, expected: bool) -> None
         ("name <> 'b'", "name like '%abc'", True),
         ("name not like '%x%'", "name not like '%xy%'", False),
         ("name not like '%xy%'", "name not like '%x%'", True),
+        # Every string has these.
         ("name >= ''", "name like '%A'", True),
-        # An order is never concluded from a postfix or a substring.
+        ("name like '%'", "name > ''", True),
+        ("name like '%'", "name <> ''", True),
+        # That a string is not the empty one is not concluded from a postfix, a substring or `<>` alone.
         ("name > ''", "name like '%A'", False),
+        ("name > ''", "name like '%A%'", False),
+        ("name > ''", "name <> ''", False),
+        ("name > ''", "name like 'A%'", True),
+        ("name > ''", "name >= 'A'", True),
+        ("name > 'A'", "name >= 'A' and name <> 'A'", True),
+        ("name > 'A'", "name >= 'A' and name like '%B'", True),
+        # What is below the empty string is nothing, and covered as any other upper bound is.
+        ("name < 'A'", "name < ''", True),
+        ("name <> 'A'", "name < ''", True),
+        ("name like 'A%'", "name < ''", False),
+        ("name = 'A'", "name < ''", False),
+        ("x = 1", "name < '' and x = 2", False),
+        ("x = 1", "name < '' and x = 1", True),
+        ("x = 1", "name < 'A' and name >= 'A' and x = 2", True),
     ],
 )
 def test_covers(wider: str, narrower: str, expected: bool) -> None:

@@ -1,27 +1,51 @@
-"""The command tree: names, order and help of the sub-commands."""
+"""The command tree: names, order and help of the sub-commands.
 
-from typing import Annotated
+Rules of this file: it names and orders, and does nothing itself. A flag's help shows no type, since a flag takes no
+value.
+"""
+
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from octopia import __version__
 from octopia.cli.demo import demo
 from octopia.cli.explain import explain
 from octopia.cli.replay import replay
 from octopia.cli.topology import topology
+from octopia.version import __version__
+
+
+def _flags_without_type(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _flags_without_type(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _flags_without_type(super().get_params(ctx))
+
 
 app = typer.Typer(
     name="octopia",
+    cls=_Group,
     help="Content-based publish/subscribe over a structured cyclic overlay of brokers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: octopia demo. Shell completion: octopia --install-completion.",
+    epilog="Start with: octopia demo. Completion: run octopia --install-completion in your shell (bash, zsh, fish).",
 )
-app.command()(demo)
-app.command()(topology)
-app.command()(replay)
-app.command()(explain)
+app.command(cls=_Command)(demo)
+app.command(cls=_Command)(topology)
+app.command(cls=_Command)(replay)
+app.command(cls=_Command)(explain)
 
 
 def _version(wanted: bool) -> None:

@@ -1,11 +1,15 @@
-"""`octopia demo`: the paper's Fig. 7 and 8 replayed under SNR, IDR and TID, as a table and a page of pictures."""
+"""`octopia demo`: the paper's Fig. 7 and 8 replayed under SNR, IDR and TID, as a table and a page of pictures.
+
+Rules of this file: it runs the experiment and shows its figures; nothing is counted here. The table fits 80 columns.
+What moves while it runs goes to standard error, and only to a terminal.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import err, out
+from octopia.cli.console import err, out, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,13 +26,15 @@ def demo(
 ) -> None:
     """Replay the paper's scenes under three routings; show the counts and write a page with the drawings."""
     from rich.progress import Progress
+    from rich.text import Text
 
     from octopia.errors import InputError
     from octopia.experiments.scenes import PAPER_NOTES, ROUTINGS, SCENES, run_scene
     from octopia.experiments.scenes_report import write_report
 
     figures: list[PublishFigures] = []
-    with Progress(console=err(), transient=True) as progress:
+    console = err()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("Replaying scenes", total=len(SCENES) * len(ROUTINGS) + 1)
         for scene in SCENES:
             runs = [run_scene(scene, routing) for routing in ROUTINGS]
@@ -44,21 +50,21 @@ def demo(
     console = out()
     _table(console, figures)
     for (scene, routing), note in PAPER_NOTES.items():
-        console.print(f"[dim]{scene}, {routing.upper()}: {note}[/]")
-    console.print(f"\nReport: [bold]{report}[/]", soft_wrap=True)
+        say(console, f"{scene}, {routing.upper()}: {note}", "dim")
+    say(console)
+    say(console, Text.assemble("Report: ", (str(report), "bold")))
 
 
 def _table(console: "Console", figures: "list[PublishFigures]") -> None:
     from rich.table import Table
 
-    table = Table(title="The paper's scenes: messages between brokers, ours (paper's)", title_justify="left")
-    table.add_column("scene")
-    table.add_column("notification")
-    table.add_column("routing")
-    table.add_column("messages", justify="right")
-    table.add_column("deliveries", justify="right")
-    table.add_column("longest way", justify="right")
-    table.add_column("CIVs carried")
+    title = "The paper's scenes: messages between brokers (in brackets the paper's count)"
+    say(console, title, "bold")
+    table = Table()
+    for column in ("scene", "notification", "routing", "messages", "deliveries", "hops", "CIVs"):
+        right = column in ("messages", "deliveries", "hops")
+        # On a terminal too narrow for it a cell goes on below, and loses nothing.
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
     last = ""
     for f in figures:
         paper = "" if f.paper_messages is None else f" ({f.paper_messages})"
@@ -76,3 +82,4 @@ def _table(console: "Console", figures: "list[PublishFigures]") -> None:
         )
         last = here
     console.print(table)
+    say(console, "hops: on the longest way to a subscriber. CIVs: the bit vectors that copies carried.", "dim")

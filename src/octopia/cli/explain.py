@@ -1,10 +1,13 @@
-"""`octopia explain FILE`: why did this client (not) get this notification?"""
+"""`octopia explain FILE`: why did this client (not) get this notification?
+
+Rules of this file: it shows the answers that `octopia.embedded.explain` finds, and adds nothing to them.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import out, print_json
+from octopia.cli.console import out, print_json, printable, say
 from octopia.cli.replay import FileArgument, JsonOption, RoutingOption
 
 if TYPE_CHECKING:
@@ -37,14 +40,13 @@ def explain(
 
 
 def show_answers(console: "Console", answers: "list[Answer]") -> None:
-    from rich.text import Text
-
     if not answers:
-        console.print("Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.")
-    for answer in answers:
+        say(console, "Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.")
+    for number, answer in enumerate(answers):
+        if number:
+            say(console)
         verdict = "got" if answer.delivered else "did not get"
-        heading = Text(f"\n{answer.client} {verdict} {answer.notification} of {answer.publisher}")
-        heading.stylize("bold green" if answer.delivered else "bold yellow")
-        console.print(heading)
+        style = "bold green" if answer.delivered else "bold yellow"
+        say(console, f"{answer.client} {verdict} {answer.notification} of {answer.publisher}", style)
         for reason in answer.reasons:
-            console.print(Text(f"  {reason}"))
+            say(console, f"  {printable(reason)}")

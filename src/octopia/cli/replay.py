@@ -1,18 +1,25 @@
-"""`octopia replay FILE`: run a scenario step by step and tell every message."""
+"""`octopia replay FILE`: run a scenario step by step and tell every message.
+
+Rules of this file: it shows what `octopia.embedded.replay` recorded, and counts nothing itself. With `--json` standard
+output is the record and nothing else; for a person it is the same, with the overlay drawn, and long lists end in a
+count. Heavy imports wait until the command runs.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import out, print_json
+from octopia.cli.console import out, print_json, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from octopia.embedded import Hop, Replay, Step, StepRecord
 
-MESSAGES_SHOWN_MAX = 200
+# Per step, and per table at the end: what is longer is read by a program.
+SHOWN_MAX = 200
+CLUSTERS_SHOWN_MAX = 12
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
 RoutingOption = Annotated[
@@ -36,8 +43,7 @@ def replay(
 ) -> None:
     """Replay a scenario: every step until nothing moves, every message told.
 
-    A scenario holds a tree, a number of clusters, a routing and steps (advertise, subscribe, publish, overload, …); see
-    docs/reference/scenario.md. Bad files are refused whole, with the place of the fault, before the first step runs.
+    The form of the file is in docs/reference/scenario.md. A bad file is refused before the first step runs.
     """
     from octopia.embedded import explain, load_scenario, to_jsonable
     from octopia.embedded import replay as run
@@ -52,12 +58,14 @@ def replay(
         return
     console = out()
     _show(console, result)
-    if answers:
+    if explained:
         from octopia.cli.explain import show_answers
 
+        say(console)
         show_answers(console, answers)
     if draw is not None:
-        console.print(f"\nDrawn in {draw}")
+        say(console)
+        say(console, f"drawn: {draw}")
 
 
 def _show(console: "Console", result: "Replay") -> None:
@@ -66,35 +74,49 @@ def _show(console: "Console", result: "Replay") -> None:
     from octopia.drawing import draw_text
 
     if result.scenario.title:
-        console.print(Text(result.scenario.title, style="bold"))
-    console.print(Text(f"{result.scenario.scot}, routing {result.routing}", style="dim"))
-    console.print()
-    console.print(draw_text(result.scenario.scot))
+        say(console, result.scenario.title, "bold")
+    say(console, f"{result.scenario.scot}, routing {result.routing}", "dim")
+    say(console)
+    drawn = Text(draw_text(result.scenario.scot))
+    if console.is_terminal:
+        # A narrow one may cut the grid short, but must not fold it.
+        console.print(drawn, no_wrap=True, overflow="ellipsis")
+    else:
+        say(console, drawn)
     for record in result.steps:
         _show_step(console, record, result.scenario.scot.clusters)
-    _show_end(console, result)
+    _show_tables(console, result)
+    _show_advertisements(console, result)
 
 
 def _show_step(console: "Console", record: "StepRecord", clusters: int) -> None:
     from rich.text import Text
 
-    console.print()
-    heading = Text(f"step {record.step.number}  ", style="bold cyan")
-    heading.append(describe(record.step), style="bold")
-    messages = len(record.messages)
-    heading.append(f"  {messages} message{'' if messages == 1 else 's'}", style="dim")
-    console.print(heading)
-    for hop in record.messages[:MESSAGES_SHOWN_MAX]:
-        console.print(Text("  " + _hop_text(hop, clusters)))
-    if messages > MESSAGES_SHOWN_MAX:
-        console.print(Text(f"  … and {messages - MESSAGES_SHOWN_MAX} more (--json tells them all)", style="dim"))
-    for delivery in record.deliveries:
-        order = delivery.order
-        console.print(
-            Text(f"  {order.client} gets {order.id} at {delivery.broker} for {', '.join(order.subscriptions)}", "green")
-        )
+    say(console)
+    count = len(record.messages)
+    say(
+        console,
+        Text.assemble(
+            (f"step {record.step.number}  ", "bold cyan"),
+            (describe(record.step), "bold"),
+            (f"  {count:,} message{'' if count == 1 else 's'}", "dim"),
+        ),
+    )
+    _show_some(console, [_hop_text(hop, clusters) for hop in record.messages[:SHOWN_MAX]], count, "messages", "")
+    gets = (
+        f"{d.order.client} gets {d.order.id} at {d.broker} for {', '.join(d.order.subscriptions)}"
+        for d in record.deliveries[:SHOWN_MAX]
+    )
+    _show_some(console, list(gets), len(record.deliveries), "deliveries", "green")
     for refusal in record.refusals:
-        console.print(Text(f"  refused: {refusal.reason}", style="red"))
+        say(console, f"  refused: {printable(refusal.reason)}", "red")
+
+
+def _show_some(console: "Console", lines: list[str], count: int, noun: str, style: str) -> None:
+    for line in lines:
+        say(console, f"  {line}", style)
+    if count > len(lines):
+        say(console, f"  … and {count - len(lines):,} more {noun} (--json tells them all)", "dim")
 
 
 def _hop_text(hop: "Hop", clusters: int) -> str:
@@ -112,29 +134,47 @@ def describe(step: "Step") -> str:
     id = getattr(event, "id", "")
     filter = getattr(event, "filter", None) or getattr(event, "notification", None)
     what = f" {id}" if id else ""
-    return f"{getattr(event, 'client', '')} at {step.broker}: {step.do}{what}" + (f"  {filter}" if filter else "")
+    text = f"  {printable(str(filter))}" if filter else ""
+    return f"{getattr(event, 'client', '')} at {step.broker}: {step.do}{what}{text}"
 
 
-def _show_end(console: "Console", result: "Replay") -> None:
+def _show_tables(console: "Console", result: "Replay") -> None:
+    """The sizes as a grid of regions and clusters, as the overlay is drawn above."""
+    say(console)
+    filled = [t for t in result.tables if t.srt or t.prt]
+    if not filled:
+        say(console, "All tables are empty at the end.")
+        return
+    say(console, "Tables at the end, as SRT/PRT entries", "bold")
+    clusters = sorted({t.broker.cluster for t in filled})[:CLUSTERS_SHOWN_MAX]
+    regions = list(dict.fromkeys(t.broker.region for t in filled))[:SHOWN_MAX]
+    sizes = {(t.broker.region, t.broker.cluster): f"{t.srt}/{t.prt}" for t in result.tables}
+    rows = [["region", *(f"C{index}" for index in clusters)]]
+    rows += [[region, *(sizes[region, index] for index in clusters)] for region in regions]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        say(console, "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    hidden = sum(t.broker.region not in regions or t.broker.cluster not in clusters for t in filled)
+    if hidden:
+        say(console, f"… and {hidden:,} more brokers with entries (--json tells them all)", "dim")
+
+
+def _show_advertisements(console: "Console", result: "Replay") -> None:
     from rich.table import Table
 
-    console.print()
-    tables = Table(title="Tables at the end", title_justify="left", box=None, pad_edge=False)
-    for column in ("broker", "SRT", "PRT"):
-        tables.add_column(column, justify="left" if column == "broker" else "right")
-    filled = [t for t in result.tables if t.srt or t.prt]
-    for sizes in filled[:MESSAGES_SHOWN_MAX]:
-        tables.add_row(str(sizes.broker), str(sizes.srt), str(sizes.prt))
-    console.print(tables if filled else "All tables are empty at the end.")
-    if result.advertisements:
-        console.print()
-        advertisements = Table(title="Advertisements in force", title_justify="left", box=None, pad_edge=False)
-        for column in ("id", "client", "host broker", "CIV", "target clusters"):
-            advertisements.add_column(column)
-        for a in result.advertisements:
-            targets = "–" if a.target_clusters is None else ", ".join(map(str, a.target_clusters)) or "none"
-            advertisements.add_row(a.id, a.client, str(a.broker), a.civ or "–", targets)
-        console.print(advertisements)
+    if not result.advertisements:
+        return
+    say(console)
+    say(console, "Advertisements in force at the end", "bold")
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "client", "host broker", "CIV", "target clusters"):
+        table.add_column(column, overflow="fold")
+    for a in result.advertisements[:SHOWN_MAX]:
+        targets = "–" if a.target_clusters is None else ", ".join(map(str, a.target_clusters)) or "none"
+        table.add_row(a.id, a.client, str(a.broker), a.civ or "–", targets)
+    console.print(table)
+    if len(result.advertisements) > SHOWN_MAX:
+        say(console, f"… and {len(result.advertisements) - SHOWN_MAX:,} more (--json tells them all)", "dim")
 
 
 def _draw(result: "Replay", path: Path) -> None:

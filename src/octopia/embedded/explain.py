@@ -1,11 +1,13 @@
 """Why did this client get, or not get, this notification? Answers read off a replay.
 
 Rules of this file: an answer is found by looking at what the client had asked for at that step and at the hops that the
-replay kept; nothing is routed again. A delivery is answered with its path, hop by hop, and why each hop was taken; a
-missing one with the nearest reason: refused because not advertised, nothing subscribed at that time, or the predicate
-that failed. "Interested, but nothing came" cannot happen and is said in so many words if it does: it is a bug.
+replay kept; nothing is routed again, and one walk over the steps gives all answers. A delivery is answered with its
+path, hop by hop, and why each hop was taken; a missing one with the nearest reason: refused because not advertised,
+nothing subscribed at that time, or the predicate that failed. "Interested, but nothing came" cannot happen and is said
+in so many words if it does: it is a bug.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -14,9 +16,12 @@ from octopia.embedded.network import Hop
 from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_string
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
-from octopia.language import Filter, matches, why_not_matches
+from octopia.language import Filter, why_not_matches
 from octopia.routing import ClientLeft, Published, Subscribed, Unsubscribed
 from octopia.topology import BrokerId
+
+ANSWERS_MAX = 1_000_000
+_KNOWN_SHOWN_MAX = 12
 
 
 class Answer(Struct, frozen=True):
@@ -40,36 +45,75 @@ class Answer(Struct, frozen=True):
 
 def explain(result: Replay, *, notification: str | None = None, client: str | None = None) -> list[Answer]:
     """Answers for every notification and every client that ever subscribes, or for the ones named."""
-    published = [r for r in result.steps if isinstance(r.step.event, Published)]
-    subscribers = _subscribers(result)
+    published = [r.step.event.id for r in result.steps if isinstance(r.step.event, Published)]
     if notification is not None:
-        known = [r.step.event.id for r in published if isinstance(r.step.event, Published)]
-        _check_known("notification", notification, known)
-        published = [r for r in published if isinstance(r.step.event, Published) and r.step.event.id == notification]
+        _check_known("notification", notification, published)
+        published = [notification]
+    askers = list(_subscription_steps(result)) if client is None else [client]
     if client is not None:
         _check_known("client", client, list(result.scenario.clients))
-        subscribers = [client]
-    return [_answer(result, record, name) for record in published for name in subscribers]
+    if len(published) * len(askers) > ANSWERS_MAX:
+        raise InputError(
+            f"{len(published):,} notifications × {len(askers):,} clients: at most {ANSWERS_MAX:,} answers are given "
+            "at once; name a notification or a client"
+        )
+    return list(_answers(result, dict.fromkeys(published), askers))
 
 
 def _check_known(noun: str, name: str, known: list[str]) -> None:
     if name not in known:
-        hint = maybe_meant(name, known) or f"; there are {', '.join(known) or 'none'}"
+        shown = ", ".join(known[:_KNOWN_SHOWN_MAX]) or "none"
+        more = f" and {len(known) - _KNOWN_SHOWN_MAX:,} more" if len(known) > _KNOWN_SHOWN_MAX else ""
+        hint = maybe_meant(name, known) or f"; there {'is' if len(known) == 1 else 'are'} {shown}{more}"
         raise InputError(f"no {noun} {name!r} in this scenario{hint}")
 
 
-def _subscribers(result: Replay) -> list[str]:
-    names = (r.step.event.client for r in result.steps if isinstance(r.step.event, Subscribed))
-    return list(dict.fromkeys(names))
+class _Standing:
+    """What a client has asked for up to some step: subscriptions in force, and the last step that ended one."""
+
+    def __init__(self) -> None:
+        self.in_force: dict[str, Filter] = {}
+        self.ended: StepRecord | None = None
+
+    def take(self, record: StepRecord) -> None:
+        match record.step.event:
+            case Subscribed(id=id, filter=filter):
+                self.in_force[id] = filter
+            case Unsubscribed(id=id):
+                self.in_force.pop(id, None)
+                self.ended = record
+            case ClientLeft():
+                self.in_force.clear()
+                self.ended = record
+            case _:
+                pass
 
 
-def _answer(result: Replay, record: StepRecord, client: str) -> Answer:
-    event = record.step.event
-    assert isinstance(event, Published)  # noqa: S101  chosen by `explain`
-    for delivery in record.deliveries:
-        if delivery.order.client == client:
-            return Answer(event.id, event.client, client, True, _why_delivered(result, delivery))
-    return Answer(event.id, event.client, client, False, _why_not_delivered(result, record, event, client))
+def _subscription_steps(result: Replay) -> dict[str, list[int]]:
+    """The clients that ever subscribe, as they first do, and the steps they do it in."""
+    steps: dict[str, list[int]] = {}
+    for record in result.steps:
+        if isinstance(record.step.event, Subscribed):
+            steps.setdefault(record.step.event.client, []).append(record.step.number)
+    return steps
+
+
+def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iterator[Answer]:
+    """One walk over the steps, with the standing of every client kept along the way."""
+    subscribed_in = _subscription_steps(result)
+    standings = {name: _Standing() for name in askers}
+    for record in result.steps:
+        event = record.step.event
+        if isinstance(event, Published) and event.id in wanted:
+            delivered = {delivery.order.client: delivery for delivery in record.deliveries}
+            for name, standing in standings.items():
+                if name in delivered:
+                    reasons = _why_delivered(result, delivered[name])
+                else:
+                    reasons = _why_not_delivered(record, event, name, standing, subscribed_in.get(name, []))
+                yield Answer(event.id, event.client, name, name in delivered, reasons)
+        elif isinstance(event, Subscribed | Unsubscribed | ClientLeft) and event.client in standings:
+            standings[event.client].take(record)
 
 
 def _why_delivered(result: Replay, delivery: DeliveryRecord) -> list[str]:
@@ -95,50 +139,31 @@ def _hop_line(hop: Hop, clusters: int) -> str:
     return f"{hop.sender} → {hop.receiver} by {kind}{burden}"
 
 
-def _why_not_delivered(result: Replay, record: StepRecord, event: Published, client: str) -> list[str]:
+def _why_not_delivered(
+    record: StepRecord, event: Published, client: str, standing: _Standing, subscribed_in: list[int]
+) -> list[str]:
     if record.refusals:
         return [f"the notification was refused: {refusal.reason}" for refusal in record.refusals]
-    in_force = _subscriptions_at(result, record.step.number, client)
-    if not in_force:
-        return [_why_none_in_force(result, record.step.number, client)]
+    if not standing.in_force:
+        return [_why_none_in_force(record.step.number, client, standing, subscribed_in)]
     lines = []
-    for id, filter in in_force.items():
+    for id, filter in standing.in_force.items():
         reason = why_not_matches(filter, event.notification)
         if reason is not None:
             lines.append(f"subscription {id} does not match: {reason}")
-        elif matches(filter, event.notification):
+        else:
             lines.append(f"subscription {id} matches, and nothing came: a notification was lost, please report this")
     return lines
 
 
-def _subscriptions_at(result: Replay, number: int, client: str) -> dict[str, Filter]:
-    """What the client had subscribed to when that step ran."""
-    in_force: dict[str, Filter] = {}
-    for record in result.steps[:number]:
-        match record.step.event:
-            case Subscribed(client=name, id=id, filter=filter) if name == client:
-                in_force[id] = filter
-            case Unsubscribed(client=name, id=id) if name == client:
-                in_force.pop(id, None)
-            case ClientLeft(client=name) if name == client:
-                in_force.clear()
-            case _:
-                pass
-    return in_force
-
-
-def _why_none_in_force(result: Replay, number: int, client: str) -> str:
-    before, after = None, None
-    for record in result.steps:
-        event = record.step.event
-        if record.step.number < number and isinstance(event, Unsubscribed | ClientLeft) and event.client == client:
-            before = record.step.number
-        if record.step.number > number and isinstance(event, Subscribed) and event.client == client and after is None:
-            after = record.step.number
-    if before is not None:
-        return f"{client} had withdrawn its last subscription before, in steps[{before}]"
-    if after is not None:
-        return f"{client} had not subscribed yet: its first subscription comes in steps[{after}]"
+def _why_none_in_force(number: int, client: str, standing: _Standing, subscribed_in: list[int]) -> str:
+    if standing.ended is not None:
+        ended = standing.ended.step
+        did = "left" if isinstance(ended.event, ClientLeft) else "withdrawn its last subscription"
+        return f"{client} had {did} before, in steps[{ended.number}]"
+    later = [step for step in subscribed_in if step > number]
+    if later:
+        return f"{client} had not subscribed yet: its first subscription comes in steps[{later[0]}]"
     return f"{client} never subscribes"
 
 

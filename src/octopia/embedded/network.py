@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from octopia.errors import LocalProtocolError
+from octopia.errors import InputError, LocalProtocolError, TopologyError
 from octopia.routing import (
     Action,
     Broker,
@@ -27,6 +27,17 @@ from octopia.routing import (
 from octopia.topology import BrokerId, Scot
 
 MESSAGES_PER_RUN_MAX = 10_000_000
+QUEUE_MAX = 1_000_000_000
+# Each broker keeps the status of each of its links, about 500 bytes a link: half a gigabyte at the bound.
+LINKS_MAX = 1_000_000
+
+
+def check_size(overlay: Scot) -> Scot:
+    """The overlay itself, or a `TopologyError` where it is too large for one process."""
+    links = overlay.a_link_count + overlay.i_link_count
+    if links > LINKS_MAX:
+        raise TopologyError(f"{overlay} make {links:,} links, at most {LINKS_MAX:,} fit into one process")
+    return overlay
 
 
 class Hop(Struct, frozen=True):
@@ -59,7 +70,7 @@ class Network:
     ) -> None:
         congestion = congestion or CongestionParameters()
         limits = limits or Limits()
-        self.overlay = overlay
+        self.overlay = check_size(overlay)
         self.brokers = {
             id: Broker(id, overlay, routing, congestion=congestion, limits=limits) for id in overlay.brokers
         }
@@ -74,6 +85,8 @@ class Network:
 
     def hold_queue(self, sender: BrokerId, receiver: BrokerId, queue_length: int) -> None:
         """Tell a broker that its output queue towards a neighbour has this length and neither grows nor shrinks."""
+        if not 0 <= queue_length <= QUEUE_MAX:
+            raise InputError(f"a queue of length {queue_length}: between 0 and {QUEUE_MAX:,} are allowed")
         self.tell(sender, LinkSampled(receiver, queue_length, 0, 0))
 
     def run_until_quiet(self) -> None:

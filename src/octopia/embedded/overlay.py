@@ -6,11 +6,12 @@ oldest delivery and counts it, as nobody here could wait for the reader.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from octopia.embedded.network import Hop, Network
-from octopia.errors import InputError, RefusedError
+from octopia.errors import InputError, RefusedError, TopologyError
 from octopia.language import Filter, Notification, Value, parse_filter, parse_notification
 from octopia.routing import (
     Action,
@@ -69,6 +70,8 @@ class Overlay:
         limits: Limits | None = None,
         inbox_max: int = INBOX_MAX,
     ) -> None:
+        if inbox_max < 1:
+            raise InputError(f"inbox_max is {inbox_max}: an inbox holds at least 1 delivery")
         self.scot = _scot(tree, clusters)
         self.messages = 0
         self._network = Network(
@@ -87,22 +90,18 @@ class Overlay:
     def subscriber(self, at: At, filter: str | Filter | None = None, *, name: str | None = None) -> "Subscriber":
         """A subscriber connected to a broker; with `filter`, subscribed to it already."""
         subscriber = Subscriber(self, self._new_name(name, "subscriber"), self.broker(at))
-        self._clients[subscriber.name] = subscriber
-        if filter is not None:
-            subscriber.subscribe(filter)
+        self._connect(subscriber, None if filter is None else lambda: subscriber.subscribe(filter))
         return subscriber
 
     def publisher(self, at: At, filter: str | Filter | None = None, *, name: str | None = None) -> "Publisher":
         """A publisher connected to a broker; with `filter`, it has advertised it already."""
         publisher = Publisher(self, self._new_name(name, "publisher"), self.broker(at))
-        self._clients[publisher.name] = publisher
-        if filter is not None:
-            publisher.advertise(filter)
+        self._connect(publisher, None if filter is None else lambda: publisher.advertise(filter))
         return publisher
 
     def broker(self, at: At) -> BrokerId:
         """The broker that is meant; an `InputError` where there is none such."""
-        broker = BrokerId.parse(at) if isinstance(at, str) else BrokerId(*at)
+        broker = BrokerId.parse(at) if isinstance(at, str) else _pair(at)
         self.scot.a_links(broker)
         return broker
 
@@ -114,6 +113,7 @@ class Overlay:
         self._network.hold_queue(one, other, queue_length)
 
     def relieve(self, sender: At, receiver: At) -> None:
+        """Undo `overload`: the queue is empty."""
         self.overload(sender, receiver, 0)
 
     def request(self, broker: BrokerId, event: Event) -> None:
@@ -129,12 +129,25 @@ class Overlay:
         self._clients.pop(name, None)
 
     def _new_name(self, name: str | None, kind: str) -> str:
-        if name is None:
+        if name is not None:
+            if name in self._clients:
+                raise InputError(f"a client named {name!r} is connected already; names are unique")
+            return name
+        while name is None or name in self._clients:
             self._names += 1
             name = f"{kind}{self._names}"
-        if name in self._clients:
-            raise InputError(f"a client named {name!r} is connected already")
         return name
+
+    def _connect(self, client: "Publisher | Subscriber", first_request: Callable[[], str] | None) -> None:
+        self._clients[client.name] = client
+        if first_request is None:
+            return
+        try:
+            first_request()
+        except Exception:
+            # Nobody has the object to close: the name must not stay taken.
+            client.close()
+            raise
 
     def _count(self, hop: Hop) -> None:
         self.messages += 1
@@ -161,20 +174,39 @@ class Client:
     def __init__(self, overlay: Overlay, name: str, broker: BrokerId) -> None:
         self.name = name
         self.broker = broker
+        self.closed = False
         self._overlay = overlay
-        self._ids = 0
+        self._in_force: set[str] = set()
+        self._ids = {"a": 0, "s": 0, "n": 0}
 
     def close(self) -> None:
-        """Leave the overlay: everything this client registered is withdrawn."""
-        self._overlay.request(self.broker, ClientLeft(self.name))
-        self._overlay.forget(self.name)
+        """Leave the overlay: everything this client registered is withdrawn. Once closed, again does nothing."""
+        if not self.closed:
+            self._request(ClientLeft(self.name))
+            self._overlay.forget(self.name)
+            self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name} at {self.broker}>"
+        return f"<{type(self).__name__} {self.name} at {self.broker}{', closed' if self.closed else ''}>"
 
-    def _id(self, id: str | None, letter: str) -> str:
-        self._ids += 1
-        return f"{letter}{self._ids}" if id is None else id
+    def _request(self, event: Event) -> None:
+        if self.closed:
+            raise InputError(f"{self.name} has left the overlay; connect a new client")
+        self._overlay.request(self.broker, event)
+
+    def _new_id(self, letter: str) -> str:
+        """The next number, passing over those that the caller chose for something else still in force."""
+        id = ""
+        while not id or id in self._in_force:
+            self._ids[letter] += 1
+            id = f"{letter}{self._ids[letter]}"
+        return id
 
 
 class Publisher(Client):
@@ -182,17 +214,20 @@ class Publisher(Client):
 
     def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Announce what will be published; returns the id to withdraw it by."""
-        id = self._id(id, "a")
-        self._overlay.request(self.broker, Advertised(self.name, id, parse_filter(filter)))
+        id = self._new_id("a") if id is None else id
+        self._request(Advertised(self.name, id, parse_filter(filter)))
+        self._in_force.add(id)
         return id
 
     def unadvertise(self, id: str) -> None:
-        self._overlay.request(self.broker, Unadvertised(self.name, id))
+        """Withdraw an advertisement; one that is not in force does no harm."""
+        self._request(Unadvertised(self.name, id))
+        self._in_force.discard(id)
 
     def publish(self, notification: str | Mapping[str, Value] | Notification, *, id: str | None = None) -> str:
         """Publish; everyone interested has it when this returns. `RefusedError` where it was not advertised."""
-        id = self._id(id, "n")
-        self._overlay.request(self.broker, Published(self.name, id, parse_notification(notification)))
+        id = self._new_id("n") if id is None else id
+        self._request(Published(self.name, id, parse_notification(notification)))
         return id
 
 
@@ -206,12 +241,15 @@ class Subscriber(Client):
 
     def subscribe(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Ask for all notifications that match; returns the id to withdraw it by."""
-        id = self._id(id, "s")
-        self._overlay.request(self.broker, Subscribed(self.name, id, parse_filter(filter)))
+        id = self._new_id("s") if id is None else id
+        self._request(Subscribed(self.name, id, parse_filter(filter)))
+        self._in_force.add(id)
         return id
 
     def unsubscribe(self, id: str) -> None:
-        self._overlay.request(self.broker, Unsubscribed(self.name, id))
+        """Withdraw a subscription; one that is not in force does no harm."""
+        self._request(Unsubscribed(self.name, id))
+        self._in_force.discard(id)
 
     def received(self) -> list[Notification]:
         """Take what has come since the last call, oldest first."""
@@ -230,6 +268,13 @@ class Subscriber(Client):
         self._inbox.append(delivery)
 
 
+def _pair(at: object) -> BrokerId:
+    # A pair that is no tuple, as JSON would give it, does no harm; a cluster that is no number would match nothing.
+    if isinstance(at, Sequence) and len(at) == 2 and isinstance(at[0], str) and type(at[1]) is int:
+        return BrokerId(at[0], at[1])
+    raise TopologyError(f"{at!r} is no broker: write ('b', 2) or 'b,2'")
+
+
 def _scot(tree: str | Tree | Scot | Iterable[tuple[str, str]], clusters: int | None) -> Scot:
     if isinstance(tree, Scot):
         if clusters is not None and clusters != tree.clusters:
@@ -239,5 +284,7 @@ def _scot(tree: str | Tree | Scot | Iterable[tuple[str, str]], clusters: int | N
         clusters = default_clusters(tree) if clusters is None else clusters
         tree = parse_tree(tree)
     elif not isinstance(tree, Tree):
+        if not isinstance(tree, Iterable):
+            raise TopologyError(f"{tree!r} is no tree: give a name such as 'path:3', a Tree, edges, or a Scot")
         tree = Tree.from_edges(tree)
     return Scot(tree, CLUSTERS_DEFAULT if clusters is None else clusters)

@@ -150,10 +150,9 @@ def _advertisements(scenario: Scenario, network: Network) -> Iterator[Advertisem
 
 
 def to_jsonable(result: Replay) -> dict[str, Any]:
-    """The record as `octopia replay --json` prints it."""
+    """The record as `octopia replay --json` prints it: a form that others read, so no key comes or goes unsaid."""
     clusters = result.scenario.scot.clusters
     return {
-        "routing": result.routing,
         "steps": [_step_jsonable(record, clusters) for record in result.steps],
         "tables": [{"broker": list(t.broker), "srt": t.srt, "prt": t.prt} for t in result.tables],
         "advertisements": [
@@ -163,9 +162,8 @@ def to_jsonable(result: Replay) -> dict[str, Any]:
 
 
 def _step_jsonable(record: StepRecord, clusters: int) -> dict[str, Any]:
-    return {
+    told: dict[str, Any] = {
         "step": record.step.number,
-        "do": record.step.do,
         "messages": [
             {
                 "kind": hop.message.kind,
@@ -179,7 +177,9 @@ def _step_jsonable(record: StepRecord, clusters: int) -> dict[str, Any]:
             {"client": d.order.client, "notification": d.order.id, "subscriptions": list(d.order.subscriptions)}
             for d in record.deliveries
         ],
-        "refused": [
-            {"client": r.client, "request": r.request, "id": r.id, "reason": r.reason} for r in record.refusals
-        ],
     }
+    if record.refusals:
+        told["refused"] = [
+            {"client": r.client, "request": r.request, "id": r.id, "reason": r.reason} for r in record.refusals
+        ]
+    return told

@@ -10,6 +10,7 @@ from octopia.drawing import Client, Message, MessageStyle, Scene
 from octopia.embedded import Replay, StepRecord, civ_string, overloaded_links, parse_scenario, replay
 from octopia.routing import Advertised, Published, Subscribed
 from octopia.scenes import scene_text
+from octopia.topology import BrokerId
 
 SCENES = ("fig7a", "fig7b", "fig7c", "fig7d", "fig8")
 ROUTINGS = ("snr", "idr", "tid")
@@ -78,18 +79,29 @@ def _figures(name: str, result: Replay, record: StepRecord, paper_messages: int 
 
 def scene_of(result: Replay, record: StepRecord) -> Scene:
     """What to draw over the overlay for one step: clients, copies, overloaded links."""
-    scenario = result.scenario
+    clusters = result.scenario.scot.clusters
     publishers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Advertised)}
     subscribers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Subscribed)}
     clients = tuple(
         Client(name, broker, "publisher" if name in publishers else "subscriber")
-        for name, broker in scenario.clients.items()
+        for name, broker in _places(result, record.step.number).items()
         if name in publishers or name in subscribers
     )
     messages = []
     for hop in record.messages:
-        carried = civ_string(hop.message, scenario.scot.clusters)
+        carried = civ_string(hop.message, clusters)
         style: MessageStyle = "control" if hop.message.kind != "notify" else "civ" if carried else "plain"
         messages.append(Message(hop.sender, hop.receiver, carried or "", style))
     overloaded = tuple(overloaded_links(result, record.step.number))
     return Scene(clients=clients, messages=tuple(messages), overloaded=overloaded)
+
+
+def _places(result: Replay, number: int) -> dict[str, BrokerId]:
+    """Where each client is at a step; one that comes later, where it first comes. A client that left may come back
+    elsewhere."""
+    places: dict[str, BrokerId] = {}
+    for record in result.steps:
+        client = getattr(record.step.event, "client", None)
+        if client is not None and (record.step.number <= number or client not in places):
+            places[client] = record.step.broker
+    return places

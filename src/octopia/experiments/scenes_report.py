@@ -4,6 +4,7 @@ Rules of this file: no script, no address of another place, nothing that needs a
 `scenes.py`, and a difference to the paper is said beside the number.
 """
 
+import re
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +13,7 @@ from octopia.drawing import overlay_svg
 from octopia.experiments.scenes import PAPER_NOTES, PublishFigures, scene_of
 from octopia.routing import POLICIES
 
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _STYLE = """ :root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d; } body {
 font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1240px; margin: 2rem auto; padding: 0 1rem; } h1 {
 font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem } p { max-width: 52rem }
@@ -89,7 +91,8 @@ def _section(figures: list[PublishFigures]) -> str:
 
 
 def _picture(f: PublishFigures) -> str:
-    svg = overlay_svg(f.result.scenario.scot, scene_of(f.result, f.record))
+    # A picture's metadata names other places; a page that needs no network had better not look as if it did.
+    svg = _METADATA.sub("", overlay_svg(f.result.scenario.scot, scene_of(f.result, f.record)))
     avoided = "" if not f.overloaded_used else f", {f.overloaded_used} over an overloaded link"
     caption = f"{f.routing.upper()}, {POLICIES[f.routing].title}: {f.messages} messages{avoided}"
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"

@@ -50,10 +50,13 @@ _USUAL_SLIPS: Final = {
     "present": PRESENT_OPERATOR,
 }
 _LEADING_ZERO: Final = re.compile(r"[+-]?0[0-9]")
-# Java's "EEE MMM dd kk:mm:ss zzz yyyy", as PADRES reads it. The time itself is dropped: a notification has none.
+# Java's "EEE MMM dd kk:mm:ss zzz yyyy", as PADRES reads it: names short or in full, and any spaces before a number (a
+# one-digit day usually has two). The time itself is dropped: a notification has none.
 _DATE: Final = re.compile(
-    r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]* (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-    r" [0-9]+ [0-9]+:[0-9]+:[0-9]+ [a-z][a-z0-9_/:\-]* [0-9]+",
+    r"(?:mon|tue|wed|thu|fri|sat|sun|monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
+    r" (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|january|february|march|april|june|july|august|september"
+    r"|october|november|december)"
+    r" +[0-9]+ +[0-9]+: *[0-9]+: *[0-9]+ +[a-z][a-z0-9_/:\-]*(?: [a-z]+)* +[0-9]+",
     re.IGNORECASE,
 )
 

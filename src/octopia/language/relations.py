@@ -6,12 +6,17 @@ filter and not the first. Where satisfiability is unknown, the answer is the one
 that loses notifications.
 """
 
+from typing import Final
+
 from octopia.language.filter import Conjunction, Filter
 from octopia.language.notification import Notification
 from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification
 from octopia.language.predicate import Operator, Predicate
 from octopia.language.sat import impossible
 from octopia.language.union_cover import union_covers
+
+# Operators that, by themselves, say no more of a string's place in the order than that it is not the empty one.
+_EXCLUDING_EMPTY: Final = frozenset({Operator.NE, Operator.POSTFIX, Operator.CONTAINS})
 
 
 def matches(subscription: FilterLike, notification: NotificationLike) -> bool:
@@ -102,19 +107,26 @@ def conjunction_covers(wider: Conjunction, narrower: Conjunction) -> bool:
 
 
 def _evidence(known: tuple[Predicate, ...], predicate: Predicate) -> tuple[Predicate, ...]:
-    """What covering may conclude `predicate` from.
+    """What covering may conclude `predicate` from: like PADRES, as if the empty string were no special one.
 
-    An order is never concluded from a postfix or a substring, as PADRES does not: all they could show is that the
-    string is not the empty one (`x like '%A'` implies `x > ''`).
+    So `x like '%A'` or `x <> ''` does not give `x > ''`, and `x < ''`, which no string satisfies, gives no more than
+    any other upper bound does.
     """
-    if predicate.operator not in (Operator.GT, Operator.GE):
-        return known
-    return tuple(p for p in known if p.operator not in (Operator.POSTFIX, Operator.CONTAINS))
+    if predicate.operator is Operator.GT and predicate.value == "":
+        known = tuple(p for p in known if p.operator not in _EXCLUDING_EMPTY)
+    if predicate.operator not in (Operator.LT, Operator.LE, Operator.NE):
+        known = _without_below_empty(known)
+    return known
+
+
+def _without_below_empty(known: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
+    return tuple(p for p in known if p.operator is not Operator.LT or p.value != "")
 
 
 def _filter_covers(outer: Filter, inner: Conjunction) -> bool:
     if any(conjunction_covers(conjunction, inner) for conjunction in outer.conjunctions):
         return True
-    if any(impossible(predicates) for predicates in inner.by_attribute.values()):
+    # Nothing matches a contradiction, so everything covers it.
+    if any(impossible(_without_below_empty(predicates)) for predicates in inner.by_attribute.values()):
         return True
     return len(outer) > 1 and union_covers(outer, inner)

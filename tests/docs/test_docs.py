@@ -1,0 +1,106 @@
+"""Every command and snippet in the documentation runs, and shows what the page says it shows.
+
+In a `python` block every line is run as a script. In a `console` block every `$ octopia …` line is run from the top of
+the repository, must end with exit code 0, and its output must be the lines below it; a line `…` stands for any lines.
+In an `sh` block every line must be a target of the Makefile. Anything else in a fence is not run, so nothing else may
+look like a command.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KINDS = {"python", "console", "sh", "", "toml", "json", "text"}
+BLOCKS = [
+    pytest.param(kind, body, id=f"{page.relative_to(ROOT)}-{number}-{kind or 'plain'}")
+    for page in PAGES
+    for number, (kind, body) in enumerate(FENCE.findall(page.read_text(encoding="utf-8")))
+]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize(("kind", "body"), BLOCKS)
+def test_block_is_true(kind: str, body: str, tmp_path: Path) -> None:
+    assert kind in KINDS, f"a fence of kind {kind!r} is not run by any test"
+    if kind == "python":
+        subprocess.run([sys.executable, "-W", "error", "-c", body], cwd=tmp_path, check=True)
+    elif kind == "console":
+        run_console(body, tmp_path)
+    elif kind == "sh":
+        for line in body.splitlines():
+            make, target = shlex.split(line)
+            assert make == "make"
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), line
+
+
+def run_console(body: str, tmp_path: Path) -> None:
+    """Run the commands of a block where files of the repository are in reach and written files do no harm."""
+    for name in ("src", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "80",
+        "NO_COLOR": "1",
+    }
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        assert command.startswith("octopia "), command
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command}"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert_shows(tidy(done.stdout), tidy(expected))
+
+
+def tidy(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def assert_shows(actual: list[str], expected: list[str]) -> None:
+    pattern = "\n".join(".*" if line.strip() == "…" else re.escape(line) for line in expected)
+    if expected:
+        assert re.fullmatch(pattern, "\n".join(actual), re.DOTALL), "\n".join(actual)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_opens_with_what_it_is_then_the_two_commands_then_the_example() -> None:
+    headings = re.findall(r"^#+ (.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[:3] == ["OctopiA", "Two commands", "Five lines"]
+
+
+@pytest.mark.parametrize(
+    ("picture", "command"),
+    [
+        ("fig7b.svg", ["replay", "src/octopia/scenes/fig7b.json", "--draw"]),
+        ("evaluation.svg", ["topology", "evaluation", "--draw"]),
+    ],
+)
+def test_pictures_are_what_the_command_draws(picture: str, command: list[str], tmp_path: Path) -> None:
+    drawn = tmp_path / picture
+    octopia = Path(sys.executable).parent / "octopia"
+    subprocess.run([octopia, *command, str(drawn)], cwd=ROOT, check=True, capture_output=True)
+    kept = (ROOT / "docs" / "images" / picture).read_text(encoding="utf-8")
+    assert shapes(drawn.read_text(encoding="utf-8")) == shapes(kept)
+
+
+def shapes(svg: str) -> list[str]:
+    """Texts and the number of elements: what a reader sees, whatever the drawing library's version writes."""
+    return [*sorted(re.findall(r">([^<>\n]+)</text>", svg)), str(svg.count("<path"))]

@@ -1,0 +1,113 @@
+"""The scenes of the demo: what each notification cost, against the notes on the paper, and what is drawn of it."""
+
+import pytest
+
+from octopia import BrokerId
+from octopia.drawing import Client, Message, Scene
+from octopia.embedded import check_scenario, parse_scenario, replay
+from octopia.experiments.scenes import PAPER_MESSAGES, PAPER_NOTES, ROUTINGS, SCENES, run_scene, scene_of
+from octopia.scenes import NAMES, scene_text
+
+# scene -> routing -> per notification: messages, the paper's count, deliveries, hops of the longest way, CIVs carried,
+# copies over an overloaded link. Worked out by hand from the hops in the notes (section 3).
+FIGURES: dict[str, dict[str, list[tuple[int, int | None, int, int, tuple[str, ...], int]]]] = {
+    "fig7a": {"snr": [(6, 6, 4, 2, (), 1)], "idr": [(6, 6, 4, 3, ("001",), 0)]},
+    "fig7b": {"snr": [(6, 5, 4, 2, (), 2)], "idr": [(4, 4, 4, 2, ("011",), 0)]},
+    "fig7c": {"snr": [(6, 6, 4, 2, (), 1)], "idr": [(5, 5, 4, 3, ("001", "001"), 1)]},
+    "fig7d": {"snr": [(5, 5, 4, 2, (), 3)], "idr": [(5, 5, 4, 3, ("001",), 2)]},
+    "fig8": {
+        "snr": [(4, 4, 1, 4, (), 0), (6, 6, 2, 5, (), 0), (8, 8, 4, 4, (), 0)],
+        "idr": [(4, None, 1, 4, (), 0), (6, None, 2, 5, (), 0), (8, None, 4, 4, (), 0)],
+    },
+}
+
+
+@pytest.mark.parametrize("scene", sorted(FIGURES))
+@pytest.mark.parametrize("routing", ["snr", "idr"])
+def test_what_each_notification_cost(scene: str, routing: str) -> None:
+    figures = run_scene(scene, routing)
+    assert [
+        (f.messages, f.paper_messages, f.deliveries, f.hops_max, f.civs, f.overloaded_used) for f in figures
+    ] == FIGURES[scene][routing]
+    assert [(f.scene, f.routing) for f in figures] == [(scene, routing)] * len(figures)
+
+
+@pytest.mark.parametrize("scene", sorted(FIGURES))
+def test_tid_routing_reaches_as_many_and_carries_no_civ(scene: str) -> None:
+    figures = run_scene(scene, "tid")
+    assert [f.deliveries for f in figures] == [row[2] for row in FIGURES[scene]["snr"]]
+    assert [(f.civs, f.paper_messages) for f in figures] == [((), None)] * len(figures)
+
+
+def test_every_difference_to_the_paper_has_a_note() -> None:
+    assert set(SCENES) == set(PAPER_MESSAGES) == set(FIGURES)
+    different = {
+        (f.scene, f.routing)
+        for scene in SCENES
+        for routing in ROUTINGS
+        for f in run_scene(scene, routing)
+        if f.paper_messages not in (None, f.messages)
+    }
+    assert different == set(PAPER_NOTES) == {("fig7b", "snr")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scene_is_a_scenario_with_a_title(name: str) -> None:
+    scenario = parse_scenario(scene_text(name))
+    figure, part = name[3], name[4:]
+    assert scenario.title.startswith(f"Fig. {figure}({part}): " if part else f"Fig. {figure}: ")
+    assert scenario.scot.clusters == 3
+
+
+def test_what_is_drawn_of_a_scene() -> None:
+    (figures,) = run_scene("fig7b", "idr")
+    a2, b0, b1, b2 = BrokerId("a", 2), BrokerId("b", 0), BrokerId("b", 1), BrokerId("b", 2)
+    c0, c1, c2 = BrokerId("c", 0), BrokerId("c", 1), BrokerId("c", 2)
+    # The queues of 5 and 1 on the aLinks are below τ: not overloaded.
+    assert scene_of(figures.result, figures.record) == Scene(
+        clients=(
+            Client("P", b2, "publisher"),
+            Client("S1", c0, "subscriber"),
+            Client("S2", c1, "subscriber"),
+            Client("S3", a2, "subscriber"),
+            Client("S4", c2, "subscriber"),
+        ),
+        messages=(
+            Message(b2, a2, "", "plain"),
+            Message(b2, c2, "011", "civ"),
+            Message(c2, c0, "", "plain"),
+            Message(c2, c1, "", "plain"),
+        ),
+        overloaded=((b2, b0), (b2, b1)),
+    )
+
+
+def test_a_step_other_than_publish_is_drawn_as_control_messages() -> None:
+    result = replay(parse_scenario(scene_text("fig5")))
+    d0 = BrokerId("d", 0)
+    assert scene_of(result, result.steps[1]).messages == (
+        Message(d0, BrokerId("d", 1), "", "control"),
+        Message(d0, BrokerId("d", 2), "", "control"),
+    )
+
+
+def test_a_client_is_drawn_where_it_was_at_that_step() -> None:
+    subscribe = {"do": "subscribe", "client": "S", "id": "s1", "filter": "x > 0"}
+    publish = {"do": "publish", "client": "P", "notification": {"x": 1}}
+    steps = [
+        {"do": "advertise", "client": "P", "at": "b,0", "id": "a1", "filter": "x > 0"},
+        {**publish, "id": "n0"},
+        {**subscribe, "at": "a,0"},
+        {**publish, "id": "n1"},
+        {"do": "leave", "client": "S"},
+        {**subscribe, "at": "c,1"},
+        {**publish, "id": "n2"},
+    ]
+    result = replay(check_scenario({"tree": "path:3", "clusters": 3, "steps": steps}))
+    publisher = Client("P", BrokerId("b", 0), "publisher")
+    drawn = [scene_of(result, result.steps[number]).clients for number in (1, 3, 6)]
+    assert drawn == [
+        (publisher, Client("S", BrokerId("a", 0), "subscriber")),
+        (publisher, Client("S", BrokerId("a", 0), "subscriber")),
+        (publisher, Client("S", BrokerId("c", 1), "subscriber")),
+    ]

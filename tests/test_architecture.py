@@ -1,0 +1,105 @@
+"""The rules of ARCHITECTURE.md that a machine can check: imports, what the core may not know, what is public."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import octopia
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "octopia"
+
+# Each may import those before it, never those after.
+LAYERS = [
+    {"errors", "hints", "version"},
+    {"language", "topology"},
+    {"matching"},
+    {"routing"},
+    {"scenes", "embedded"},
+    {"drawing"},
+    {"experiments"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+CORE = ("language", "topology", "matching", "routing")
+# Clock, chance, concurrency and I/O have no place in the core.
+FORBIDDEN_IN_CORE = {
+    "asyncio", "concurrent", "datetime", "logging", "multiprocessing", "os", "random", "secrets", "socket",
+    "subprocess", "threading", "time", "uuid",
+}  # fmt: skip
+# Folders of independent files, which have no public names of their own.
+ONE_FILE_EACH = {("experiments", "scenes"), ("experiments", "scenes_report")}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def layer_of(part: str) -> int:
+    for level, parts in enumerate(LAYERS):
+        if part in parts:
+            return level
+    raise AssertionError(f"{part} is in no layer: add it to LAYERS and to ARCHITECTURE.md")
+
+
+def imports_of(path: Path) -> list[str]:
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_up_the_list_only(path: Path) -> None:
+    here = part_of(path)
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "octopia" and len(parts) > 1 and parts[1] != "__version__":
+            assert parts[1] == here or layer_of(parts[1]) < layer_of(here), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_another_folder_is_used_through_its_public_names(path: Path) -> None:
+    """`from octopia.language import X`, never `from octopia.language.values import X` from outside."""
+    here = part_of(path)
+    folders = {p.name for p in SOURCE.iterdir() if p.is_dir()}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("octopia."):
+            parts = node.module.split(".")
+            if parts[1] in folders and parts[1] != here and len(parts) > 2:
+                assert tuple(parts[1:3]) in ONE_FILE_EACH, f"{path.name} imports {node.module}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in CORE], ids=lambda p: str(p.relative_to(SOURCE)))
+def test_the_core_knows_no_clock_no_chance_and_no_io(path: Path) -> None:
+    found = {name.split(".")[0] for name in imports_of(path)} & FORBIDDEN_IN_CORE
+    if path.name in ("overlay_file.py", "placement.py"):
+        found -= {"os"}
+    assert not found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_every_file_opens_by_stating_its_job_and_is_of_readable_size(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), "no head comment"
+    assert len(text.splitlines()) <= 650
+
+
+def test_public_names_are_there_and_sorted() -> None:
+    assert [name for name in octopia.__all__ if not hasattr(octopia, name)] == []
+    assert sorted(octopia.__all__) == octopia.__all__
+
+
+def test_importing_octopia_loads_no_command_line_no_pictures_and_no_graph_library() -> None:
+    script = (
+        "import sys, octopia; print(sorted({'typer', 'rich', 'matplotlib', 'networkx', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
