@@ -16,8 +16,8 @@ from octopia.embedded.network import Hop
 from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_string
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
-from octopia.language import Filter, why_not_matches
-from octopia.routing import ClientLeft, Published, Subscribed, Unsubscribed
+from octopia.language import Filter, why_not_matches, why_not_overlaps
+from octopia.routing import Advertised, ClientLeft, Event, Published, Subscribed, Unadvertised, Unsubscribed
 from octopia.topology import BrokerId
 
 ANSWERS_MAX = 1_000_000
@@ -102,8 +102,10 @@ def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iter
     """One walk over the steps, with the standing of every client kept along the way."""
     subscribed_in = _subscription_steps(result)
     standings = {name: _Standing() for name in askers}
+    advertised: dict[tuple[str, str], Filter] = {}
     for record in result.steps:
         event = record.step.event
+        _take_advertisement(advertised, event)
         if isinstance(event, Published) and event.id in wanted:
             delivered = {delivery.order.client: delivery for delivery in record.deliveries}
             for name, standing in standings.items():
@@ -111,9 +113,39 @@ def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iter
                     reasons = _why_delivered(result, delivered[name])
                 else:
                     reasons = _why_not_delivered(record, event, name, standing, subscribed_in.get(name, []))
+                    reasons += _without_advertisement(standing, advertised)
                 yield Answer(event.id, event.client, name, name in delivered, reasons)
         elif isinstance(event, Subscribed | Unsubscribed | ClientLeft) and event.client in standings:
             standings[event.client].take(record)
+
+
+def _take_advertisement(advertised: dict[tuple[str, str], Filter], event: Event | None) -> None:
+    """Keep the advertisements in force, by client and id."""
+    match event:
+        case Advertised(client=client, id=id, filter=filter):
+            advertised[client, id] = filter
+        case Unadvertised(client=client, id=id):
+            advertised.pop((client, id), None)
+        case ClientLeft(client=client):
+            for which in [which for which in advertised if which[0] == client]:
+                del advertised[which]
+        case _:
+            pass
+
+
+def _without_advertisement(standing: _Standing, advertised: dict[tuple[str, str], Filter]) -> list[str]:
+    """Subscriptions that could not have got anything at all: no advertisement in force overlaps them."""
+    lines = []
+    for id, wanted in standing.in_force.items():
+        misses = {which: why_not_overlaps(promised, wanted) for which, promised in advertised.items()}
+        if misses and None not in misses.values():
+            (client, advertisement), reason = next(iter(misses.items()))
+            more = f" (nor do the other {len(misses) - 1})" if len(misses) > 1 else ""
+            lines.append(
+                f"subscription {id} can get nothing: no advertisement in force overlaps it; "
+                f"{advertisement} of {client}: {reason}{more}"
+            )
+    return lines
 
 
 def _why_delivered(result: Replay, delivery: DeliveryRecord) -> list[str]:
