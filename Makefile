@@ -19,6 +19,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/octopia warmup
 	@touch $@
 
 demo: $(READY) ## replay the paper's scenes and write a report

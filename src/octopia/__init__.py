@@ -23,6 +23,7 @@ from octopia.language import (
     parse_filter,
     parse_notification,
 )
+from octopia.matching import Matcher
 from octopia.topology import BrokerId, Scot, Tree
 from octopia.version import __version__
 
@@ -33,6 +34,7 @@ __all__ = [
     "InputError",
     "LanguageError",
     "LocalProtocolError",
+    "Matcher",
     "Notification",
     "OctopiaError",
     "Overlay",

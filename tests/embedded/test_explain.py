@@ -113,8 +113,10 @@ def test_an_attribute_that_is_absent() -> None:
     result = run(subscribe("S2", "s2", "volume > 3"), publish("n2", x=5, symbol="AAPL"))
     assert reasons(result, "S2") == [
         "subscription s2 does not match: volume is absent",
-        "subscription s2 can get nothing: no advertisement in force overlaps it; "
-        "a1 of P: the advertisement does not name 'volume'",
+        (
+            "subscription s2 can get nothing: no advertisement in force overlaps it; "
+            "a1 of P: the advertisement does not name 'volume'"
+        ),
     ]
 
 

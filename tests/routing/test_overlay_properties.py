@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from octopia.matching import matcher, use_kernels
 from octopia.routing import POLICIES
 from tests.routing.harness import Harness
 
@@ -32,10 +33,26 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize("batch", range(4))
 def test_exact_in_long_random_histories(routing: str, batch: int) -> None:
+    run_histories(routing, range(batch * 100, batch * 100 + 100))
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize("kernels", ["numba", "numpy"])
+def test_exact_with_either_kernels(routing: str, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables never leave the list of waiting filters; here every match goes through runs and kernels."""
+    monkeypatch.setattr(matcher, "WAITING_TESTS_MAX", 0)
+    use_kernels(kernels)
+    try:
+        run_histories(routing, range(1000, 1040))
+    finally:
+        use_kernels(None)
+
+
+def run_histories(routing: str, seeds: range) -> None:
     operations = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
-    for seed in range(batch * 100, batch * 100 + 100):
+    for seed in seeds:
         draw = Random(seed)
         harness = Harness(routing, draw)
         try:

@@ -13,6 +13,7 @@ from octopia.cli.demo import demo
 from octopia.cli.explain import explain
 from octopia.cli.replay import replay
 from octopia.cli.topology import topology
+from octopia.cli.warmup import warmup
 from octopia.version import __version__
 
 
@@ -46,6 +47,7 @@ app.command(cls=_Command)(demo)
 app.command(cls=_Command)(topology)
 app.command(cls=_Command)(replay)
 app.command(cls=_Command)(explain)
+app.command(cls=_Command)(warmup)
 
 
 def _version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ by the host broker of each client (`clients.Limits`), so a table never has to tu
 
 from collections.abc import Iterator
 
-from octopia.language import Filter, Notification, overlaps
+from octopia.language import Filter, Notification
 from octopia.matching import Matcher
 from octopia.routing.messages import Key
 from octopia.topology import BrokerId
@@ -32,12 +32,13 @@ class SrtEntry:
 
 
 class Srt:
-    """The advertisement table, by key."""
+    """The advertisement table, by key, with an index for overlap."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_index")
 
     def __init__(self) -> None:
         self._entries: dict[Key, SrtEntry] = {}
+        self._index: Matcher[SrtEntry] = Matcher()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -53,12 +54,14 @@ class Srt:
 
     def add(self, entry: SrtEntry) -> None:
         self._entries[entry.key] = entry
+        self._index.add(entry, entry.filter)
 
     def remove(self, key: Key) -> None:
-        del self._entries[key]
+        self._index.remove(self._entries.pop(key))
 
     def overlapping(self, subscription: Filter) -> list[SrtEntry]:
-        return [entry for entry in self._entries.values() if overlaps(entry.filter, subscription)]
+        """In order of key, so that what is sent does not depend on how the index is laid out."""
+        return sorted(self._index.overlapped_by(subscription), key=_key)
 
 
 class PrtEntry:
@@ -108,4 +111,8 @@ class Prt:
         return self._index.match(notification)
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
-        return [entry for entry in self._entries.values() if overlaps(advertisement, entry.filter)]
+        return self._index.overlapping(advertisement)
+
+
+def _key(entry: SrtEntry | PrtEntry) -> Key:
+    return entry.key

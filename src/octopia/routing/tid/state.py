@@ -8,7 +8,7 @@ late copies of its flood are still under way and must not bring it back.
 
 from collections.abc import Iterator
 
-from octopia.language import Filter, Notification, overlaps
+from octopia.language import Filter, Notification
 from octopia.matching import Matcher
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
@@ -60,8 +60,8 @@ class TreePrt:
         return entry
 
     def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
-        """Subscriptions of this broker's own clients that overlap an advertisement."""
-        return [e for e in self._entries.values() if e.last_hop is None and overlaps(advertisement, e.filter)]
+        """Subscriptions of this broker's own clients that overlap an advertisement, in order of subscription."""
+        return sorted(self._local.overlapping(advertisement), key=lambda entry: entry.key)
 
     def bind(self, key: Key, filter: Filter, tid: Key, came_from: BrokerId) -> bool:
         """Bind a neighbour's subscription to a tree; False where it was bound already."""

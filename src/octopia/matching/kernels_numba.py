@@ -1,0 +1,128 @@
+"""The search of a run, compiled. Same signatures and results as `kernels_numpy`.
+
+Rules of this file: plain loops over typed arrays; no allocation but one block of flags. Compiled code is kept on disk
+beside this file (or where NUMBA_CACHE_DIR says), so that it is compiled once per installation.
+"""
+
+import numpy as np
+from numba import njit
+
+from octopia.matching.run import BLOCK_BOXES
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _narrow(flags, lows, highs, high_side, low_side):  # type: ignore[no-untyped-def]
+    """Clear the flags of boxes that do not reach around the value in one dimension."""
+    for i in range(len(flags)):
+        flags[i] &= np.uint8((lows[i] <= high_side) & (low_side <= highs[i]))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _emit(flags, rows, out, found):  # type: ignore[no-untyped-def]
+    """Write the rows whose flag is set, without a branch per row."""
+    for i in range(len(flags)):
+        out[found] = rows[i]
+        found += flags[i]
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def search(  # type: ignore[no-untyped-def]
+    local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+    probes, above, below, out, found, limit,
+):  # fmt: skip
+    """Rows of the boxes around a point, written to `out` from `found` on; returns the new count.
+
+    `out` must have room for all boxes of the run and one block more. Stops early once `limit` are found.
+    """
+    block = np.empty(BLOCK_BOXES, np.uint8)
+    for probe in probes:
+        line = local[probe] if probe < len(local) else -1
+        if line < 0:
+            continue
+        first_node, first_slot, cell, first_place, bound = kinds[line]
+        end_node, end_slot, _, end_place, _ = kinds[line + 1]
+        width = end_place - first_place
+        height = end_slot - first_slot
+        node = first_node
+        while node < end_node:
+            at = bound + (node - first_node) * width
+            inside = True
+            for j in range(width):
+                place = places[first_place + j]
+                if above[place] < bounds_low[at + j] or below[place] > bounds_high[at + j]:
+                    inside = False
+                    break
+            if not inside:
+                node = nodes[node, 0]
+                continue
+            start = nodes[node, 1]
+            if start >= 0:
+                count = nodes[node, 2] - start
+                column = cell + start - first_slot
+                flags = block[:count]
+                flags[:] = alive[start : start + count]
+                for j in range(width):
+                    place = places[first_place + j]
+                    _narrow(
+                        flags,
+                        cells_low[column : column + count],
+                        cells_high[column : column + count],
+                        above[place],
+                        below[place],
+                    )
+                    column += height
+                found = _emit(flags, rows[start : start + count], out, found)
+                if found >= limit:
+                    return found
+            node += 1
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def search_many(  # type: ignore[no-untyped-def]
+    local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+    combination, probes_from, probes, above, below, first, out, counts,
+):  # fmt: skip
+    """The same for the events from `first` on, until `out` might not hold another event.
+
+    `combination` says for each event which probes it has: `probes[probes_from[c]:probes_from[c + 1]]`. Writes `counts`
+    per event; returns the next event and the number of rows written.
+    """
+    found = 0
+    room = len(out) - len(rows) - BLOCK_BOXES
+    for event in range(first, len(combination)):
+        if found > room:
+            return event, found
+        mine = combination[event]
+        before = found
+        found = search(
+            local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+            probes[probes_from[mine] : probes_from[mine + 1]], above[event], below[event], out, found, len(out),
+        )  # fmt: skip
+        counts[event] = found - before
+    return len(combination), found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(counts, starts, rows, fill, out):  # type: ignore[no-untyped-def]
+    """Rows of one run, event after event, into the place of each event in the whole; `fill` moves on."""
+    at = 0
+    for event in range(len(counts)):
+        into = starts[event] + fill[event]
+        for i in range(counts[event]):
+            out[into + i] = rows[at + i]
+        at += counts[event]
+        fill[event] += counts[event]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mark_groups(counts, rows, group_of, masks):  # type: ignore[no-untyped-def]
+    """Set in each event's mask the bit of every group that one of its rows belongs to."""
+    at = 0
+    for event in range(len(counts)):
+        for i in range(at, at + counts[event]):
+            group = group_of[rows[i]]
+            if group >= 0:
+                masks[event, group >> 6] |= np.uint64(1) << np.uint64(group & 63)
+        at += counts[event]

@@ -1,0 +1,430 @@
+"""`octopia.Matcher`: stored filters by id, and which of them a notification matches.
+
+Filters become boxes (`boxes`) in a space (`space`). New boxes wait in a list; when it pays, the list becomes a run
+(`run`) that the kernels search, and runs of like size are merged, so that there are few. A removal clears a flag.
+
+Rules of this file: results are exactly those of `octopia.matches` on every stored filter, each id once. No call takes
+time in proportion to all that is stored, except that a merge may rebuild up to `RUN_BOXES_MAX` boxes. What is removed
+is given back: a run is rebuilt when most of it is dead. Not safe for use by several threads at once.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from octopia.language import (
+    Filter,
+    FilterLike,
+    Notification,
+    NotificationLike,
+    matches,
+    overlaps,
+    parse_filter,
+    parse_notification,
+)
+from octopia.matching.boxes import Axis, Box, take_apart
+from octopia.matching.kernels import kernels
+from octopia.matching.overlap import Stored, question
+from octopia.matching.run import BLOCK_BOXES, RUN_BOXES_MAX, Boxes, Run, joined
+from octopia.matching.space import BoxKind, Point, Probes, Space
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Id = TypeVar("Id", bound=Hashable)
+
+# Testing a waiting filter costs about a microsecond, making a run of them a few hundred.
+WAITING_TESTS_MAX = 256
+WAITING_BOXES_MAX = 4 * RUN_BOXES_MAX
+
+Rows = npt.NDArray[np.int32]
+_IN_NO_RUN = -1
+_IN_SEVERAL = -2
+
+
+class Matcher(Generic[Id]):
+    """An index of filters. Ids are any hashable; `group` sorts ids into numbered groups, see `match_groups`."""
+
+    def __init__(self) -> None:
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Hold nothing; also when the last filter is gone, so that numbers given out start again from 0."""
+        self._space = Space()
+        self._row_of: dict[Id, int] = {}
+        # an array of objects: picking many at once is three times as fast as from a list
+        self._ids: npt.NDArray[np.object_] = np.empty(0, dtype=object)
+        self._filters: list[Filter | None] = []
+        self._free_rows: list[int] = []
+        # per row: the run and slot of its box, the group, whether it has several boxes; grown in steps
+        self._run_of: npt.NDArray[np.int32] = np.full(0, _IN_NO_RUN, dtype=np.int32)
+        self._slot_of: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._group_of: npt.NDArray[np.int32] = np.full(0, -1, dtype=np.int32)
+        self._has_several: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._several: dict[int, list[tuple[int, int]]] = {}
+        self._inexact: dict[int, None] = {}
+        self._waiting: dict[int, list[tuple[BoxKind, Box]]] = {}
+        self._waiting_boxes = 0
+        self._waiting_tests = 0
+        self._runs: dict[int, Run] = {}
+        self._next_run = 0
+        self._out: Rows = np.empty(0, dtype=np.int32)
+        self._id_values: Any = None
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __contains__(self, id: Id) -> bool:
+        return id in self._row_of
+
+    def __iter__(self) -> Iterator[Id]:
+        return iter(self._row_of)
+
+    # -- filters come and go
+
+    def add(self, id: Id, filter: FilterLike, group: int = -1) -> None:
+        """Store a filter under an id that is not in use; with `group`, matches of it also count for that group."""
+        if id in self._row_of:
+            raise ValueError(f"id {id!r} is in the index already; remove it first")
+        wanted = filter if isinstance(filter, Filter) else parse_filter(filter)
+        row = self._new_row(id, wanted)
+        self._group_of[row] = group
+        self._has_several[row] = len(wanted.conjunctions) > 1
+        boxes = [self._take_in(row, take_apart(c, self._space.code_of)) for c in wanted.conjunctions]
+        self._waiting[row] = boxes
+        self._waiting_boxes += len(boxes)
+        if self._waiting_boxes >= WAITING_BOXES_MAX:
+            self.settle()
+
+    def remove(self, id: Id) -> None:
+        """Take a filter out; an id that is not there is a KeyError."""
+        row = self._row_of.pop(id)
+        waiting = self._waiting.pop(row, None)
+        if waiting is not None:
+            self._waiting_boxes -= len(waiting)
+            for kind, box in waiting:
+                self._release(kind, Boxes(np.zeros(1, np.int32), *_columns([box])))
+        else:
+            places = self._places_of(row)
+            for number, slot in places:
+                self._remove_box(self._runs[number], slot)
+            for number in dict.fromkeys(number for number, _ in places):
+                run = self._runs.get(number)
+                if run is not None and run.dead * 2 > run.size:
+                    self._rebuild(number)
+        self._several.pop(row, None)
+        self._inexact.pop(row, None)
+        self._run_of[row] = _IN_NO_RUN
+        self._ids[row] = self._filters[row] = None
+        self._free_rows.append(row)
+        if not self._row_of:
+            self._start_anew()
+
+    def filter_of(self, id: Id) -> Filter:
+        """The filter stored under an id."""
+        found = self._filters[self._row_of[id]]
+        assert found is not None, "a row in use has its filter"  # noqa: S101
+        return found
+
+    def settle(self) -> None:
+        """Put waiting filters into runs now; otherwise that happens by itself when matching would gain by it."""
+        if not self._waiting:
+            return
+        by_kind: dict[int, tuple[list[int], list[Box]]] = {}
+        for row, boxes in self._waiting.items():
+            for kind, box in boxes:
+                rows, of_kind = by_kind.setdefault(kind.id, ([], []))
+                rows.append(row)
+                of_kind.append(box)
+        self._waiting = {}
+        self._waiting_boxes = self._waiting_tests = 0
+        columns = {
+            kind: Boxes(np.array(rows, dtype=np.int32), *_columns(boxes)) for kind, (rows, boxes) in by_kind.items()
+        }
+        for part in _parts(columns):
+            self._add_run(part)
+
+    # -- matching
+
+    def match(self, notification: NotificationLike) -> list[Id]:
+        """The ids whose filter the notification satisfies, in no particular but a repeatable order."""
+        seen = notification if isinstance(notification, Notification) else parse_notification(notification)
+        ids: list[Id] = self._ids[self.match_rows(seen)].tolist()
+        return ids
+
+    def match_rows(self, seen: Notification) -> Rows:
+        """As `match`, with the matcher's own dense numbers in place of ids; valid until the next call."""
+        waiting: list[int] = []
+        if self._waiting and not self._settle_if_it_pays():
+            waiting = [row for row in self._waiting if self._satisfies(row, seen)]
+        if not self._runs:
+            return np.array(waiting, dtype=np.int32)
+        above, below = self._space.point(seen)
+        found = self._search(self._space.opened_by(seen), above, below)
+        if self._several or self._inexact:
+            found = self._checked(found, seen)
+        return np.concatenate([np.array(waiting, dtype=np.int32), found]) if waiting else found
+
+    def _checked(self, found: Rows, seen: Notification) -> Rows:
+        """Each row once, and those of inexact boxes only if the filter itself agrees."""
+        rows = dict.fromkeys(found.tolist())
+        kept = [row for row in rows if row not in self._inexact or self._satisfies(row, seen)]
+        return np.array(kept, dtype=np.int32)
+
+    def _satisfies(self, row: int, seen: Notification | None) -> bool:
+        """The filter's own word. An event without any attribute (None) satisfies the empty conjunction alone."""
+        filter = self._filters[row]
+        if filter is None:
+            return False
+        return matches(filter, seen) if seen is not None else any(not c.predicates for c in filter.conjunctions)
+
+    def matches_any(self, notification: NotificationLike) -> bool:
+        """Whether the notification satisfies any stored filter."""
+        seen = notification if isinstance(notification, Notification) else parse_notification(notification)
+        if any(self._satisfies(row, seen) for row in self._waiting):
+            return True
+        if not self._runs:
+            return False
+        if self._inexact:
+            return bool(len(self.match_rows(seen)))
+        above, below = self._space.point(seen)
+        return bool(len(self._search(self._space.opened_by(seen), above, below, limit=1)))
+
+    # -- overlap
+
+    def overlapping(self, advertisement: FilterLike) -> list[Id]:
+        """The ids of stored subscriptions that overlap an advertisement."""
+        return self._overlapping(parse_filter(advertisement), Stored.SUBSCRIPTIONS)
+
+    def overlapped_by(self, subscription: FilterLike) -> list[Id]:
+        """The ids of stored advertisements that a subscription overlaps."""
+        return self._overlapping(parse_filter(subscription), Stored.ADVERTISEMENTS)
+
+    def _overlapping(self, asked: Filter, stored: Stored) -> list[Id]:
+        rows: dict[int, None] = {}
+        if self._waiting and not self._settle_if_it_pays():
+            rows.update((row, None) for row in self._waiting if self._overlaps(row, asked, stored))
+        for conjunction in asked.conjunctions if self._runs else ():
+            certain, doubtful, above, below = question(self._space, conjunction, stored)
+            rows.update(dict.fromkeys(self._search(certain, above, below).tolist()))
+            for row in dict.fromkeys(self._search(doubtful, above, below).tolist()):
+                if row not in rows and self._overlaps(row, asked, stored):
+                    rows[row] = None
+        ids: list[Id] = self._ids[list(rows)].tolist()
+        return ids
+
+    def _overlaps(self, row: int, asked: Filter, stored: Stored) -> bool:
+        filter = self._filters[row]
+        if filter is None:
+            return False
+        return overlaps(asked, filter) if stored is Stored.SUBSCRIPTIONS else overlaps(filter, asked)
+
+    # -- batches
+
+    def match_batch(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """All matches of a batch: columns `event`, the row number in the batch, and `id`, sorted by event.
+
+        Ids must be all integers (the column is int64) or all strings (dictionary-encoded).
+        """
+        import pyarrow as pa
+
+        counts, rows = self._search_batch(batch)
+        events = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        return pa.RecordBatch.from_arrays([pa.array(events), self._id_column(rows)], names=["event", "id"])
+
+    def match_groups(self, notification: NotificationLike) -> int:
+        """The groups that the matching ids belong to, as bits of an integer: bit g for group g."""
+        seen = notification if isinstance(notification, Notification) else parse_notification(notification)
+        mask = 0
+        for group in np.unique(self._group_of[self.match_rows(seen)]).tolist():
+            if group >= 0:
+                mask |= 1 << group
+        return mask
+
+    def match_batch_groups(self, batch: "pa.RecordBatch") -> npt.NDArray[np.uint64]:
+        """The same for every event of a batch: one line of 64-bit words per event, group g in word g // 64."""
+        counts, rows = self._search_batch(batch)
+        words = int(self._group_of.max(initial=0)) // 64 + 1
+        masks = np.zeros((len(counts), words), dtype=np.uint64)
+        kernels().mark_groups(counts, rows, self._group_of, masks)
+        return masks
+
+    def _search_batch(self, batch: "pa.RecordBatch") -> tuple[npt.NDArray[np.int64], Rows]:
+        # Arrow is loaded here and not above: it takes longer than everything else, and brokers may never need it
+        from octopia.matching.batch import checked, search_batch
+        from octopia.matching.columns import points
+
+        self.settle()
+        counts, rows = search_batch(self._runs.values(), points(batch, self._space))
+        if self._several or self._inexact:
+            doubtful = np.zeros(len(self._filters), dtype=np.bool_)
+            doubtful[list(self._inexact)] = True
+            counts, rows = checked(counts, rows, batch, doubtful, self._satisfies)
+        return counts, rows
+
+    def _id_column(self, rows: Rows) -> Any:
+        import pyarrow as pa
+
+        if self._id_values is None:
+            self._id_values = _id_values(self._ids[: len(self._filters)].tolist())
+        if isinstance(self._id_values, np.ndarray):
+            return pa.array(self._id_values[rows])
+        return pa.DictionaryArray.from_arrays(pa.array(rows), self._id_values)
+
+    def _search(self, probes: Probes, above: Point, below: Point, limit: int | None = None) -> Rows:
+        """Rows of all runs around a point, with repeats where a filter has several boxes."""
+        search = kernels().search
+        out = self._room_for_all()
+        limit = len(out) if limit is None else limit
+        found = 0
+        for run in self._runs.values():
+            found = search(*run.layout, probes, above, below, out, found, limit)
+            if found >= limit:
+                break
+        return out[:found]
+
+    def _room_for_all(self) -> Rows:
+        needed = sum(run.size for run in self._runs.values()) + BLOCK_BOXES
+        if len(self._out) < needed or len(self._out) > 4 * needed:
+            self._out = np.empty(needed + needed // 2, dtype=np.int32)
+        return self._out
+
+    def _settle_if_it_pays(self) -> bool:
+        """Waiting filters are tested one by one, until that has cost as much as making a run of them."""
+        self._waiting_tests += self._waiting_boxes
+        if self._waiting_tests < WAITING_TESTS_MAX:
+            return False
+        self.settle()
+        return True
+
+    # -- rows, boxes and runs
+
+    def _new_row(self, id: Id, filter: Filter) -> int:
+        if self._free_rows:
+            row = self._free_rows.pop()
+            self._filters[row] = filter
+        else:
+            row = len(self._filters)
+            self._filters.append(filter)
+            if row >= len(self._run_of):
+                more = max(64, row)
+                self._ids = np.concatenate([self._ids, np.empty(more, dtype=object)])
+                self._run_of = np.concatenate([self._run_of, np.full(more, _IN_NO_RUN, dtype=np.int32)])
+                self._slot_of = np.concatenate([self._slot_of, np.zeros(more, dtype=np.int32)])
+                self._group_of = np.concatenate([self._group_of, np.full(more, -1, dtype=np.int32)])
+                self._has_several = np.concatenate([self._has_several, np.zeros(more, dtype=np.bool_)])
+        self._ids[row] = id
+        self._id_values = None
+        self._row_of[id] = row
+        return row
+
+    def _take_in(self, row: int, box: Box) -> tuple[BoxKind, Box]:
+        if box.inexact:
+            self._inexact[row] = None
+        return self._space.kind_for(box), box
+
+    def _places_of(self, row: int) -> list[tuple[int, int]]:
+        number = int(self._run_of[row])
+        return self._several[row] if number == _IN_SEVERAL else [(number, int(self._slot_of[row]))]
+
+    def _remove_box(self, run: Run, slot: int) -> None:
+        line = int(np.searchsorted(run.layout.kinds[:, 1], slot, side="right")) - 1
+        kind = self._space.kinds[run.kind_ids[line]]
+        run.remove(slot)
+        self._space.leave(kind)
+
+    def _release(self, kind: BoxKind, boxes: Boxes) -> None:
+        """Boxes that never were, or no longer are, in a run: give back their codes, and leave their kind."""
+        self._release_codes(kind.dimensions, boxes)
+        for _ in range(len(boxes.rows)):
+            self._space.leave(kind)
+
+    def _release_codes(self, dimensions: Iterable[tuple[str, Axis]], boxes: Boxes) -> None:
+        for j, (attribute, axis) in enumerate(dimensions):
+            if axis is Axis.STRING:
+                self._space.release_codes(attribute, boxes.lows[j].tolist())
+
+    def _rebuild(self, number: int) -> None:
+        run = self._runs.pop(number)
+        live = self._live_boxes(run)
+        if live:
+            self._add_run(live)
+
+    def _live_boxes(self, run: Run) -> dict[int, Boxes]:
+        """What is left of a run that goes; the codes of its dead boxes go with it."""
+        if run.dead:
+            for kind, boxes in run.boxes(alive=False).items():
+                self._release_codes(run.dimensions[kind], boxes)
+        return run.boxes()
+
+    def _add_run(self, by_kind: dict[int, Boxes]) -> None:
+        """Make a run, together with smaller ones that are not worth keeping apart."""
+        size = sum(len(boxes.rows) for boxes in by_kind.values())
+        parts = [by_kind]
+        for number, run in reversed(list(self._runs.items())):
+            if run.live <= 2 * size and run.live + size <= RUN_BOXES_MAX:
+                del self._runs[number]
+                parts.append(self._live_boxes(run))
+                size += run.live
+        together = {
+            kind: joined([part[kind] for part in parts if kind in part])
+            for kind in dict.fromkeys(k for part in parts for k in part)
+        }
+        run = Run(together, {kind: self._space.kinds[kind] for kind in together})
+        self._enter(self._next_run, run)
+        self._next_run += 1
+
+    def _enter(self, number: int, run: Run) -> None:
+        """Count a run in, and note where its boxes are."""
+        rows = run.layout.rows
+        slots = np.arange(len(rows), dtype=np.int32)
+        many = self._has_several[rows]
+        self._run_of[rows] = np.where(many, _IN_SEVERAL, number)
+        self._slot_of[rows] = slots
+        for row in dict.fromkeys(rows[many].tolist()):
+            kept = self._several.get(row, ())
+            self._several[row] = [(other, slot) for other, slot in kept if other in self._runs]
+        self._runs[number] = run
+        for row, slot in zip(rows[many].tolist(), slots[many].tolist(), strict=True):
+            self._several[row].append((number, slot))
+
+
+def _columns(boxes: list[Box]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Bounds of boxes of one kind, one line per dimension."""
+    width = len(boxes[0].dimensions)
+    lows = np.array([box.lows for box in boxes], dtype=np.float64).reshape(len(boxes), width).T
+    highs = np.array([box.highs for box in boxes], dtype=np.float64).reshape(len(boxes), width).T
+    return lows, highs
+
+
+def _parts(columns: dict[int, Boxes]) -> Iterator[dict[int, Boxes]]:
+    """Boxes by kind, cut into portions that fit a run each."""
+    part: dict[int, Boxes] = {}
+    room = RUN_BOXES_MAX
+    for kind, boxes in columns.items():
+        at = 0
+        while at < len(boxes.rows):
+            took = min(room, len(boxes.rows) - at)
+            cut = slice(at, at + took)
+            part[kind] = Boxes(boxes.rows[cut], boxes.lows[:, cut], boxes.highs[:, cut])
+            at += took
+            room -= took
+            if not room:
+                yield part
+                part, room = {}, RUN_BOXES_MAX
+    if part:
+        yield part
+
+
+def _id_values(ids: list[object]) -> Any:
+    """The ids by row, as an array of integers or an Arrow array of strings; rows that are free hold anything."""
+    import pyarrow as pa
+
+    used = [id for id in ids if id is not None]
+    if all(type(id) is int for id in used):
+        return np.array([0 if id is None else id for id in ids], dtype=np.int64)
+    if all(type(id) is str for id in used):
+        return pa.array(["" if id is None else id for id in ids], type=pa.string())
+    raise TypeError("match_batch needs ids that are all integers or all strings; match takes any")

@@ -1,0 +1,293 @@
+"""The space that boxes live in: dimensions, the codes of strings, and the kinds of boxes.
+
+A *kind* is what boxes have in common that share their dimensions and atoms; an event opens the kinds whose atoms its
+strings satisfy, and is then compared with the boxes of those kinds only.
+
+Rules of this file: everything here is counted and goes when its last user goes. Numbers of dimensions are used again,
+so that a point stays short; numbers of kinds and codes are not, since removed boxes may lie in a run for a while. Which
+kinds a combination of strings opens is remembered, up to a bound, and forgotten when kinds come or go.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from octopia.language import Predicate, Value
+from octopia.matching.boxes import EXACT_MAX, Axis, Box, Dimension, floats_around
+
+OPENINGS_REMEMBERED_MAX = 65_536
+
+Probes = npt.NDArray[np.int32]
+Point = npt.NDArray[np.float64]
+
+
+class BoxKind:
+    """Boxes of the same dimensions and atoms. `places` are the dimensions' numbers in this space."""
+
+    __slots__ = ("atom_numbers", "atoms", "attributes", "boxes", "dimensions", "id", "inexact", "places")
+
+    def __init__(self, id: int, box: Box, places: tuple[int, ...], atom_numbers: tuple[int, ...]) -> None:
+        self.id = id
+        self.dimensions = box.dimensions
+        self.places = places
+        self.atoms = box.atoms
+        self.atom_numbers = atom_numbers
+        self.inexact = box.inexact
+        self.boxes = 0
+        self.attributes = frozenset([a for a, _ in self.dimensions] + [atom.attribute for atom in self.atoms])
+
+
+class _Atom:
+    """A condition on strings in use, and the kinds that are looked up by it: each kind by one of its atoms."""
+
+    __slots__ = ("kinds", "number", "users")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.users = 0
+        self.kinds: dict[int, BoxKind] = {}
+
+
+class _Codes:
+    """Numbers that stand for the strings of one attribute, counted."""
+
+    __slots__ = ("counts", "next", "of")
+
+    def __init__(self) -> None:
+        self.of: dict[str, float] = {}
+        self.counts: dict[float, int] = {}
+        self.next = 0.0
+
+    def take(self, text: str) -> float:
+        code = self.of.get(text)
+        if code is None:
+            code = self.of[text] = self.next
+            self.counts[code] = 0
+            self.next += 1.0
+        self.counts[code] += 1
+        return code
+
+
+class Space:
+    """All dimensions, codes and kinds of one matcher."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[int, BoxKind] = {}
+        self._kind_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...], bool], BoxKind] = {}
+        self._next_kind = 0
+        self._places: dict[Dimension, int] = {}
+        self._users: dict[Dimension, int] = {}
+        self._free: list[int] = []
+        self._codes: dict[str, _Codes] = {}
+        # attribute -> its places by axis (None where it has none), for the one pass over a notification
+        self._axes: dict[str, list[int | None]] = {}
+        self._planned: list[tuple[str, int, int, int, int]] | None = None
+        self._atoms: dict[str, dict[Predicate, _Atom]] = {}
+        self._next_atom = 0
+        self._without_atoms: dict[int, BoxKind] = {}
+        self._openings: dict[tuple[str | None, ...], Probes] = {}
+
+    @property
+    def size(self) -> int:
+        """The length of a point: places ever in use at the same time."""
+        return len(self._places) + len(self._free)
+
+    @property
+    def kind_ids_end(self) -> int:
+        return self._next_kind
+
+    def code_of(self, attribute: str, text: str) -> float:
+        """The number of a string that a filter asks for; counted, see `release_codes`."""
+        codes = self._codes.get(attribute)
+        if codes is None:
+            codes = self._codes[attribute] = _Codes()
+        return codes.take(text)
+
+    def known_code(self, attribute: str, text: str) -> float:
+        """The number of a string in a notification; -1 where no filter asks for it."""
+        codes = self._codes.get(attribute)
+        return -1.0 if codes is None else codes.of.get(text, -1.0)
+
+    def release_codes(self, attribute: str, used: Iterable[float]) -> None:
+        """Give back codes of boxes that are gone, once per box."""
+        codes = self._codes[attribute]
+        ended = set()
+        for code in used:
+            codes.counts[code] -= 1
+            if not codes.counts[code]:
+                ended.add(code)
+        if ended:
+            for code in sorted(ended):
+                del codes.counts[code]
+            codes.of = {text: code for text, code in codes.of.items() if code not in ended}
+            if not codes.of:
+                del self._codes[attribute]
+
+    # -- kinds
+
+    def kind_for(self, box: Box) -> BoxKind:
+        """The kind of a box, with one more box in it."""
+        key = (box.dimensions, box.atoms, box.inexact)
+        kind = self._kind_of.get(key)
+        if kind is None:
+            kind = self._new_kind(key, box)
+        kind.boxes += 1
+        return kind
+
+    def _new_kind(self, key: tuple[tuple[Dimension, ...], tuple[Predicate, ...], bool], box: Box) -> BoxKind:
+        atoms = [self._use_atom(atom) for atom in box.atoms]
+        places = tuple(self._use(dimension) for dimension in box.dimensions)
+        kind = BoxKind(self._next_kind, box, places, tuple(atom.number for atom in atoms))
+        self._next_kind += 1
+        self._kind_of[key] = self.kinds[kind.id] = kind
+        # looked up by the atom that the fewest others are looked up by
+        (min(atoms, key=lambda atom: len(atom.kinds)).kinds if atoms else self._without_atoms)[kind.id] = kind
+        self._openings.clear()
+        return kind
+
+    def leave(self, kind: BoxKind) -> None:
+        """One box of the kind is gone; with the last, the kind."""
+        kind.boxes -= 1
+        if kind.boxes:
+            return
+        del self._kind_of[kind.dimensions, kind.atoms, kind.inexact]
+        del self.kinds[kind.id]
+        self._without_atoms.pop(kind.id, None)
+        for dimension in kind.dimensions:
+            self._disuse(dimension)
+        for atom in kind.atoms:
+            self._disuse_atom(atom, kind)
+        self._openings.clear()
+
+    def _use_atom(self, predicate: Predicate) -> _Atom:
+        of_attribute = self._atoms.setdefault(predicate.attribute, {})
+        atom = of_attribute.get(predicate)
+        if atom is None:
+            atom = of_attribute[predicate] = _Atom(self._next_atom)
+            self._next_atom += 1
+        atom.users += 1
+        return atom
+
+    def _disuse_atom(self, predicate: Predicate, kind: BoxKind) -> None:
+        of_attribute = self._atoms[predicate.attribute]
+        atom = of_attribute[predicate]
+        atom.kinds.pop(kind.id, None)
+        atom.users -= 1
+        if not atom.users:
+            del of_attribute[predicate]
+            if not of_attribute:
+                del self._atoms[predicate.attribute]
+
+    def _use(self, dimension: Dimension) -> int:
+        place = self._places.get(dimension)
+        if place is None:
+            place = self._free.pop() if self._free else len(self._places)
+            self._places[dimension] = place
+            self._users[dimension] = 0
+            attribute, axis = dimension
+            self._axes.setdefault(attribute, [None] * len(Axis))[axis] = place
+            self._planned = None
+        self._users[dimension] += 1
+        return place
+
+    def _disuse(self, dimension: Dimension) -> None:
+        self._users[dimension] -= 1
+        if self._users[dimension]:
+            return
+        del self._users[dimension]
+        self._free.append(self._places.pop(dimension))
+        attribute, axis = dimension
+        self._planned = None
+        axes = self._axes[attribute]
+        axes[axis] = None
+        if not any(place is not None for place in axes):
+            del self._axes[attribute]
+
+    # -- where a notification lies, and what it opens
+
+    def point(self, values: Mapping[str, Value]) -> tuple[Point, Point]:
+        """A notification as a point: what is held against lower bounds, and what against upper bounds.
+
+        Both are the value, but for an integer between two floats, where they are the floats around it, and for what is
+        absent, which lies below every lower and above every upper bound.
+        """
+        size = self.size
+        above = [-inf] * size
+        below = [inf] * size
+        for attribute, number, string, boolean, present in self._plan():
+            value = values.get(attribute)
+            if value is None:
+                continue
+            if present >= 0:
+                above[present] = below[present] = 1.0
+            kind = type(value)
+            if kind is float:
+                if number >= 0:
+                    above[number] = below[number] = value  # type: ignore[assignment]
+            elif kind is str:
+                if string >= 0:
+                    above[string] = below[string] = self._codes[attribute].of.get(value, -1.0)  # type: ignore[arg-type]
+            elif kind is bool:
+                if boolean >= 0:
+                    above[boolean] = below[boolean] = float(value)
+            elif number >= 0:
+                if -EXACT_MAX <= value <= EXACT_MAX:  # type: ignore[operator]
+                    above[number] = below[number] = value  # type: ignore[assignment]
+                else:
+                    above[number], below[number] = floats_around(value)  # type: ignore[arg-type]
+        both = np.array(above + below)
+        return both[:size], both[size:]
+
+    def _plan(self) -> list[tuple[str, int, int, int, int]]:
+        """Attribute by attribute the places of its axes, -1 where it has none."""
+        if self._planned is None:
+            self._planned = [
+                (attribute, *(-1 if place is None else place for place in places))  # type: ignore[misc]
+                for attribute, places in self._axes.items()
+            ]
+        return self._planned
+
+    def axes_of(self, attribute: str) -> list[int | None] | None:
+        """The places of an attribute by axis; None where no filter asks for it."""
+        return self._axes.get(attribute)
+
+    @property
+    def attributes(self) -> list[str]:
+        """All attributes that some filter asks for, in dimensions or in atoms."""
+        return list(dict.fromkeys([*self._axes, *self._atoms]))
+
+    @property
+    def atom_attributes(self) -> list[str]:
+        """The attributes whose strings decide which kinds are open."""
+        return list(self._atoms)
+
+    def opened_by(self, values: Mapping[str, Value]) -> Probes:
+        """The kinds that a notification opens."""
+        strings = []
+        for attribute in self._atoms:
+            value = values.get(attribute)
+            strings.append(value if type(value) is str else None)
+        return self.opened_by_strings(tuple(strings))
+
+    def opened_by_strings(self, strings: tuple[str | None, ...]) -> Probes:
+        """The kinds that strings of `atom_attributes` open; None stands for anything that is no string."""
+        known = self._openings.get(strings)
+        if known is None:
+            if len(self._openings) >= OPENINGS_REMEMBERED_MAX:
+                self._openings.clear()
+            known = self._openings[strings] = self._open(strings)
+        return known
+
+    def _open(self, strings: tuple[str | None, ...]) -> Probes:
+        satisfied: dict[int, _Atom] = {}
+        for atoms, text in zip(self._atoms.values(), strings, strict=True):
+            if text is not None:
+                satisfied.update((a.number, a) for predicate, a in atoms.items() if predicate.accepts(text))
+        opened = list(self._without_atoms)
+        for atom in satisfied.values():
+            for kind in atom.kinds.values():
+                if all(number in satisfied for number in kind.atom_numbers):
+                    opened.append(kind.id)
+        return np.array(opened, dtype=np.int32)

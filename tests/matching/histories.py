@@ -1,0 +1,40 @@
+"""Random histories of a matcher: filters of all operators and types, adds and removes, and settling at any time."""
+
+from random import Random
+
+from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value
+
+NAMES = ("x", "y", "z")
+NUMBERS: tuple[Value, ...] = (0, 1, 2, 0.5, -1, 2**53, 2**53 + 1, 10**30, 10**400, float("inf"), float("-inf"), -0.0)
+STRINGS: tuple[Value, ...] = ("", "a", "b", "ab", "ba", "é", "\U0001f419", "a\0")
+VALUES: tuple[Value, ...] = (*NUMBERS, 1.5, 2**62 + 1, -(10**400), *STRINGS, "abc", True, False)
+COMPARISONS = (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+PATTERNS = (
+    Operator.PREFIX,
+    Operator.POSTFIX,
+    Operator.CONTAINS,
+    Operator.NOT_PREFIX,
+    Operator.NOT_POSTFIX,
+    Operator.NOT_CONTAINS,
+)
+
+
+def draw_predicate(draw: Random) -> Predicate:
+    name, kind = draw.choice(NAMES), draw.random()
+    if kind < 0.45:
+        return Predicate(name, draw.choice(COMPARISONS), draw.choice(NUMBERS))
+    if kind < 0.75:
+        return Predicate(name, draw.choice((*COMPARISONS, *PATTERNS, Operator.EQ, Operator.EQ)), draw.choice(STRINGS))
+    if kind < 0.85:
+        return Predicate(name, draw.choice((Operator.EQ, Operator.NE)), draw.choice((True, False)))
+    return Predicate(name, Operator.PRESENT)
+
+
+def draw_filter(draw: Random) -> Filter:
+    conjunctions = draw.choice((1, 1, 1, 1, 2, 3))
+    return Filter([Conjunction(draw_predicate(draw) for _ in range(draw.randint(0, 3))) for _ in range(conjunctions)])
+
+
+def draw_notification(draw: Random) -> Notification:
+    names = [name for name in NAMES if draw.random() < 0.8] or ["x"]
+    return Notification.of({name: draw.choice(VALUES) for name in names})

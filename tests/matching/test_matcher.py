@@ -1,0 +1,211 @@
+"""The matcher against brute force: `octopia.matches` and `octopia.overlaps` on every stored filter."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octopia.errors import InputError, LanguageError
+from octopia.language import Filter, Notification, Value, matches, overlaps, parse_filter
+from octopia.matching import Matcher, kernels_in_use, matcher, use_kernels, warm_up
+from tests.language.strategies import SMALL_NUMBERS, few_names, fixed, small_filter, small_strings
+from tests.matching.histories import draw_filter, draw_notification
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_same_as_testing_every_filter_at_any_time(kernels: str, batch: int) -> None:
+    for seed in range(batch * 60, batch * 60 + 60):
+        draw = Random(seed)
+        index: Matcher[int] = Matcher()
+        stored: dict[int, Filter] = {}
+        for _ in range(120):
+            step(draw, index, stored)
+            assert len(index) == len(stored), f"seed {seed}"
+
+
+def step(draw: Random, index: Matcher[int], stored: dict[int, Filter]) -> None:
+    kind, id = draw.random(), draw.randrange(60)
+    if kind < 0.45:
+        if id not in stored:
+            stored[id] = draw_filter(draw)
+            index.add(id, stored[id])
+    elif kind < 0.65:
+        if id in stored:
+            index.remove(id)
+            del stored[id]
+    elif kind < 0.72:
+        index.settle()
+    elif kind < 0.9:
+        seen = draw_notification(draw)
+        expected = sorted(id for id, filter in stored.items() if matches(filter, seen))
+        assert sorted(index.match(seen)) == expected
+        assert index.matches_any(seen) is bool(expected)
+    else:
+        asked = draw_filter(draw)
+        found = sorted(index.overlapping(asked)), sorted(index.overlapped_by(asked))
+        assert found == (
+            sorted(id for id, filter in stored.items() if overlaps(asked, filter)),
+            sorted(id for id, filter in stored.items() if overlaps(filter, asked)),
+        )
+
+
+VALUES: st.SearchStrategy[Value] = st.one_of(small_strings, st.sampled_from(SMALL_NUMBERS), st.booleans())
+NOTIFICATIONS = st.dictionaries(few_names, VALUES, min_size=1).map(Notification.of)
+OPERATIONS = st.tuples(st.sampled_from(["add", "add", "remove", "settle", "match"]), st.integers(0, 9), small_filter)
+
+
+@pytest.mark.parametrize("name", ["numba", "numpy"])
+def test_same_under_hypothesis(name: str) -> None:
+    """Shrinks a fault to the few operations that matter."""
+
+    @fixed(200)
+    @given(st.lists(OPERATIONS, max_size=30), st.lists(NOTIFICATIONS, min_size=1, max_size=6))
+    def check(history: list[tuple[str, int, Filter]], seen: list[Notification]) -> None:
+        index: Matcher[int] = Matcher()
+        stored: dict[int, Filter] = {}
+        for do, id, filter in [*history, ("match", 0, parse_filter("true"))]:
+            if do == "add" and id not in stored:
+                index.add(id, filter)
+                stored[id] = filter
+            elif do == "remove" and id in stored:
+                index.remove(id)
+                del stored[id]
+            elif do == "settle":
+                index.settle()
+            elif do == "match":
+                for n in seen:
+                    assert sorted(index.match(n)) == sorted(i for i, f in stored.items() if matches(f, n))
+
+    use_kernels(name)
+    try:
+        check()
+    finally:
+        use_kernels(None)
+
+
+def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher, "RUN_BOXES_MAX", 512)
+    draw = Random(5)
+    index: Matcher[int] = Matcher()
+    stored: dict[int, Filter] = {}
+    for id in range(1500):
+        low = draw.randrange(100)
+        stored[id] = parse_filter(f"x >= {low} and x <= {low + 9} and y = '{draw.choice('abc')}'")
+        index.add(id, stored[id])
+        if draw.random() < 0.05:
+            index.settle()
+    index.settle()
+    sizes = [run.live for run in index._runs.values()]
+    assert sum(sizes) == 1500
+    assert max(sizes) <= 512
+    assert len(sizes) <= 12, "a few runs per power of two at the most"
+    for id in range(0, 1500, 2):
+        index.remove(id)
+        del stored[id]
+    for x in range(0, 110, 7):
+        seen = Notification.of({"x": x, "y": "b"})
+        assert sorted(index.match(seen)) == [id for id, filter in stored.items() if matches(filter, seen)]
+
+
+def test_what_is_removed_is_given_back() -> None:
+    index: Matcher[int] = Matcher()
+    for round_ in range(3):
+        for id in range(3000):
+            index.add(id, f"a{id % 50} = 's{round_}-{id}' and x > {id} and s{id % 7} like 'p%'")
+        index.settle()
+        for id in range(2990):
+            index.remove(id)
+        assert sum(run.size for run in index._runs.values()) <= 20, "a run is rebuilt when most of it is dead"
+        space = index._space
+        assert (len(space.kinds) <= 10, space.size <= 70, len(space._codes) <= 50) == (True, True, True)
+        assert sum(len(codes.of) for codes in space._codes.values()) <= 20
+        for id in range(2990, 3000):
+            index.remove(id)
+        assert (index._runs, index._space.size, len(index._filters)) == ({}, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "matched"),
+    [
+        ("x = 1", {"x": 1.0}, True),
+        ("x = 1", {"x": True}, False),
+        ("x = true", {"x": 1}, False),
+        ("x = true", {"x": True}, True),
+        ("x <> true", {"x": False}, True),
+        ("x = 1 or x = 1 and y = 2", {"x": 1, "y": 2}, True),
+        ("x = '1'", {"x": 1}, False),
+        ("x = ''", {"x": ""}, True),
+        ("true", {"x": 1}, True),
+        ("x > 9007199254740992", {"x": 2**53 + 1}, True),
+        ("x > 9007199254740993", {"x": 2**53 + 1}, False),
+        ("x <= 9007199254740993", {"x": 2**53 + 1}, True),
+        ("x < 9e999", {"x": 10**400}, True),
+        ("x > -9e999", {"x": float("-inf")}, False),
+        ("x >= -9e999", {"y": 1}, False),
+        ("x = 9e999", {"x": float("inf")}, True),
+    ],
+)
+def test_numbers_by_value_and_types_told_apart(
+    kernels: str, text: str, values: dict[str, Value], matched: bool
+) -> None:
+    index: Matcher[str] = Matcher()
+    index.add("s", text)
+    index.settle()
+    assert index.match(values) == (["s"] if matched else [])
+
+
+def test_a_notification_of_ten_thousand_attributes(kernels: str) -> None:
+    index: Matcher[int] = Matcher()
+    for id in range(200):
+        index.add(id, f"a{id * 50} > 5 and a{id * 50 + 1} = 7")
+    index.settle()
+    seen = {f"a{i}": 7 for i in range(10_000)}
+    assert sorted(index.match(seen)) == list(range(200))
+    assert index.match({"a50": 6, "a51": 7}) == [1]
+
+
+def test_ids_are_any_hashable_added_once_and_removed_once() -> None:
+    index: Matcher[object] = Matcher()
+    ids = ["s", 1, ("a", 2), None, frozenset("x")]
+    for id in ids:
+        index.add(id, "x = 1")
+    index.settle()
+    assert index.match({"x": 1}) == ids
+    assert (None in index, 2 in index, list(index)) == (True, False, ids)
+    with pytest.raises(ValueError, match="'s' is in the index already"):
+        index.add("s", "x = 2")
+    index.remove("s")
+    with pytest.raises(KeyError):
+        index.remove("s")
+    assert index.filter_of(1) == parse_filter("x = 1")
+
+
+def test_bad_filters_and_notifications_change_nothing() -> None:
+    index: Matcher[str] = Matcher()
+    with pytest.raises(LanguageError):
+        index.add("s", "x >")
+    assert len(index) == 0
+    index.add("s", "x > 1")
+    with pytest.raises(LanguageError, match="NaN"):
+        index.match({"x": float("nan")})
+    assert index.match("[class,'A'],[x,2]") == ["s"]
+
+
+def test_groups_of_one_notification(kernels: str) -> None:
+    index: Matcher[int] = Matcher()
+    for id, group in enumerate((0, 0, 5, 64, 130, -1)):
+        index.add(id, f"x >= {id}", group=group)
+    index.settle()
+    assert index.match_groups({"x": 1}) == 1
+    assert index.match_groups({"x": 9}) == 1 | 1 << 5 | 1 << 64 | 1 << 130
+    assert index.match_groups({"y": 9}) == 0
+
+
+def test_the_choice_of_kernels() -> None:
+    with pytest.raises(InputError, match="no kernels 'cuda': there are numba and numpy"):
+        use_kernels("cuda")
+    use_kernels("numpy")
+    assert (kernels_in_use(), warm_up()) == ("numpy", "numpy")
+    use_kernels(None)
+    assert warm_up() == kernels_in_use()
