@@ -91,7 +91,7 @@ def test_string_ids_come_back_as_strings() -> None:
     ]
     index2: Matcher[object] = Matcher()
     index2.add(("a", 1), "x > 1")
-    with pytest.raises(TypeError, match="all integers or all strings"):
+    with pytest.raises(TypeError, match="all integers of 64 bits or all strings"):
         index2.match_batch(pa.RecordBatch.from_pydict({"x": [1, 3]}))
 
 

@@ -1,5 +1,7 @@
 """The matcher against brute force: `octopia.matches` and `octopia.overlaps` on every stored filter."""
 
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -200,6 +202,23 @@ def test_groups_of_one_notification(kernels: str) -> None:
     assert index.match_groups({"x": 1}) == 1
     assert index.match_groups({"x": 9}) == 1 | 1 << 5 | 1 << 64 | 1 << 130
     assert index.match_groups({"y": 9}) == 0
+
+
+def test_without_numba_numpy_is_chosen_by_itself() -> None:
+    script = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import octopia, octopia.matching as matching\n"
+        "m = octopia.Matcher(); m.add('s', 'x > 1'); m.settle()\n"
+        "print(matching.kernels_in_use(), m.match({'x': 2}), matching.warm_up())\n"
+        "matching.use_kernels('numba')\n"
+        "try: m.match({'x': 2})\n"
+        "except octopia.InputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "numpy ['s'] numpy",
+        "numba is not installed: pip install octopia[fast], or use_kernels(None)",
+    ]
 
 
 def test_the_choice_of_kernels() -> None:

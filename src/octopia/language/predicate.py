@@ -130,6 +130,7 @@ class Predicate:
     sort_key: SortKey = field(init=False, repr=False)
     _types: tuple[type, ...] = field(init=False, repr=False)
     _test: _Test = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         name = checked_name(self.attribute, "attribute name")
@@ -148,6 +149,7 @@ class Predicate:
             ("sort_key", key),
             ("_types", _TYPES[kind]),
             ("_test", _TESTS[op]),
+            ("_hash", hash(key[:4])),
         ):
             object.__setattr__(self, slot, content)
 
@@ -174,7 +176,7 @@ class Predicate:
         return self.sort_key[:4] == other.sort_key[:4]
 
     def __hash__(self) -> int:
-        return hash(self.sort_key[:4])
+        return self._hash
 
     def __str__(self) -> str:
         return predicate_as_sql(self.attribute, self.operator.name, self.value)

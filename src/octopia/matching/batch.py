@@ -5,6 +5,7 @@ a run's rows are collected in chunks of `CHUNK_ROWS` or what one event may need,
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +16,27 @@ from octopia.matching.columns import Points
 from octopia.matching.kernels import kernels
 from octopia.matching.run import BLOCK_BOXES, Run
 
-CHUNK_ROWS = 1 << 20
+CHUNK_ROWS = 1 << 22
 
 Rows = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 
 
-def search_batch(runs: Iterable[Run], events: Points) -> tuple[Counts, Rows]:
-    """How many rows each event has, and the rows, event after event."""
+def search_batch(runs: Iterable[Run], events: Points, values: npt.NDArray[Any]) -> tuple[Counts, npt.NDArray[Any]]:
+    """How many matches each event has, and for each match what stands for its row in `values`, event after event."""
     answers = [_search_run(run, events) for run in runs]
     count = len(events.combination)
-    if not answers:
-        return np.zeros(count, dtype=np.int64), np.empty(0, dtype=np.int32)
+    total = np.zeros(count, dtype=np.int64)
+    for counts, _ in answers:
+        total += counts
     if len(answers) == 1:
-        return answers[0]
-    total = np.sum([counts for counts, _ in answers], axis=0)
+        return total, values[answers[0][1]]
     starts = np.cumsum(total) - total
-    rows = np.empty(int(total.sum()), dtype=np.int32)
+    found = np.empty(int(total.sum()), dtype=values.dtype)
     fill = np.zeros(count, dtype=np.int64)
-    for counts, found in answers:
-        kernels().gather(counts, starts, found, fill, rows)
-    return total, rows
+    for counts, rows in answers:
+        kernels().gather(counts, starts, rows, values, fill, found)
+    return total, found
 
 
 def _search_run(run: Run, events: Points) -> tuple[Counts, Rows]:

@@ -42,47 +42,54 @@ class Box(NamedTuple):
     inexact: bool
 
 
+# Looked up once: reaching a member through its enumeration costs more than the comparison it is wanted for.
+_NUMBER, _STRING, _BOOL, _PRESENT = Axis
+_KIND_NUMBER, _KIND_STRING, _KIND_BOOL = Kind.NUMBER, Kind.STRING, Kind.BOOL
+_EQ, _NE, _GE, _LE, _GT = Operator.EQ, Operator.NE, Operator.GE, Operator.LE, Operator.GT
+_THERE = (1.0, 1.0)
+
+
 def take_apart(conjunction: Conjunction, code_of: Callable[[str, str], float]) -> Box:
     """The box of a conjunction; `code_of(attribute, string)` gives the number that stands for a string."""
     spans: dict[Dimension, tuple[float, float]] = {}
-    types: dict[str, Axis] = {}
     atoms: list[Predicate] = []
     inexact = False
+    last_typed: Dimension | None = None
     for predicate in conjunction.predicates:
         attribute, kind = predicate.attribute, predicate.kind
-        if kind is Kind.NUMBER:
-            span = _interval(predicate)
-            axis = Axis.NUMBER
-            if span is None:
-                span, axis, inexact = (1.0, 1.0), Axis.PRESENT, True
-        elif kind is Kind.STRING:
-            if predicate.operator is not Operator.EQ:
+        span, axis = _THERE, _PRESENT
+        if kind is _KIND_NUMBER:
+            interval = _interval(predicate)
+            if interval is None:
+                inexact = True
+            else:
+                span, axis = interval, _NUMBER
+        elif kind is _KIND_STRING:
+            if predicate.operator is not _EQ:
                 atoms.append(predicate)
                 continue
-            code = code_of(attribute, str(predicate.value))
-            span, axis = (code, code), Axis.STRING
-        elif kind is Kind.BOOL:
-            wanted = float(bool(predicate.value) is (predicate.operator is Operator.EQ))
-            span, axis = (wanted, wanted), Axis.BOOL
-        else:
-            span, axis = (1.0, 1.0), Axis.PRESENT
+            code = code_of(attribute, predicate.value)  # type: ignore[arg-type]
+            span, axis = (code, code), _STRING
+        elif kind is _KIND_BOOL:
+            wanted = float(bool(predicate.value) is (predicate.operator is _EQ))
+            span, axis = (wanted, wanted), _BOOL
         dimension = (attribute, axis)
-        # no value is of two types: nothing satisfies such a box, but another box may seem to meet it
-        if axis is not Axis.PRESENT and types.setdefault(attribute, axis) is not axis:
-            inexact = True
+        if axis is not _PRESENT:
+            # no value is of two types: nothing satisfies such a box, but another box may seem to meet it
+            if last_typed is not None and last_typed[0] == attribute and last_typed[1] is not axis:
+                inexact = True
+            last_typed = dimension
         known = spans.get(dimension)
         if known is not None:
             span = (max(known[0], span[0]), min(known[1], span[1]))
             # nothing satisfies an empty interval, but two of them may seem to meet: let the filter itself decide
-            inexact = inexact or span[0] > span[1]
+            if span[0] > span[1]:
+                inexact = True
         spans[dimension] = span
-    return Box(
-        tuple(spans),
-        tuple(low for low, _ in spans.values()),
-        tuple(high for _, high in spans.values()),
-        tuple(atoms),
-        inexact,
-    )
+    if not spans:
+        return Box((), (), (), tuple(atoms), inexact)
+    lows, highs = zip(*spans.values(), strict=True)
+    return Box(tuple(spans), lows, highs, tuple(atoms), inexact)
 
 
 def _interval(predicate: Predicate) -> tuple[float, float] | None:
@@ -92,19 +99,19 @@ def _interval(predicate: Predicate) -> tuple[float, float] | None:
         bound = float(constant)  # type: ignore[arg-type]
     except OverflowError:
         return None
-    if bound != constant or operator is Operator.NE:
+    if bound != constant or operator is _NE:
         return None
-    if operator is Operator.EQ:
+    if operator is _EQ:
         return bound, bound
-    if bound in (inf, -inf):
+    if not -inf < bound < inf:
         return None
-    if operator is Operator.GE:
+    if operator is _GE:
         return bound, inf
-    if operator is Operator.LE:
+    if operator is _LE:
         return -inf, bound
-    if abs(bound) >= EXACT_MAX:
+    if not -EXACT_MAX < bound < EXACT_MAX:
         return None
-    return (nextafter(bound, inf), inf) if operator is Operator.GT else (-inf, nextafter(bound, -inf))
+    return (nextafter(bound, inf), inf) if operator is _GT else (-inf, nextafter(bound, -inf))
 
 
 def floats_around(number: int) -> tuple[float, float]:

@@ -5,14 +5,13 @@ small program runs. Both give the same results; a program or a test may choose w
 """
 
 import importlib
-import importlib.util
 from types import ModuleType
 
 from octopia.errors import InputError
 
 CHOICES = ("numba", "numpy")
 _chosen: str | None = None
-_loaded: dict[str, ModuleType] = {}
+_loaded: dict[str, ModuleType | None] = {}
 
 
 def use_kernels(name: str | None) -> None:
@@ -27,14 +26,28 @@ def kernels_in_use() -> str:
     """`numba` or `numpy`."""
     if _chosen is not None:
         return _chosen
-    return "numba" if importlib.util.find_spec("numba") else "numpy"
+    return "numba" if _load("numba") is not None else "numpy"
 
 
 def kernels() -> ModuleType:
     """The kernels in use."""
-    name = _chosen
-    if name is None or name not in _loaded:
-        name = kernels_in_use()
-        if name not in _loaded:
+    found = _load(_chosen or "numba")
+    if found is None and _chosen == "numba":
+        raise InputError("numba is not installed: pip install octopia[fast], or use_kernels(None)")
+    return found or _numpy()
+
+
+def _load(name: str) -> ModuleType | None:
+    """A module of kernels; None where what it needs is not installed, or does not work here."""
+    if name not in _loaded:
+        try:
             _loaded[name] = importlib.import_module(f"octopia.matching.kernels_{name}")
+        except ImportError:
+            _loaded[name] = None
     return _loaded[name]
+
+
+def _numpy() -> ModuleType:
+    found = _load("numpy")
+    assert found is not None, "numpy is a dependency of this package"  # noqa: S101
+    return found

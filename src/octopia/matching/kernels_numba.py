@@ -28,7 +28,7 @@ def _emit(flags, rows, out, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def search(  # type: ignore[no-untyped-def]
-    local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+    local, kinds, places, nodes, bounds, cells_low, cells_high, rows, alive,
     probes, above, below, out, found, limit,
 ):  # fmt: skip
     """Rows of the boxes around a point, written to `out` from `found` on; returns the new count.
@@ -50,7 +50,7 @@ def search(  # type: ignore[no-untyped-def]
             inside = True
             for j in range(width):
                 place = places[first_place + j]
-                if above[place] < bounds_low[at + j] or below[place] > bounds_high[at + j]:
+                if above[place] < bounds[at + j, 0] or below[place] > bounds[at + j, 1]:
                     inside = False
                     break
             if not inside:
@@ -63,14 +63,11 @@ def search(  # type: ignore[no-untyped-def]
                 flags = block[:count]
                 flags[:] = alive[start : start + count]
                 for j in range(width):
-                    place = places[first_place + j]
-                    _narrow(
-                        flags,
-                        cells_low[column : column + count],
-                        cells_high[column : column + count],
-                        above[place],
-                        below[place],
-                    )
+                    high_side, low_side = above[places[first_place + j]], below[places[first_place + j]]
+                    # inside of all boxes of the block: no need to look at them one by one
+                    if high_side < bounds[at + j, 2] or low_side > bounds[at + j, 3]:
+                        lows, highs = cells_low[column : column + count], cells_high[column : column + count]
+                        _narrow(flags, lows, highs, high_side, low_side)
                     column += height
                 found = _emit(flags, rows[start : start + count], out, found)
                 if found >= limit:
@@ -81,7 +78,7 @@ def search(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def search_many(  # type: ignore[no-untyped-def]
-    local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+    local, kinds, places, nodes, bounds, cells_low, cells_high, rows, alive,
     combination, probes_from, probes, above, below, first, out, counts,
 ):  # fmt: skip
     """The same for the events from `first` on, until `out` might not hold another event.
@@ -97,7 +94,7 @@ def search_many(  # type: ignore[no-untyped-def]
         mine = combination[event]
         before = found
         found = search(
-            local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+            local, kinds, places, nodes, bounds, cells_low, cells_high, rows, alive,
             probes[probes_from[mine] : probes_from[mine + 1]], above[event], below[event], out, found, len(out),
         )  # fmt: skip
         counts[event] = found - before
@@ -105,24 +102,25 @@ def search_many(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gather(counts, starts, rows, fill, out):  # type: ignore[no-untyped-def]
-    """Rows of one run, event after event, into the place of each event in the whole; `fill` moves on."""
+def gather(counts, starts, rows, values, fill, out):  # type: ignore[no-untyped-def]
+    """What stands for the rows of one run, event after event, to the place of each event in the whole; `fill` moves."""
     at = 0
     for event in range(len(counts)):
+        count = counts[event]
         into = starts[event] + fill[event]
-        for i in range(counts[event]):
-            out[into + i] = rows[at + i]
-        at += counts[event]
-        fill[event] += counts[event]
+        mine, place = rows[at : at + count], out[into : into + count]
+        for i in range(count):
+            place[i] = values[mine[i]]
+        at += count
+        fill[event] += count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def mark_groups(counts, rows, group_of, masks):  # type: ignore[no-untyped-def]
-    """Set in each event's mask the bit of every group that one of its rows belongs to."""
+def mark_groups(counts, groups, masks):  # type: ignore[no-untyped-def]
+    """Set in each event's mask the bits of the groups of its matches; -1 is no group."""
     at = 0
     for event in range(len(counts)):
-        for i in range(at, at + counts[event]):
-            group = group_of[rows[i]]
+        for group in groups[at : at + counts[event]]:
             if group >= 0:
                 masks[event, group >> 6] |= np.uint64(1) << np.uint64(group & 63)
         at += counts[event]

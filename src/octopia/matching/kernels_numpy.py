@@ -12,7 +12,7 @@ Array = npt.NDArray[Any]
 
 
 def search(
-    local: Array, kinds: Array, places: Array, nodes: Array, bounds_low: Array, bounds_high: Array, cells_low: Array,
+    local: Array, kinds: Array, places: Array, nodes: Array, bounds: Array, cells_low: Array,
     cells_high: Array, rows: Array, alive: Array, probes: Array, above: Array, below: Array, out: Array, found: int,
     limit: int,
 ) -> int:  # fmt: skip
@@ -25,9 +25,8 @@ def search(
         mine = places[place:end_place]
         width = end_place - place
         # the root of the tree has the bounds of the whole kind
-        if (above[mine] < bounds_low[bound : bound + width]).any():
-            continue
-        if (below[mine] > bounds_high[bound : bound + width]).any():
+        root = bounds[bound : bound + width]
+        if (above[mine] < root[:, 0]).any() or (below[mine] > root[:, 1]).any():
             continue
         shape = (width, end_slot - slot)
         inside = alive[slot:end_slot] == 1
@@ -42,7 +41,7 @@ def search(
 
 
 def search_many(
-    local: Array, kinds: Array, places: Array, nodes: Array, bounds_low: Array, bounds_high: Array, cells_low: Array,
+    local: Array, kinds: Array, places: Array, nodes: Array, bounds: Array, cells_low: Array,
     cells_high: Array, rows: Array, alive: Array, combination: Array, probes_from: Array, probes: Array, above: Array,
     below: Array, first: int, out: Array, counts: Array,
 ) -> tuple[int, int]:  # fmt: skip
@@ -55,24 +54,23 @@ def search_many(
         mine = combination[event]
         before = found
         found = search(
-            local, kinds, places, nodes, bounds_low, bounds_high, cells_low, cells_high, rows, alive,
+            local, kinds, places, nodes, bounds, cells_low, cells_high, rows, alive,
             probes[probes_from[mine] : probes_from[mine + 1]], above[event], below[event], out, found, len(out),
         )  # fmt: skip
         counts[event] = found - before
     return len(combination), found
 
 
-def gather(counts: Array, starts: Array, rows: Array, fill: Array, out: Array) -> None:
-    """Rows of one run, event after event, into the place of each event in the whole; `fill` moves on."""
+def gather(counts: Array, starts: Array, rows: Array, values: Array, fill: Array, out: Array) -> None:
+    """What stands for the rows of one run, event after event, to the place of each event in the whole; `fill` moves."""
     if len(rows):
         before = np.cumsum(counts) - counts
-        out[np.repeat(starts + fill - before, counts) + np.arange(len(rows))] = rows
+        out[np.repeat(starts + fill - before, counts) + np.arange(len(rows))] = values[rows]
     fill += counts
 
 
-def mark_groups(counts: Array, rows: Array, group_of: Array, masks: Array) -> None:
-    """Set in each event's mask the bit of every group that one of its rows belongs to."""
-    groups = group_of[rows]
+def mark_groups(counts: Array, groups: Array, masks: Array) -> None:
+    """Set in each event's mask the bits of the groups of its matches; -1 is no group."""
     events = np.repeat(np.arange(len(counts)), counts)
     grouped = groups >= 0
     bits = np.uint64(1) << (groups[grouped] & 63).astype(np.uint64)

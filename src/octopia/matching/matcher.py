@@ -8,7 +8,7 @@ time in proportion to all that is stored, except that a merge may rebuild up to 
 is given back: a run is rebuilt when most of it is dead. Not safe for use by several threads at once.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -24,11 +24,12 @@ from octopia.language import (
     parse_filter,
     parse_notification,
 )
-from octopia.matching.boxes import Axis, Box, take_apart
+from octopia.matching.boxes import Axis, take_apart
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
 from octopia.matching.run import BLOCK_BOXES, RUN_BOXES_MAX, Boxes, Run, joined
 from octopia.matching.space import BoxKind, Point, Probes, Space
+from octopia.matching.waiting import Waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +41,7 @@ WAITING_TESTS_MAX = 256
 WAITING_BOXES_MAX = 4 * RUN_BOXES_MAX
 
 Rows = npt.NDArray[np.int32]
+INT64_END = 2**63
 _IN_NO_RUN = -1
 _IN_SEVERAL = -2
 
@@ -54,8 +56,8 @@ class Matcher(Generic[Id]):
         """Hold nothing; also when the last filter is gone, so that numbers given out start again from 0."""
         self._space = Space()
         self._row_of: dict[Id, int] = {}
-        # an array of objects: picking many at once is three times as fast as from a list
-        self._ids: npt.NDArray[np.object_] = np.empty(0, dtype=object)
+        # integers as long as all ids are: picking many touches no object, only memory that lies together
+        self._ids: npt.NDArray[Any] = np.empty(0, dtype=np.int64)
         self._filters: list[Filter | None] = []
         self._free_rows: list[int] = []
         # per row: the run and slot of its box, the group, whether it has several boxes; grown in steps
@@ -65,9 +67,7 @@ class Matcher(Generic[Id]):
         self._has_several: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._several: dict[int, list[tuple[int, int]]] = {}
         self._inexact: dict[int, None] = {}
-        self._waiting: dict[int, list[tuple[BoxKind, Box]]] = {}
-        self._waiting_boxes = 0
-        self._waiting_tests = 0
+        self._waiting = Waiting()
         self._runs: dict[int, Run] = {}
         self._next_run = 0
         self._out: Rows = np.empty(0, dtype=np.int32)
@@ -92,21 +92,21 @@ class Matcher(Generic[Id]):
         row = self._new_row(id, wanted)
         self._group_of[row] = group
         self._has_several[row] = len(wanted.conjunctions) > 1
-        boxes = [self._take_in(row, take_apart(c, self._space.code_of)) for c in wanted.conjunctions]
-        self._waiting[row] = boxes
-        self._waiting_boxes += len(boxes)
-        if self._waiting_boxes >= WAITING_BOXES_MAX:
+        for conjunction in wanted.conjunctions:
+            box = take_apart(conjunction, self._space.code_of)
+            if box.inexact:
+                self._inexact[row] = None
+            self._waiting.add(row, self._space.kind_for(box).id, box)
+        if self._waiting.boxes >= WAITING_BOXES_MAX:
             self.settle()
 
     def remove(self, id: Id) -> None:
         """Take a filter out; an id that is not there is a KeyError."""
         row = self._row_of.pop(id)
-        waiting = self._waiting.pop(row, None)
-        if waiting is not None:
-            self._waiting_boxes -= len(waiting)
-            for kind, box in waiting:
-                self._release(kind, Boxes(np.zeros(1, np.int32), *_columns([box])))
+        if row in self._waiting.rows:
+            self._waiting.withdraw(row)
         else:
+            self._free_rows.append(row)
             places = self._places_of(row)
             for number, slot in places:
                 self._remove_box(self._runs[number], slot)
@@ -117,8 +117,8 @@ class Matcher(Generic[Id]):
         self._several.pop(row, None)
         self._inexact.pop(row, None)
         self._run_of[row] = _IN_NO_RUN
-        self._ids[row] = self._filters[row] = None
-        self._free_rows.append(row)
+        self._filters[row] = None
+        self._ids[row] = 0
         if not self._row_of:
             self._start_anew()
 
@@ -130,20 +130,14 @@ class Matcher(Generic[Id]):
 
     def settle(self) -> None:
         """Put waiting filters into runs now; otherwise that happens by itself when matching would gain by it."""
-        if not self._waiting:
+        if not self._waiting.boxes:
             return
-        by_kind: dict[int, tuple[list[int], list[Box]]] = {}
-        for row, boxes in self._waiting.items():
-            for kind, box in boxes:
-                rows, of_kind = by_kind.setdefault(kind.id, ([], []))
-                rows.append(row)
-                of_kind.append(box)
-        self._waiting = {}
-        self._waiting_boxes = self._waiting_tests = 0
-        columns = {
-            kind: Boxes(np.array(rows, dtype=np.int32), *_columns(boxes)) for kind, (rows, boxes) in by_kind.items()
-        }
-        for part in _parts(columns):
+        waiting, self._waiting = self._waiting, Waiting()
+        staying, going = waiting.take_all()
+        for kind, boxes in going.items():
+            self._release(self._space.kinds[kind], boxes)
+        self._free_rows += waiting.withdrawn
+        for part in _parts(staying):
             self._add_run(part)
 
     # -- matching
@@ -157,8 +151,8 @@ class Matcher(Generic[Id]):
     def match_rows(self, seen: Notification) -> Rows:
         """As `match`, with the matcher's own dense numbers in place of ids; valid until the next call."""
         waiting: list[int] = []
-        if self._waiting and not self._settle_if_it_pays():
-            waiting = [row for row in self._waiting if self._satisfies(row, seen)]
+        if self._waiting.rows and not self._settle_if_it_pays():
+            waiting = [row for row in self._waiting.rows if self._satisfies(row, seen)]
         if not self._runs:
             return np.array(waiting, dtype=np.int32)
         above, below = self._space.point(seen)
@@ -183,7 +177,7 @@ class Matcher(Generic[Id]):
     def matches_any(self, notification: NotificationLike) -> bool:
         """Whether the notification satisfies any stored filter."""
         seen = notification if isinstance(notification, Notification) else parse_notification(notification)
-        if any(self._satisfies(row, seen) for row in self._waiting):
+        if any(self._satisfies(row, seen) for row in self._waiting.rows):
             return True
         if not self._runs:
             return False
@@ -204,8 +198,8 @@ class Matcher(Generic[Id]):
 
     def _overlapping(self, asked: Filter, stored: Stored) -> list[Id]:
         rows: dict[int, None] = {}
-        if self._waiting and not self._settle_if_it_pays():
-            rows.update((row, None) for row in self._waiting if self._overlaps(row, asked, stored))
+        if self._waiting.rows and not self._settle_if_it_pays():
+            rows.update((row, None) for row in self._waiting.rows if self._overlaps(row, asked, stored))
         for conjunction in asked.conjunctions if self._runs else ():
             certain, doubtful, above, below = question(self._space, conjunction, stored)
             rows.update(dict.fromkeys(self._search(certain, above, below).tolist()))
@@ -230,9 +224,16 @@ class Matcher(Generic[Id]):
         """
         import pyarrow as pa
 
-        counts, rows = self._search_batch(batch)
-        events = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-        return pa.RecordBatch.from_arrays([pa.array(events), self._id_column(rows)], names=["event", "id"])
+        if self._ids.dtype != object:
+            counts, ids = self._search_batch(batch, self._ids)
+            column = pa.array(ids)
+        else:
+            if self._id_values is None:
+                self._id_values = _id_values(self._row_of, len(self._filters))
+            counts, rows = self._search_batch(batch, np.arange(len(self._filters), dtype=np.int32))
+            column = pa.DictionaryArray.from_arrays(pa.array(rows), self._id_values)
+        events = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        return pa.RecordBatch.from_arrays([pa.array(events), column], names=["event", "id"])
 
     def match_groups(self, notification: NotificationLike) -> int:
         """The groups that the matching ids belong to, as bits of an integer: bit g for group g."""
@@ -245,38 +246,34 @@ class Matcher(Generic[Id]):
 
     def match_batch_groups(self, batch: "pa.RecordBatch") -> npt.NDArray[np.uint64]:
         """The same for every event of a batch: one line of 64-bit words per event, group g in word g // 64."""
-        counts, rows = self._search_batch(batch)
+        counts, groups = self._search_batch(batch, self._group_of)
         words = int(self._group_of.max(initial=0)) // 64 + 1
         masks = np.zeros((len(counts), words), dtype=np.uint64)
-        kernels().mark_groups(counts, rows, self._group_of, masks)
+        kernels().mark_groups(counts, groups, masks)
         return masks
 
-    def _search_batch(self, batch: "pa.RecordBatch") -> tuple[npt.NDArray[np.int64], Rows]:
+    def _search_batch(
+        self, batch: "pa.RecordBatch", values: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """Matches per event, and for each match what stands for its row in `values`."""
         # Arrow is loaded here and not above: it takes longer than everything else, and brokers may never need it
         from octopia.matching.batch import checked, search_batch
         from octopia.matching.columns import points
 
         self.settle()
-        counts, rows = search_batch(self._runs.values(), points(batch, self._space))
-        if self._several or self._inexact:
-            doubtful = np.zeros(len(self._filters), dtype=np.bool_)
-            doubtful[list(self._inexact)] = True
-            counts, rows = checked(counts, rows, batch, doubtful, self._satisfies)
-        return counts, rows
-
-    def _id_column(self, rows: Rows) -> Any:
-        import pyarrow as pa
-
-        if self._id_values is None:
-            self._id_values = _id_values(self._ids[: len(self._filters)].tolist())
-        if isinstance(self._id_values, np.ndarray):
-            return pa.array(self._id_values[rows])
-        return pa.DictionaryArray.from_arrays(pa.array(rows), self._id_values)
+        events = points(batch, self._space)
+        if not self._several and not self._inexact:
+            return search_batch(self._runs.values(), events, values)
+        counts, rows = search_batch(self._runs.values(), events, np.arange(len(self._filters), dtype=np.int32))
+        doubtful = np.zeros(len(self._filters), dtype=np.bool_)
+        doubtful[list(self._inexact)] = True
+        counts, rows = checked(counts, rows, batch, doubtful, self._satisfies)
+        return counts, values[rows]
 
     def _search(self, probes: Probes, above: Point, below: Point, limit: int | None = None) -> Rows:
         """Rows of all runs around a point, with repeats where a filter has several boxes."""
         search = kernels().search
-        out = self._room_for_all()
+        out = self._out
         limit = len(out) if limit is None else limit
         found = 0
         for run in self._runs.values():
@@ -285,16 +282,16 @@ class Matcher(Generic[Id]):
                 break
         return out[:found]
 
-    def _room_for_all(self) -> Rows:
+    def _make_room(self) -> None:
+        """Answers to one question are written to one array, which has room for every box and a block more."""
         needed = sum(run.size for run in self._runs.values()) + BLOCK_BOXES
-        if len(self._out) < needed or len(self._out) > 4 * needed:
+        if not needed <= len(self._out) <= 4 * needed:
             self._out = np.empty(needed + needed // 2, dtype=np.int32)
-        return self._out
 
     def _settle_if_it_pays(self) -> bool:
         """Waiting filters are tested one by one, until that has cost as much as making a run of them."""
-        self._waiting_tests += self._waiting_boxes
-        if self._waiting_tests < WAITING_TESTS_MAX:
+        self._waiting.tests += self._waiting.boxes
+        if self._waiting.tests < WAITING_TESTS_MAX:
             return False
         self.settle()
         return True
@@ -310,20 +307,17 @@ class Matcher(Generic[Id]):
             self._filters.append(filter)
             if row >= len(self._run_of):
                 more = max(64, row)
-                self._ids = np.concatenate([self._ids, np.empty(more, dtype=object)])
+                self._ids = np.concatenate([self._ids, np.zeros(more, dtype=self._ids.dtype)])
                 self._run_of = np.concatenate([self._run_of, np.full(more, _IN_NO_RUN, dtype=np.int32)])
                 self._slot_of = np.concatenate([self._slot_of, np.zeros(more, dtype=np.int32)])
                 self._group_of = np.concatenate([self._group_of, np.full(more, -1, dtype=np.int32)])
                 self._has_several = np.concatenate([self._has_several, np.zeros(more, dtype=np.bool_)])
+        if self._ids.dtype != object and not _fits_int64(id):
+            self._ids = self._ids.astype(object)
         self._ids[row] = id
         self._id_values = None
         self._row_of[id] = row
         return row
-
-    def _take_in(self, row: int, box: Box) -> tuple[BoxKind, Box]:
-        if box.inexact:
-            self._inexact[row] = None
-        return self._space.kind_for(box), box
 
     def _places_of(self, row: int) -> list[tuple[int, int]]:
         number = int(self._run_of[row])
@@ -389,14 +383,7 @@ class Matcher(Generic[Id]):
         self._runs[number] = run
         for row, slot in zip(rows[many].tolist(), slots[many].tolist(), strict=True):
             self._several[row].append((number, slot))
-
-
-def _columns(boxes: list[Box]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Bounds of boxes of one kind, one line per dimension."""
-    width = len(boxes[0].dimensions)
-    lows = np.array([box.lows for box in boxes], dtype=np.float64).reshape(len(boxes), width).T
-    highs = np.array([box.highs for box in boxes], dtype=np.float64).reshape(len(boxes), width).T
-    return lows, highs
+        self._make_room()
 
 
 def _parts(columns: dict[int, Boxes]) -> Iterator[dict[int, Boxes]]:
@@ -418,13 +405,17 @@ def _parts(columns: dict[int, Boxes]) -> Iterator[dict[int, Boxes]]:
         yield part
 
 
-def _id_values(ids: list[object]) -> Any:
-    """The ids by row, as an array of integers or an Arrow array of strings; rows that are free hold anything."""
+def _fits_int64(id: object) -> bool:
+    return type(id) is int and -INT64_END <= id < INT64_END
+
+
+def _id_values(row_of: Mapping[Any, int], rows: int) -> Any:
+    """String ids by row, as an Arrow array; rows that are free hold anything."""
     import pyarrow as pa
 
-    used = [id for id in ids if id is not None]
-    if all(type(id) is int for id in used):
-        return np.array([0 if id is None else id for id in ids], dtype=np.int64)
-    if all(type(id) is str for id in used):
-        return pa.array(["" if id is None else id for id in ids], type=pa.string())
-    raise TypeError("match_batch needs ids that are all integers or all strings; match takes any")
+    if not all(type(id) is str for id in row_of):
+        raise TypeError("match_batch needs ids that are all integers of 64 bits or all strings; match takes any")
+    by_row = [""] * rows
+    for id, row in row_of.items():
+        by_row[row] = id
+    return pa.array(by_row, type=pa.string())

@@ -40,16 +40,16 @@ class Layout(NamedTuple):
 
     `local`: kind id -> line in `kinds`, or -1. `kinds`: per kind the first node, slot, cell, dimension and bound; one
     more line closes the last. `places`: the dimensions of each kind. `nodes`: where to go on when outside, and the
-    slots from .. to of a leaf (-1 for an inner node). `bounds_*`: per node and dimension. `cells_*`: per kind,
-    dimension and slot. `rows`, `alive`: per slot.
+    slots from .. to of a leaf (-1 for an inner node). `bounds`: per node and dimension the least lower and the greatest
+    upper bound of its boxes (outside of them none matches), then the greatest lower and the least upper bound (inside
+    of them all do). `cells_*`: per kind, dimension and slot. `rows`, `alive`: per slot.
     """
 
     local: Rows
     kinds: Ints
     places: Rows
     nodes: Rows
-    bounds_low: Floats
-    bounds_high: Floats
+    bounds: Floats
     cells_low: Floats
     cells_high: Floats
     rows: Rows
@@ -116,7 +116,7 @@ def joined(parts: list[Boxes]) -> Boxes:
 def _lay_out(kind_ids: list[int], by_kind: Mapping[int, Boxes], places: Mapping[int, tuple[int, ...]]) -> Layout:
     trees = {kind: _Tree(by_kind[kind].lows, by_kind[kind].highs) for kind in kind_ids}
     sizes = [
-        (len(trees[k].nodes), len(by_kind[k].rows), by_kind[k].lows.size, len(places[k]), trees[k].bounds_low.size)
+        (len(trees[k].nodes), len(by_kind[k].rows), by_kind[k].lows.size, len(places[k]), trees[k].bounds.size // 4)
         for k in kind_ids
     ]
     kinds = np.zeros((len(kind_ids) + 1, 5), dtype=np.int64)
@@ -136,8 +136,7 @@ def _lay_out(kind_ids: list[int], by_kind: Mapping[int, Boxes], places: Mapping[
         kinds=kinds,
         places=np.array([place for k in kind_ids for place in places[k]], dtype=np.int32),
         nodes=np.ascontiguousarray(np.concatenate(nodes), dtype=np.int32),
-        bounds_low=np.concatenate([trees[k].bounds_low.ravel() for k in kind_ids]),
-        bounds_high=np.concatenate([trees[k].bounds_high.ravel() for k in kind_ids]),
+        bounds=np.concatenate([trees[k].bounds.reshape(-1, 4) for k in kind_ids]),
         cells_low=np.concatenate([boxes.lows[:, order].ravel() for boxes, order in orders]),
         cells_high=np.concatenate([boxes.highs[:, order].ravel() for boxes, order in orders]),
         rows=np.concatenate([boxes.rows[order] for boxes, order in orders]).astype(np.int32, copy=False),
@@ -155,8 +154,7 @@ class _Tree:
         self.order = np.arange(count)
         # (go on when outside, first slot, last slot), preorder
         nodes: list[list[int]] = []
-        low_bounds: list[Floats] = []
-        high_bounds: list[Floats] = []
+        bounds: list[Floats] = []
         waiting: list[tuple[int, int, int]] = [(0, count, -1)]
         open_nodes: list[tuple[int, int]] = []
         while waiting:
@@ -164,8 +162,8 @@ class _Tree:
             while open_nodes and open_nodes[-1][1] <= start:
                 nodes[open_nodes.pop()[0]][0] = len(nodes)
             here = self.order[start:stop]
-            low_bounds.append(lows[:, here].min(axis=1))
-            high_bounds.append(highs[:, here].max(axis=1))
+            low, high = lows[:, here], highs[:, here]
+            bounds.append(np.stack([low.min(axis=1), high.max(axis=1), low.max(axis=1), high.min(axis=1)], axis=1))
             open_nodes.append((len(nodes), stop))
             if stop - start <= BLOCK_BOXES:
                 nodes.append([0, start, stop])
@@ -177,8 +175,7 @@ class _Tree:
         for number, _ in open_nodes:
             nodes[number][0] = len(nodes)
         self.nodes = np.array(nodes, dtype=np.int64)
-        self.bounds_low = np.array(low_bounds)
-        self.bounds_high = np.array(high_bounds)
+        self.bounds = np.array(bounds)
 
     def _split(self, start: int, stop: int, middle: int) -> None:
         """Put the boxes that come first in the best dimension before `middle`."""
