@@ -65,6 +65,11 @@ def conditions(table: Table) -> dict[str, npt.NDArray[np.bool_]]:
     return {name: rows for name, rows in found.items() if rows.any()}
 
 
+def optional(table: Table) -> set[str]:
+    """The conditions that some rows have and others lack."""
+    return {name for name, rows in conditions(table).items() if not rows.all()}
+
+
 def column_of(table: Table, condition: str) -> pa.Array:
     """The column of a condition; without it, null for strings and false or ±inf for the others."""
     if condition in TEXTS:
@@ -95,9 +100,9 @@ class DuckDB:
         parts = []
         for number, (shape, part) in enumerate(split(table, by_shape=by_shape)):
             self._db.register("part", part)
-            self._db.execute(f"create table subscriptions_{number} as select * from part")
+            self._db.execute(f"create table subscriptions_{number} as select * from part")  # noqa: S608 - own names
             self._db.unregister("part")
-            parts.append(join_sql(shape, f"subscriptions_{number}", optional=not by_shape))
+            parts.append(join_sql(shape, f"subscriptions_{number}", set() if by_shape else optional(table)))
         self._sql = " union all ".join(parts)
 
     def load(self, batch: pa.RecordBatch) -> None:
@@ -115,16 +120,14 @@ def connect() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 
 
-def join_sql(shape: Shape, table: str, *, optional: bool) -> str:
-    """The join of one table of subscriptions with the events; `optional`: not every row has every condition."""
-    tests = [_sql_test(condition, optional=optional) for condition in shape]
-    if "symbol" in shape and not optional:
-        tests.append("e.class = 'STOCK'")
+def join_sql(shape: Shape, table: str, optional: set[str]) -> str:
+    """The join of one table of subscriptions with the events; `optional` are the conditions that a row may lack."""
+    tests = [_sql_test(condition, optional=condition in optional) for condition in shape]
     return f"select e.event, s.id from events e join {table} s on {' and '.join(tests)}"  # noqa: S608 - own names
 
 
 _SQL_TEXTS = {
-    "symbol": "e.symbol = s.symbol",
+    "symbol": "e.class = 'STOCK' and e.symbol = s.symbol",
     "prefix": "e.class = 'STOCK' and starts_with(e.symbol, s.prefix)",
     "part": "contains(e.symbol, s.part)",
     "other": "e.symbol <> s.other",
@@ -134,7 +137,7 @@ _SQL_TEXTS = {
 def _sql_test(condition: str, *, optional: bool) -> str:
     if condition in TEXTS:
         test = _SQL_TEXTS[condition]
-        return f"(s.{condition} is null or {test})" if optional else test
+        return f"(s.{condition} is null or ({test}))" if optional else test
     if condition == "present":
         there = f"e.{SOMETIMES_ABSENT} is not null"
         return f"(not s.present or {there})" if optional else there
@@ -157,7 +160,7 @@ class Polars:
         for shape, part in split(table, by_shape=by_shape):
             if any(condition in shape for condition in ("prefix", "part")):
                 raise NotExpressible("join_where takes comparisons, no prefix or contains")
-            if not by_shape and any(condition in shape for condition in ("present", "other", "symbol")):
+            if not by_shape and optional(table) & {"present", "other", "symbol"}:
                 raise NotExpressible("join_where takes no condition that a row may lack")
             frame = pl.from_arrow(part)
             assert isinstance(frame, pl.DataFrame)

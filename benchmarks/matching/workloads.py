@@ -96,10 +96,10 @@ class Recipe:
     with_absent: bool = False
 
 
-def make(name: str, subscriptions: int, events: int, seed: int = 7) -> Workload:
-    """Workload A, B or C."""
-    recipe = RECIPES[name]
-    table = recipe.draw(np.random.default_rng([seed, ord(name)]), subscriptions)
+def make(name: str, subscriptions: int, events: int, seed: int = 7, recipe: Recipe | None = None) -> Workload:
+    """Workload A, B or C, or one drawn after another recipe."""
+    recipe = recipe or RECIPES[name]
+    table = recipe.draw(np.random.default_rng([seed, ord(name[0])]), subscriptions)
     quotes = quote_columns(np.random.default_rng([seed, 0]), events)
     absent = np.random.default_rng([seed, 1]).random(events) < (ABSENT_SHARE if recipe.with_absent else 0.0)
     return Workload(name, table, filters_of(table), list(range(subscriptions)), _events(quotes, absent))
@@ -186,12 +186,12 @@ def _draw_a(draw: np.random.Generator, count: int) -> Table:
     return table
 
 
-def _draw_b(draw: np.random.Generator, count: int) -> Table:
+def _draw_b(draw: np.random.Generator, count: int, share: float = 0.145) -> Table:
     table = _empty(count)
     first = draw.integers(0, len(NUMBERS), count)
     second = (first + draw.integers(1, len(NUMBERS), count)) % len(NUMBERS)
     for i, name in enumerate(NUMBERS):
-        _restrict(draw, table, name, (first == i) | (second == i), 0.145)
+        _restrict(draw, table, name, (first == i) | (second == i), share)
     return table
 
 
@@ -221,6 +221,11 @@ RECIPES = {
     "B": Recipe("ranges of two of the eight numeric attributes", 0.0210, _draw_b),
     "C": Recipe("prefix, contains, <> on the symbol, presence, each with ranges", 0.0047, _draw_c, with_absent=True),
 }
+
+
+def ranges_of(selectivity: float) -> Recipe:
+    """Workload B with ranges of another width: how the cost grows with the matches alone."""
+    return Recipe(RECIPES["B"].about, selectivity, lambda draw, count: _draw_b(draw, count, selectivity**0.5))
 
 
 # -- subscriptions as filters

@@ -1,5 +1,6 @@
 """The matcher against brute force: `octopia.matches` and `octopia.overlaps` on every stored filter."""
 
+import pickle
 import subprocess
 import sys
 from random import Random
@@ -228,3 +229,16 @@ def test_the_choice_of_kernels() -> None:
     assert (kernels_in_use(), warm_up()) == ("numpy", "numpy")
     use_kernels(None)
     assert warm_up() == kernels_in_use()
+
+
+def test_a_matcher_can_be_sent_to_another_process() -> None:
+    index: Matcher[str] = Matcher()
+    for id in range(300):
+        index.add(f"s{id}", f"x > {id} and name like 'A%'")
+    index.settle()
+    index.add("waiting", "x > 298 and y <> 3")
+    copy = pickle.loads(pickle.dumps(index))  # noqa: S301
+    seen = {"x": 299, "y": 4, "name": "AB"}
+    assert copy.match(seen) == index.match(seen)
+    copy.remove("s5")
+    assert ("s5" in copy, "s5" in index) == (False, True)

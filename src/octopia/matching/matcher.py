@@ -38,7 +38,7 @@ Id = TypeVar("Id", bound=Hashable)
 
 # Testing a waiting filter costs about a microsecond, making a run of them a few hundred.
 WAITING_TESTS_MAX = 256
-WAITING_BOXES_MAX = 4 * RUN_BOXES_MAX
+WAITING_BOXES_MAX = RUN_BOXES_MAX
 
 Rows = npt.NDArray[np.int32]
 INT64_END = 2**63
@@ -127,6 +127,10 @@ class Matcher(Generic[Id]):
         found = self._filters[self._row_of[id]]
         assert found is not None, "a row in use has its filter"  # noqa: S101
         return found
+
+    def runs(self) -> list[Run]:
+        """The runs as they are, to look at: for drawings and figures on memory."""
+        return list(self._runs.values())
 
     def settle(self) -> None:
         """Put waiting filters into runs now; otherwise that happens by itself when matching would gain by it."""

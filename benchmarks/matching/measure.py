@@ -1,0 +1,252 @@
+"""How fast the matcher is: adds, matches, removals, overlap, memory. One core, in CPU seconds of this process.
+
+Rules of this file: CPU time, not the clock on the wall, so that others on the machine count little; the best of several
+repeats, after a call that warms up. Filters, ids, notifications and batches are made before the clock starts, and are
+put out of the collector's sight. Rows of matches per timing are bounded, so that large and small cells take alike long.
+"""
+
+import gc
+import random
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+import pyarrow as pa
+
+from benchmarks.matching.workloads import Events, Workload, make, symbols
+from octopia.language import Filter, Operator, Predicate, overlaps
+from octopia.matching.matcher import Matcher
+
+REPEATS = 5
+EVENTS_MAX = 20_000
+EVENTS_MIN = 100
+BATCH_ROWS = 4_000_000
+SINGLE_ROWS = 1_000_000
+REMOVALS_MAX = 100_000
+ADVERTISEMENTS = 20
+# tracemalloc makes adding some five times as slow; above this size the memory of the process is precise enough
+TRACED_MAX = 100_000
+SCAN_TESTS = 300_000
+SCAN_OVERLAPS = 50_000
+OVERLAP_S = 1.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A matcher with the subscriptions of a workload in it."""
+
+    workload: Workload
+    matcher: Matcher[int]
+
+
+def best(call: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Least CPU seconds of a call."""
+    least = float("inf")
+    for _ in range(repeats):
+        begin = time.process_time()
+        call()
+        least = min(least, time.process_time() - begin)
+    return least
+
+
+def warm_up() -> None:
+    """Load the kernels, so that no cell pays for them: `first_call` says what they cost."""
+    workload = make("A", 100, 100)
+    cell = Cell(workload, _filled(workload))
+    _measure_matching(cell)
+    measure_removal(cell)
+
+
+def measure(workload: Workload) -> tuple[Cell, dict[str, Any]]:
+    """All figures of one workload at one size, but for removals (`measure_removal`), which end the cell."""
+    cell, figures = _measure_adds(workload)
+    return cell, figures | _measure_matching(cell) | _measure_overlap(cell)
+
+
+def measure_matching(workload: Workload) -> dict[str, Any]:
+    """Matching alone."""
+    return _measure_matching(Cell(workload, _filled(workload)))
+
+
+def _measure_matching(cell: Cell) -> dict[str, Any]:
+    probe = cell.workload.events.head(50)
+    matches = cell.matcher.match_batch(probe.batch).num_rows / len(probe)
+    figures = _measure_batch(cell, events_for(cell.workload, matches, BATCH_ROWS))
+    matches = figures["matches_per_event"]
+    return figures | _measure_single(cell, events_for(cell.workload, matches, SINGLE_ROWS))
+
+
+def events_for(workload: Workload, matches: float, rows: int) -> Events:
+    """As many events as give about so many rows of matches."""
+    count = int(rows / max(matches, 1e-9))
+    return workload.events.head(min(max(count, EVENTS_MIN), EVENTS_MAX, len(workload.events)))
+
+
+def _filled(workload: Workload) -> Matcher[int]:
+    matcher: Matcher[int] = Matcher()
+    add = matcher.add
+    for id, filter in zip(workload.ids, workload.filters, strict=True):
+        add(id, filter)
+    matcher.settle()
+    return matcher
+
+
+def _measure_adds(workload: Workload) -> tuple[Cell, dict[str, Any]]:
+    """Adds one by one, with the time it takes until all of them are in runs."""
+    count = len(workload.ids)
+    process = psutil.Process()
+    gc.collect()
+    rss_before = process.memory_info().rss
+    begin = time.process_time()
+    matcher = _filled(workload)
+    elapsed = time.process_time() - begin
+    if count > TRACED_MAX:
+        _use(matcher, workload)
+        gc.collect()
+        used, how = process.memory_info().rss - rss_before, "rss"
+    else:
+        elapsed = min(elapsed, best(lambda: _filled(workload), 2))
+        used, how = _traced(workload), "tracemalloc"
+    figures = {"add_per_s": count / elapsed, "bytes_per_subscription": used / count, "memory_by": how}
+    return Cell(workload, matcher), figures
+
+
+def _use(matcher: Matcher[int], workload: Workload) -> None:
+    """One call of each kind: what a matcher makes for matching is memory of the matcher too."""
+    matcher.match(workload.events.notifications[0])
+    matcher.match_batch(workload.events.batch.slice(0, 1))
+
+
+def _traced(workload: Workload) -> int:
+    """Bytes that Python and numpy hold for a filled matcher, beside the filters and ids."""
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    matcher = _filled(workload)
+    _use(matcher, workload)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return after - before
+
+
+def _measure_batch(cell: Cell, events: Events) -> dict[str, Any]:
+    found = cell.matcher.match_batch(events.batch)
+    elapsed = best(lambda: cell.matcher.match_batch(events.batch))
+    matches = found.num_rows / len(events)
+    return {
+        "matches_per_event": matches,
+        "selectivity": matches / len(cell.workload.ids),
+        "batch_events": len(events),
+        "batch_per_s": len(events) / elapsed,
+    }
+
+
+def _measure_single(cell: Cell, events: Events) -> dict[str, Any]:
+    """One by one: as lists of ids, and as the matcher's own row numbers, an array."""
+    match, match_rows = cell.matcher.match, cell.matcher.match_rows
+
+    def lists() -> None:
+        for notification in events.notifications:
+            match(notification)
+
+    def arrays() -> None:
+        for notification in events.notifications:
+            match_rows(notification)
+
+    lists()
+    return {
+        "single_events": len(events),
+        "single_per_s": len(events) / best(lists),
+        "single_rows_per_s": len(events) / best(arrays),
+    }
+
+
+def measure_removal(cell: Cell) -> dict[str, float]:
+    """Removals one by one in random order: all of a small matcher, the first REMOVALS_MAX of a large one."""
+    order = list(cell.workload.ids)
+    random.Random(3).shuffle(order)
+    order = order[:REMOVALS_MAX]
+
+    def remove_all() -> None:
+        for id in order:
+            cell.matcher.remove(id)
+
+    return {"removed": len(order), "remove_per_s": len(order) / best(remove_all, 1)}
+
+
+# -- overlap
+
+
+def advertisements() -> list[Filter]:
+    """Publishers of one symbol each, with the range of prices that they will publish; other attributes are named."""
+    draw = random.Random(5)
+    found = []
+    for _ in range(ADVERTISEMENTS):
+        low = draw.uniform(10, 80)
+        named = [
+            Predicate(name, Operator.PRESENT)
+            for name in ("open", "high", "low", "volume", "change_percent", "range_percent", "day")
+        ]
+        found.append(
+            Filter.of(
+                Predicate("class", Operator.EQ, "STOCK"),
+                Predicate("symbol", Operator.EQ, draw.choice(symbols())),
+                Predicate("close", Operator.GE, round(low, 2)),
+                Predicate("close", Operator.LE, round(low + 20, 2)),
+                *named,
+            )
+        )
+    return found
+
+
+def _measure_overlap(cell: Cell) -> dict[str, Any]:
+    """Advertisements against the subscriptions; the scan beside it goes over a part of many filters, and is scaled."""
+    overlapping = cell.matcher.overlapping
+    first_s = best(lambda: overlapping(advertisements()[0]), 1)
+    asked = advertisements()[: max(1, min(ADVERTISEMENTS, int(OVERLAP_S / first_s)))]
+    found = [overlapping(advertisement) for advertisement in asked]
+    elapsed = best(lambda: [overlapping(advertisement) for advertisement in asked], 2)
+    part = cell.workload.filters[:SCAN_OVERLAPS]
+    begin = time.process_time()
+    expected = [id for id, filter in enumerate(part) if overlaps(asked[0], filter)]
+    scan_s = (time.process_time() - begin) * len(cell.workload.filters) / len(part)
+    assert sorted(id for id in found[0] if id < len(part)) == expected, "overlapping and octopia.overlaps differ"
+    return {
+        "overlaps_each": sum(map(len, found)) / len(asked),
+        "overlap_per_s": len(asked) / elapsed,
+        "overlap_scan_per_s": 1 / scan_s,
+    }
+
+
+# -- what no matcher can be faster than
+
+
+def output_floor(subscriptions: int, matches: int = 2_000) -> dict[str, float]:
+    """Nanoseconds per match to write down an answer that is already known.
+
+    For a batch: the columns of event numbers and ids, picked by row. For a list of ids: the Python objects. Rows are
+    random ones of so many subscriptions, as the matches of an event are.
+    """
+    events = max(1, 1_000_000 // matches)
+    draw = np.random.default_rng(9)
+    rows = draw.integers(0, subscriptions, events * matches).astype(np.int32)
+    numbers, counts = np.arange(subscriptions), np.full(events, matches)
+    objects = np.array(list(range(subscriptions)), dtype=object)
+    parts = np.split(rows, events)
+
+    def batch() -> pa.RecordBatch:
+        named = [pa.array(np.repeat(np.arange(events), counts)), pa.array(numbers[rows])]
+        return pa.RecordBatch.from_arrays(named, names=["event", "id"])
+
+    def lists() -> None:
+        for part in parts:
+            objects[part].tolist()
+
+    batch()
+    each = 1e9 / len(rows)
+    return {"batch_ns_per_match": each * best(batch), "list_ns_per_match": each * best(lists)}

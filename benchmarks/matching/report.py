@@ -1,0 +1,342 @@
+"""The figures as tables: on the screen, and as a page of docs with the pictures.
+
+Rules of this file: the page says what was measured and nothing else. A goal is marked as reached or missed by the
+figure of this run; where there is no figure, there is a dash and its reason.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from benchmarks.matching import goals, plots
+from benchmarks.matching.compare import PEERS, best_peer
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "reference" / "matching-figures.md"
+GROWTH = DOCS / "images" / "matching-growth.svg"
+OUTPUT = DOCS / "images" / "matching-output.svg"
+
+Row = list[str]
+Cells = list[dict[str, Any]]
+
+
+def show(figures: dict[str, Any]) -> None:
+    """All tables, on the screen."""
+    console = Console(width=140)
+    for title, head, rows in _tables(figures):
+        grid = Grid(title=title)
+        for i, column in enumerate(head):
+            grid.add_column(column, justify="left" if i == 0 else "right")
+        for row in rows:
+            grid.add_row(*row)
+        console.print(grid)
+    for reason in _reasons(figures["cells"]):
+        console.print(f"– {reason}")
+
+
+def write(figures: dict[str, Any]) -> None:
+    """The page and its pictures."""
+    plots.growth(figures, GROWTH)
+    plots.output(figures, OUTPUT)
+    PAGE.write_text(_page(figures), encoding="utf-8")
+
+
+def _tables(figures: dict[str, Any]) -> list[tuple[str, Row, list[Row]]]:
+    cells = figures["cells"]
+    found = [("Matching, events per second", *_matching(cells)), ("Filters coming and going", *_changes(cells))]
+    if any("peers" in cell for cell in cells):
+        found.append(
+            ("Peers in a batch, events per second, and how many times as fast OctopiA is", *_peers(cells, "batch"))
+        )
+        found.append(("Peers with one event, events per second, and the same ratio", *_peers(cells, "single")))
+    if any("upkeep" in cell for cell in cells):
+        found.append(("Keeping subscriptions, beside the peers", *_upkeep(cells)))
+    found.append(("A new process, milliseconds", *_first_call(figures["first_call"])))
+    if figures["sweep"]:
+        found.append(("Ranges of growing width", *_sweep(figures)))
+    return found
+
+
+# -- tables
+
+
+def _matching(cells: Cells) -> tuple[Row, list[Row]]:
+    head = [
+        "workload",
+        "subscriptions",
+        "matches each",
+        "one by one",
+        "goal",
+        "as rows",
+        "batch",
+        "goal",
+        "ns per match",
+    ]
+    rows = []
+    for cell in cells:
+        goal = goals.half_of_trial(cell["workload"], cell["subscriptions"]) or (None, None)
+        rows.append(
+            [
+                cell["workload"],
+                f"{cell['subscriptions']:,}",
+                f"{cell['matches_per_event']:,.1f}",
+                _rate(cell["single_per_s"]),
+                _goal(cell["single_per_s"], goal[0]),
+                _rate(cell["single_rows_per_s"]),
+                _rate(cell["batch_per_s"]),
+                _goal(cell["batch_per_s"], goal[1]),
+                f"{1e9 / cell['batch_per_s'] / cell['matches_per_event']:.1f}",
+            ]
+        )
+    return head, rows
+
+
+def _goal(reached: float, wanted: float | None) -> str:
+    if wanted is None:
+        return "–"
+    return f"{_rate(wanted)} {'reached' if reached >= wanted else 'missed'}"
+
+
+def _changes(cells: Cells) -> tuple[Row, list[Row]]:
+    head = ["workload", "subscriptions", "adds/s", "removes/s", "bytes each", "overlap/s", "× scan", "overlaps each"]
+    rows = []
+    for cell in cells:
+        rows.append(
+            [
+                cell["workload"],
+                f"{cell['subscriptions']:,}",
+                _rate(cell["add_per_s"]),
+                _rate(cell["remove_per_s"]),
+                f"{cell['bytes_per_subscription']:,.0f}",
+                _rate(cell["overlap_per_s"]),
+                _ratio(cell["overlap_per_s"] / cell["overlap_scan_per_s"]),
+                f"{cell['overlaps_each']:,.0f}",
+            ]
+        )
+    return head, rows
+
+
+def _peers(cells: Cells, how: str) -> tuple[Row, list[Row]]:
+    key = f"{how}_per_s"
+    head = ["workload", "subscriptions", "OctopiA", "plain Python", *(_spelled(name) for name in PEERS), "× best peer"]
+    rows = []
+    for cell in cells:
+        peers = cell.get("peers", {})
+        shown = [_beside(cell[key], peers.get(name, {}).get(key)) for name in ("python", *PEERS)]
+        fastest = best_peer(peers, key)
+        ratio = "–" if fastest is None else _ratio(cell[key] / fastest)
+        rows.append([cell["workload"], f"{cell['subscriptions']:,}", _rate(cell[key]), *shown, ratio])
+    return head, rows
+
+
+def _beside(ours: float, rate: float | None) -> str:
+    return "–" if rate is None else f"{_rate(rate)} ({_ratio(ours / rate)})"
+
+
+def _upkeep(cells: Cells) -> tuple[Row, list[Row]]:
+    head = ["workload", "system", "adds/s", "removes/s", "bytes each", "overlap/s"]
+    rows = []
+    for cell in (cell for cell in cells if "upkeep" in cell):
+        for system, figures in {"OctopiA": cell, **cell["upkeep"]}.items():
+            scan = cell["overlap_scan_per_s"] if system == "python" else None
+            rows.append(
+                [
+                    cell["workload"],
+                    "plain Python" if system == "python" else _spelled(system),
+                    _rate(figures["add_per_s"]),
+                    _rate(figures["remove_per_s"]),
+                    f"{figures['bytes_per_subscription']:,.0f}",
+                    _rate(figures.get("overlap_per_s", scan)),
+                ]
+            )
+    return head, rows
+
+
+def _first_call(found: dict[str, dict[str, float]]) -> tuple[Row, list[Row]]:
+    rows = [
+        [_spelled(system), *(f"{1e3 * times[key]:,.2f}" for key in ("import_s", "first_s", "second_s"))]
+        for system, times in found.items()
+    ]
+    return ["system", "import", "first answer", "second answer"], rows
+
+
+def _sweep(figures: dict[str, Any]) -> tuple[Row, list[Row]]:
+    rows = [
+        [
+            f"{cell['matches_per_event']:,.1f}",
+            f"{1e6 / cell['batch_per_s']:,.2f}",
+            f"{1e9 / cell['batch_per_s'] / cell['matches_per_event']:,.1f}",
+            f"{1e6 / cell['single_per_s']:,.2f}",
+            f"{1e9 / cell['single_per_s'] / cell['matches_per_event']:,.1f}",
+        ]
+        for cell in figures["sweep"]
+    ]
+    return ["matches each", "batch, µs", "ns per match", "one by one, µs", "ns per match"], rows
+
+
+def _spelled(system: str) -> str:
+    for name, spelled in (("duckdb", "DuckDB"), ("polars", "Polars"), ("octopia", "OctopiA")):
+        system = system.replace(name, spelled)
+    return system
+
+
+def _rate(rate: float | None) -> str:
+    if rate is None:
+        return "–"
+    if rate < 100:
+        return f"{rate:.3g}"
+    # three figures are as many as repeat
+    digits = len(str(int(rate))) - 3
+    return f"{round(rate, -digits):,.0f}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.3g}×" if ratio < 1000 else f"{round(ratio, -1):,.0f}×"
+
+
+def _reasons(cells: Cells) -> list[str]:
+    """Why there are dashes, each reason once with its cells."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        for name, figures in cell.get("peers", {}).items():
+            if "skipped" in figures:
+                place = f"{cell['workload']} {cell['subscriptions']:,}"
+                found.setdefault(f"{_spelled(name)}: {figures['skipped']}", []).append(place)
+    return [f"{reason} ({', '.join(places)})" for reason, places in found.items()]
+
+
+# -- the page
+
+
+def _page(figures: dict[str, Any]) -> str:
+    cells = figures["cells"]
+    parts = [_PREFACE.format(clock=figures["clock"], versions=_versions(figures), workloads=_workloads(figures))]
+    for title, head, rows in _tables(figures):
+        parts.append(f"## {title}\n\n{_markdown(head, rows)}{_note(title)}")
+    parts.append("## Goals\n\n" + "\n".join(_verdicts(cells)))
+    parts.append(_growth_text(figures))
+    if reasons := _reasons(cells):
+        parts.append("## Dashes\n\n" + "\n".join(f"- {reason}" for reason in reasons))
+    return "\n\n".join(parts) + "\n"
+
+
+def _note(title: str) -> str:
+    return f"\n{_NOTES[title]}" if title in _NOTES else ""
+
+
+def _versions(figures: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
+
+
+def _workloads(figures: dict[str, Any]) -> str:
+    lines = []
+    for name, workload in figures["workloads"].items():
+        shares = [cell["selectivity"] for cell in figures["cells"] if cell["workload"] == name]
+        lines.append(f"| {name} | {workload['about']} | {100 * min(shares):.2f} to {100 * max(shares):.2f} % |")
+    return "\n".join(["| workload | a subscription asks for | matches, measured |", "| --- | --- | --- |", *lines])
+
+
+def _markdown(head: Row, rows: Iterable[Row]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _verdicts(cells: Cells) -> list[str]:
+    """Each goal of the engine, and what this run says of it."""
+    pairs = [
+        (cell[key], goal)
+        for cell in cells
+        for key, goal in zip(
+            ("single_per_s", "batch_per_s"),
+            goals.half_of_trial(cell["workload"], cell["subscriptions"]) or (),
+            strict=False,
+        )
+    ]
+    reached = sum(figure >= goal for figure, goal in pairs)
+    lines = [f"- Half of the trial's figures: reached in {reached} of {len(pairs)} cells."]
+    for cell in cells:
+        fastest = best_peer(cell.get("peers", {}), "batch_per_s")
+        if cell["subscriptions"] == goals.PEER_SIZE and fastest is not None:
+            ratio = cell["batch_per_s"] / fastest
+            lines.append(
+                f"- {goals.PEER_RATIO:.0f} times the best peer in a batch at {goals.PEER_SIZE:,} subscriptions, "
+                f"workload {cell['workload']}: {_ratio(ratio)}, {_verdict(ratio >= goals.PEER_RATIO)}."
+            )
+    wanted = goals.CHANGES_PER_S
+    for key, what in (("add_per_s", "adds"), ("remove_per_s", "removes")):
+        least = min(cell[key] for cell in cells)
+        lines.append(
+            f"- {wanted:,} {what} per second: at least {_rate(least)} in every cell, {_verdict(least >= wanted)}."
+        )
+    large = [cell for cell in cells if cell["subscriptions"] >= 10_000] or cells
+    most = max(cell["bytes_per_subscription"] for cell in large)
+    lines.append(
+        f"- {goals.BYTES_MAX} bytes per subscription, from 10,000 on: at most {most:.0f}, "
+        f"{_verdict(most <= goals.BYTES_MAX)}."
+    )
+    return lines
+
+
+def _verdict(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
+def _growth_text(figures: dict[str, Any]) -> str:
+    lines = ["## How the cost grows", "", "![Time per event against subscriptions](../images/matching-growth.svg)", ""]
+    for name in figures["workloads"]:
+        of_one = [cell for cell in figures["cells"] if cell["workload"] == name]
+        first, last = of_one[0], of_one[-1]
+        if first is not last:
+            lines.append(
+                f"- Workload {name}, from {first['subscriptions']:,} to {last['subscriptions']:,} subscriptions: "
+                f"matches grow {_ratio(last['matches_per_event'] / first['matches_per_event'])}, the time of an event "
+                f"in a batch {_ratio(first['batch_per_s'] / last['batch_per_s'])}, "
+                f"one by one {_ratio(first['single_per_s'] / last['single_per_s'])}."
+            )
+    size, floor = list(figures["floor"].items())[-1]
+    lines += ["", "![Time per event against matches](../images/matching-output.svg)", ""]
+    lines.append(_BOUND.format(size=int(size), batch=floor["batch_ns_per_match"], single=floor["list_ns_per_match"]))
+    return "\n".join(lines)
+
+
+_PREFACE = """# Matching: figures
+
+Written by `python -m benchmarks matching`, which measures everything anew; parts of it:
+`python -m benchmarks.matching --help`. The figures themselves are in `benchmarks/results/matching.json`.
+
+One core: {clock}. DuckDB and Polars are held to one thread. {versions}. Rates of another machine, or of another hour
+on this one, differ; ratios within a run are what to compare. Answers were checked on samples: the peers' pairs of event
+and id against ours, ours against `octopia.matches` and `octopia.overlaps`.
+
+Events are stock quotes of ten attributes (class, symbol, eight numbers).
+
+{workloads}"""
+
+_NOTES = {
+    "Matching, events per second": """
+One by one is `match`, which gives a list of ids; as rows is `match_rows`, the same answer as an array of row numbers.
+The goal is half of the trial's figure; ns per match is of the batch.""",
+    "Filters coming and going": """
+Adds count until all are in runs (`settle`). Removals are in random order, at most 100,000. Bytes are beside the filter
+and the id: by tracemalloc, above 100,000 by the memory of the process. Overlap asks for all subscriptions that an
+advertisement overlaps; the scan is `octopia.overlaps` on each, above 50,000 on a part and scaled.""",
+    "Peers in a batch, events per second, and how many times as fast OctopiA is": """
+One join holds all subscriptions in one table, with ±inf or null for what a subscription does not ask. *By shape* is
+tuned by hand: a table and a join for each set of conditions that occurs, so that a planner sees equalities and pairs of
+inequalities alone. A peer's rate is the best of several sizes of batch.""",
+    "Keeping subscriptions, beside the peers": """
+One at a time: DuckDB with prepared statements in a transaction and a primary key, Polars with a frame of one line more
+or less, plain Python with a dictionary.""",
+    "A new process, milliseconds": """
+On 1,000 subscriptions of workload A. The first answer of OctopiA loads compiled kernels from disk; *compiling* is once
+per installation.""",
+}
+
+_BOUND = """The bound is the size of the output: an answer must be written down, match by match. Doing only that, for
+random rows of {size:,} subscriptions, takes {batch:.1f} ns per match for the columns of a batch and {single:.1f} ns for
+a list of Python ids (the dotted lines); an index that gives complete answers in these forms from its rows cannot be
+faster. Where matches are many, the distance to the line is the cost of finding; where they are few, a curve is flat:
+that is the cost of an event by itself."""
