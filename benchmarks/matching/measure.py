@@ -5,8 +5,10 @@ repeats, after a call that warms up. Filters, ids, notifications and batches are
 put out of the collector's sight. Rows of matches per timing are bounded, so that large and small cells take alike long.
 """
 
+import ctypes
 import gc
 import random
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -76,8 +78,8 @@ def _measure_matching(cell: Cell) -> dict[str, Any]:
     probe = cell.workload.events.head(50)
     matches = cell.matcher.match_batch(probe.batch).num_rows / len(probe)
     figures = _measure_batch(cell, events_for(cell.workload, matches, BATCH_ROWS))
-    matches = figures["matches_per_event"]
-    return figures | _measure_single(cell, events_for(cell.workload, matches, SINGLE_ROWS))
+    events = events_for(cell.workload, figures["matches_per_event"], SINGLE_ROWS)
+    return figures | _measure_single(cell, events) | _measure_writing(cell, events)
 
 
 def events_for(workload: Workload, matches: float, rows: int) -> Events:
@@ -99,20 +101,28 @@ def _measure_adds(workload: Workload) -> tuple[Cell, dict[str, Any]]:
     """Adds one by one, with the time it takes until all of them are in runs."""
     count = len(workload.ids)
     process = psutil.Process()
-    gc.collect()
+    _give_back()
     rss_before = process.memory_info().rss
     begin = time.process_time()
     matcher = _filled(workload)
     elapsed = time.process_time() - begin
     if count > TRACED_MAX:
         _use(matcher, workload)
-        gc.collect()
+        _give_back()
         used, how = process.memory_info().rss - rss_before, "rss"
     else:
         elapsed = min(elapsed, best(lambda: _filled(workload), 2))
         used, how = _traced(workload), "tracemalloc"
     figures = {"add_per_s": count / elapsed, "bytes_per_subscription": used / count, "memory_by": how}
     return Cell(workload, matcher), figures
+
+
+def _give_back() -> None:
+    """Return free memory to the system. Else the process fills what earlier work left, and seems to need less."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def _use(matcher: Matcher[int], workload: Workload) -> None:
@@ -223,30 +233,29 @@ def _measure_overlap(cell: Cell) -> dict[str, Any]:
     }
 
 
-# -- what no matcher can be faster than
+# -- the part of the time that writes answers down
 
 
-def output_floor(subscriptions: int, matches: int = 2_000) -> dict[str, float]:
-    """Nanoseconds per match to write down an answer that is already known.
+def _measure_writing(cell: Cell, events: Events) -> dict[str, float]:
+    """Nanoseconds per match to write down the very answers of these events, once all is known.
 
-    For a batch: the columns of event numbers and ids, picked by row. For a list of ids: the Python objects. Rows are
-    random ones of so many subscriptions, as the matches of an event are.
+    The ids lie ready in an array, in the order of the answer. A batch is the column of event numbers and a copy of the
+    ids; one by one, it is a list of Python integers for each event. Nothing is looked for and nothing picked.
     """
-    events = max(1, 1_000_000 // matches)
-    draw = np.random.default_rng(9)
-    rows = draw.integers(0, subscriptions, events * matches).astype(np.int32)
-    numbers, counts = np.arange(subscriptions), np.full(events, matches)
-    objects = np.array(list(range(subscriptions)), dtype=object)
-    parts = np.split(rows, events)
+    answer = cell.matcher.match_batch(events.batch)
+    ids = answer.column("id").to_numpy()
+    if not len(ids):
+        return {}
+    counts = np.bincount(answer.column("event").to_numpy(), minlength=len(events))
+    parts = np.split(ids, np.cumsum(counts)[:-1])
 
     def batch() -> pa.RecordBatch:
-        named = [pa.array(np.repeat(np.arange(events), counts)), pa.array(numbers[rows])]
-        return pa.RecordBatch.from_arrays(named, names=["event", "id"])
+        numbered = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        return pa.RecordBatch.from_arrays([pa.array(numbered), pa.array(ids.copy())], names=["event", "id"])
 
     def lists() -> None:
         for part in parts:
-            objects[part].tolist()
+            part.tolist()
 
-    batch()
-    each = 1e9 / len(rows)
-    return {"batch_ns_per_match": each * best(batch), "list_ns_per_match": each * best(lists)}
+    each = 1e9 / len(ids)
+    return {"batch_writing_ns": each * best(batch), "list_writing_ns": each * best(lists)}

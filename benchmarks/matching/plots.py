@@ -71,44 +71,50 @@ def _legend(panels: list[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def output(figures: dict[str, Any], path: Path) -> None:
-    """Microseconds per event against matches, with the cost of writing that many matches down."""
+    """Microseconds per event against matches, and dotted what of it is writing the same answers down."""
     with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(9.6, 4.4), facecolor="white", layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
-        for axes, key, floor_key, title in (
-            (panels[0], "batch_per_s", "batch_ns_per_match", "Batch"),
-            (panels[1], "single_per_s", "list_ns_per_match", "One by one"),
+        for axes, key, writing, title in (
+            (panels[0], "batch_per_s", "batch_writing_ns", "Batch"),
+            (panels[1], "single_per_s", "list_writing_ns", "One by one"),
         ):
-            _output_panel(axes, figures, key, floor_key)
+            _output_panel(axes, figures, key, writing)
             _log_log(axes, title, "matches per event")
         panels[0].set_ylabel("µs per event, one core")
-        panels[0].legend(fontsize=8, frameon=False)
+        figure.legend(*_legend(list(panels)), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
         _save(figure, path)
 
 
-def _output_panel(axes: Axes, figures: dict[str, Any], key: str, floor_key: str) -> None:
-    for name in figures["workloads"]:
-        cells = [cell for cell in figures["cells"] if cell["workload"] == name]
-        label = f"workload {name}, {_short(cells[0])} to {_short(cells[-1])} subscriptions"
-        axes.plot(*_points(cells, key), "o-", color=_COLOURS[name], label=label)
+def _output_panel(axes: Axes, figures: dict[str, Any], key: str, writing: str) -> None:
+    series = [
+        (f"workload {name}, {_span(cells)} subscriptions", _COLOURS[name], cells)
+        for name in figures["workloads"]
+        if (cells := [cell for cell in figures["cells"] if cell["workload"] == name])
+    ]
     if figures["sweep"]:
-        label = f"ranges of growing width, {_short(figures['sweep'][0])} subscriptions"
-        axes.plot(*_points(figures["sweep"], key), "s--", color="#444444", label=label)
-    size, floor = list(figures["floor"].items())[-1]
-    least, most = axes.get_xlim()
-    ends = [max(least, 1.0), most]
-    label = f"writing the answer down: {floor[floor_key]:.1f} ns per match of {int(size):,}"
-    axes.plot(ends, [floor[floor_key] * x / 1000 for x in ends], ":", color="black", label=label)
-    if floor_key == "list_ns_per_match":
-        axes.legend(handles=[axes.get_lines()[-1]], fontsize=8, frameon=False)
+        series.append(
+            (f"ranges of growing width, {_span(figures['sweep'])} subscriptions", "#444444", figures["sweep"])
+        )
+    for label, colour, cells in series:
+        axes.plot(*_points(cells, key), "o-", color=colour, markersize=4, label=label)
+        written = [cell for cell in cells if writing in cell]
+        axes.plot(
+            [cell["matches_per_event"] for cell in written],
+            [cell[writing] * cell["matches_per_event"] / 1000 for cell in written],
+            ":",
+            color=colour,
+        )
+    axes.plot([], [], ":", color="black", label="the same answers, only written down")
+
+
+def _span(cells: list[dict[str, Any]]) -> str:
+    sizes = dict.fromkeys(f"{cell['subscriptions']:,}" for cell in (cells[0], cells[-1]))
+    return " to ".join(sizes)
 
 
 def _points(cells: list[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:
     return [cell["matches_per_event"] for cell in cells], [1e6 / cell[key] for cell in cells]
-
-
-def _short(cell: dict[str, Any]) -> str:
-    return f"{cell['subscriptions']:,}"
 
 
 def _log_log(axes: Axes, title: str, below: str) -> None:

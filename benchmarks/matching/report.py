@@ -177,6 +177,32 @@ def _sweep(figures: dict[str, Any]) -> tuple[Row, list[Row]]:
     return ["matches each", "batch, µs", "ns per match", "one by one, µs", "ns per match"], rows
 
 
+def _writing(cells: Cells) -> tuple[Row, list[Row]]:
+    head = [
+        "workload",
+        "subscriptions",
+        "matches each",
+        "batch, ns",
+        "writing",
+        "share",
+        "one by one, ns",
+        "writing",
+        "share",
+    ]
+    rows = []
+    for cell in (cell for cell in cells if "batch_writing_ns" in cell):
+        row = [
+            cell.get("workload", "growing ranges"),
+            f"{cell['subscriptions']:,}",
+            f"{cell['matches_per_event']:,.1f}",
+        ]
+        for key, writing in (("batch_per_s", "batch_writing_ns"), ("single_per_s", "list_writing_ns")):
+            each = 1e9 / cell[key] / cell["matches_per_event"]
+            row += [f"{each:,.1f}", f"{cell[writing]:.1f}", f"{cell[writing] / each:.0%}"]
+        rows.append(row)
+    return head, rows
+
+
 def _spelled(system: str) -> str:
     for name, spelled in (("duckdb", "DuckDB"), ("polars", "Polars"), ("octopia", "OctopiA")):
         system = system.replace(name, spelled)
@@ -296,9 +322,8 @@ def _growth_text(figures: dict[str, Any]) -> str:
                 f"in a batch {_ratio(first['batch_per_s'] / last['batch_per_s'])}, "
                 f"one by one {_ratio(first['single_per_s'] / last['single_per_s'])}."
             )
-    size, floor = list(figures["floor"].items())[-1]
     lines += ["", "![Time per event against matches](../images/matching-output.svg)", ""]
-    lines.append(_BOUND.format(size=int(size), batch=floor["batch_ns_per_match"], single=floor["list_ns_per_match"]))
+    lines += [_BOUND, "", _markdown(*_writing(figures["cells"] + figures["sweep"]))]
     return "\n".join(lines)
 
 
@@ -307,9 +332,13 @@ _PREFACE = """# Matching: figures
 Written by `python -m benchmarks matching`, which measures everything anew; parts of it:
 `python -m benchmarks.matching --help`. The figures themselves are in `benchmarks/results/matching.json`.
 
-One core: {clock}. DuckDB and Polars are held to one thread. {versions}. Rates of another machine, or of another hour
-on this one, differ; ratios within a run are what to compare. Answers were checked on samples: the peers' pairs of event
-and id against ours, ours against `octopia.matches` and `octopia.overlaps`.
+One core: {clock}.
+DuckDB and Polars are held to one thread.
+{versions}.
+
+Rates of another machine, or of another hour on this one, differ; ratios within a run are what to compare. Answers were
+checked on samples: the peers' pairs of event and id against ours, ours against `octopia.matches` and
+`octopia.overlaps`.
 
 Events are stock quotes of ten attributes (class, symbol, eight numbers).
 
@@ -326,7 +355,7 @@ advertisement overlaps; the scan is `octopia.overlaps` on each, above 50,000 on 
     "Peers in a batch, events per second, and how many times as fast OctopiA is": """
 One join holds all subscriptions in one table, with ±inf or null for what a subscription does not ask. *By shape* is
 tuned by hand: a table and a join for each set of conditions that occurs, so that a planner sees equalities and pairs of
-inequalities alone. A peer's rate is the best of several sizes of batch.""",
+inequalities alone. A peer's rate is the best of several sizes of batch up to ours.""",
     "Keeping subscriptions, beside the peers": """
 One at a time: DuckDB with prepared statements in a transaction and a primary key, Polars with a frame of one line more
 or less, plain Python with a dictionary.""",
@@ -335,8 +364,8 @@ On 1,000 subscriptions of workload A. The first answer of OctopiA loads compiled
 per installation.""",
 }
 
-_BOUND = """The bound is the size of the output: an answer must be written down, match by match. Doing only that, for
-random rows of {size:,} subscriptions, takes {batch:.1f} ns per match for the columns of a batch and {single:.1f} ns for
-a list of Python ids (the dotted lines); an index that gives complete answers in these forms from its rows cannot be
-faster. Where matches are many, the distance to the line is the cost of finding; where they are few, a curve is flat:
-that is the cost of an event by itself."""
+_BOUND = """The bound is the size of the output: an answer must be written down, match by match. The dotted lines are
+that part alone: the same answers, their ids ready in an array, written into the columns of a batch or into a list of
+Python integers per event. The table gives it per match and as a share of the whole. What is left is finding, and the
+cost of an event by itself, which is nearly all there is where matches are few. The nearer a share is to 100 %, the less
+a better search could gain in that cell."""

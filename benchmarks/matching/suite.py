@@ -54,7 +54,6 @@ def take(options: Options) -> dict[str, Any]:
         "workloads": {name: {"about": RECIPES[name].about} for name in options.workloads},
         "cells": cells,
         "sweep": _sweep(options) if options.sweep else [],
-        "floor": {str(size): measure.output_floor(size) for size in options.sizes},
         "first_call": first_call.measure_first_calls(peers=options.peers, cold=options.cold),
     }
 

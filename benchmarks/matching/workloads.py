@@ -219,7 +219,9 @@ def _draw_c(draw: np.random.Generator, count: int) -> Table:
 RECIPES = {
     "A": Recipe("class and symbol equal, a range of close, a least volume", 0.0022, _draw_a),
     "B": Recipe("ranges of two of the eight numeric attributes", 0.0210, _draw_b),
-    "C": Recipe("prefix, contains, <> on the symbol, presence, each with ranges", 0.0047, _draw_c, with_absent=True),
+    "C": Recipe(
+        "prefix, contains, inequality of the symbol or presence, each with ranges", 0.0047, _draw_c, with_absent=True
+    ),
 }
 
 

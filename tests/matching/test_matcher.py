@@ -238,7 +238,7 @@ def test_a_matcher_can_be_sent_to_another_process() -> None:
     index.settle()
     index.add("waiting", "x > 298 and y <> 3")
     copy = pickle.loads(pickle.dumps(index))  # noqa: S301
-    seen = {"x": 299, "y": 4, "name": "AB"}
+    seen = Notification.of({"x": 299, "y": 4, "name": "AB"})
     assert copy.match(seen) == index.match(seen)
     copy.remove("s5")
     assert ("s5" in copy, "s5" in index) == (False, True)
