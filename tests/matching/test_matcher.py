@@ -97,9 +97,9 @@ def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.M
         stored[id] = parse_filter(f"x >= {low} and x <= {low + 9} and y = '{draw.choice('abc')}'")
         index.add(id, stored[id])
         if draw.random() < 0.05:
-            index.settle()
-    index.settle()
-    sizes = [run.live for run in index._runs.values()]
+            index._flush()
+    index._flush()
+    sizes = [run.live for run in index.runs()]
     assert sum(sizes) == 1500
     assert max(sizes) <= 512
     assert len(sizes) <= 12, "a few runs per power of two at the most"
@@ -109,6 +109,32 @@ def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.M
     for x in range(0, 110, 7):
         seen = Notification.of({"x": x, "y": "b"})
         assert sorted(index.match(seen)) == [id for id, filter in stored.items() if matches(filter, seen)]
+
+
+def test_a_large_run_is_given_back_piece_by_piece(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher, "RUN_BOXES_MAX", 256)
+    draw = Random(6)
+    index: Matcher[int] = Matcher()
+    stored: dict[int, Filter] = {}
+    for id in range(2000):
+        low = draw.randrange(50)
+        stored[id] = parse_filter(f"x between {low} and {low + 5} and y = 's{id % 90}' or z = {id}")
+        index.add(id, stored[id])
+    index.settle()
+    assert [run.size for run in index.runs()] == [4000]
+    ids = list(stored)
+    draw.shuffle(ids)
+    for step_, id in enumerate(ids[:1900]):
+        index.remove(id)
+        del stored[id]
+        if step_ % 95 == 0:
+            for values in ({"x": draw.randrange(56), "y": f"s{draw.randrange(90)}"}, {"z": draw.choice(ids)}):
+                seen = Notification.of(values)  # type: ignore[arg-type]
+                assert sorted(index.match(seen)) == sorted(i for i, f in stored.items() if matches(f, seen))
+    assert sum(run.size for run in index.runs()) <= 2 * 200 + 256, "the large run is gone"
+    assert sum(len(codes.of) for codes in index._space._codes.values()) <= 90
+    index.settle()
+    assert [(run.size, run.dead) for run in index.runs()] == [(200, 0)]
 
 
 def test_what_is_removed_is_given_back() -> None:

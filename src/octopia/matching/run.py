@@ -6,8 +6,8 @@ splits form a tree; each node knows the bounds of all boxes below it, and where 
 them. So the search walks a flat array, and a block is compared with plain loops over columns.
 
 Rules of this file: numpy only, and no loop over boxes in Python. A removal clears a flag; a run with more removed than
-live boxes is to be built anew by its owner. Runs have at most `RUN_BOXES_MAX` boxes, which bounds how long building one
-can take.
+live boxes is to be built anew by its owner, a large one piece by piece: `moved` is how far that has come. How large a
+run is, is its owner's affair: building takes 2 to 3 µs per box, and larger ones are searched faster than many small.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,6 @@ import numpy.typing as npt
 from octopia.matching.space import BoxKind
 
 BLOCK_BOXES = 64
-RUN_BOXES_MAX = 65_536
 _SAMPLE = 128
 
 Floats = npt.NDArray[np.float64]
@@ -59,13 +58,14 @@ class Layout(NamedTuple):
 class Run:
     """Boxes of any kinds, laid out for searching."""
 
-    __slots__ = ("dead", "dimensions", "kind_ids", "layout")
+    __slots__ = ("dead", "dimensions", "kind_ids", "layout", "moved")
 
     def __init__(self, by_kind: Mapping[int, Boxes], kinds: Mapping[int, BoxKind]) -> None:
         self.kind_ids = sorted(by_kind)
         self.dimensions = {kind: kinds[kind].dimensions for kind in self.kind_ids}
         self.layout = _lay_out(self.kind_ids, by_kind, {kind: kinds[kind].places for kind in self.kind_ids})
         self.dead = 0
+        self.moved = 0
 
     @property
     def size(self) -> int:
@@ -80,21 +80,30 @@ class Run:
         self.layout.alive[slot] = 0
         self.dead += 1
 
-    def boxes(self, *, alive: bool = True) -> dict[int, Boxes]:
-        """The boxes that are alive, or those that are not, by kind."""
+    def boxes(self, *, alive: bool = True, stop: int | None = None) -> dict[int, Boxes]:
+        """The boxes that are alive, or those that are not, by kind; of the slots from `moved` to `stop`."""
         found: dict[int, Boxes] = {}
         layout = self.layout
+        stop = self.size if stop is None else stop
         for line, kind in enumerate(self.kind_ids):
-            (_, slot, cell, place, _), (_, slot_end, cell_end, place_end, _) = layout.kinds[line : line + 2]
-            chosen = layout.alive[slot:slot_end] == alive
+            (_, slot, cell, place, _), (_, slot_end, cell_end, place_end, _) = layout.kinds[line : line + 2].tolist()
+            first, last = max(slot, self.moved), min(slot_end, stop)
+            chosen = layout.alive[first:last] == alive
             if chosen.any():
                 shape = (place_end - place, slot_end - slot)
+                cut = slice(first - slot, last - slot)
                 found[kind] = Boxes(
-                    layout.rows[slot:slot_end][chosen],
-                    layout.cells_low[cell:cell_end].reshape(shape)[:, chosen],
-                    layout.cells_high[cell:cell_end].reshape(shape)[:, chosen],
+                    layout.rows[first:last][chosen],
+                    layout.cells_low[cell:cell_end].reshape(shape)[:, cut][:, chosen],
+                    layout.cells_high[cell:cell_end].reshape(shape)[:, cut][:, chosen],
                 )
         return found
+
+    def move_on(self, stop: int) -> None:
+        """The slots before `stop` have gone to another run."""
+        self.dead += int(self.layout.alive[self.moved : stop].sum())
+        self.layout.alive[self.moved : stop] = 0
+        self.moved = stop
 
     @property
     def bytes(self) -> int:
