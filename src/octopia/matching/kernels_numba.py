@@ -11,19 +11,21 @@ from octopia.matching.run import BLOCK_BOXES
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _narrow(flags, lows, highs, high_side, low_side):  # type: ignore[no-untyped-def]
+def _narrow(flags, count, lows, highs, column, high_side, low_side):  # type: ignore[no-untyped-def]
     """Clear the flags of boxes that do not reach around the value in one dimension."""
-    for i in range(len(flags)):
-        flags[i] &= np.uint8((lows[i] <= high_side) & (low_side <= highs[i]))
+    at = np.uint64(column)
+    for i in range(np.uint64(count)):
+        flags[i] &= np.uint8((lows[at + i] <= high_side) & (low_side <= highs[at + i]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _emit(flags, rows, out, found):  # type: ignore[no-untyped-def]
+def _emit(flags, count, rows, start, out, found):  # type: ignore[no-untyped-def]
     """Write the rows whose flag is set, without a branch per row."""
-    for i in range(len(flags)):
-        out[found] = rows[i]
-        found += flags[i]
-    return found
+    at, to = np.uint64(start), np.uint64(found)
+    for i in range(np.uint64(count)):
+        out[to] = rows[at + i]
+        to += np.uint64(flags[i])
+    return np.int64(to)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -60,16 +62,15 @@ def search(  # type: ignore[no-untyped-def]
             if start >= 0:
                 count = nodes[node, 2] - start
                 column = cell + start - first_slot
-                flags = block[:count]
-                flags[:] = alive[start : start + count]
+                for i in range(np.uint64(count)):
+                    block[i] = alive[np.uint64(start) + i]
                 for j in range(width):
                     high_side, low_side = above[places[first_place + j]], below[places[first_place + j]]
                     # inside of all boxes of the block: no need to look at them one by one
                     if high_side < bounds[at + j, 2] or low_side > bounds[at + j, 3]:
-                        lows, highs = cells_low[column : column + count], cells_high[column : column + count]
-                        _narrow(flags, lows, highs, high_side, low_side)
+                        _narrow(block, count, cells_low, cells_high, column, high_side, low_side)
                     column += height
-                found = _emit(flags, rows[start : start + count], out, found)
+                found = _emit(block, count, rows, start, out, found)
                 if found >= limit:
                     return found
             node += 1

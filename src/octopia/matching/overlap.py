@@ -5,8 +5,9 @@ between a box and a point; so an advertisement is a "point" whose upper side is 
 lower bound, and the same search finds the boxes it meets.
 
 Rules of this file: a question never misses a filter that overlaps. It is exact where both sides are intervals, codes
-and presence; where strings have other conditions, or an interval is wider than its predicate, the found ones are
-`doubtful` and are tested with `octopia.overlaps`; so are filters that name nothing, which no interval can speak for.
+and presence. Conditions on strings that all boxes of a kind share are held against the question once per kind. What
+is left (a string that is asked for by name against a prefix, an interval wider than its predicate, a filter that
+names nothing) is `doubtful`: what is found there is tested with `octopia.overlaps`.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from octopia.language import Conjunction
+from octopia.language import Conjunction, Filter, Operator, Predicate, overlaps
 from octopia.matching.boxes import Axis, take_apart
 from octopia.matching.space import BoxKind, Point, Probes, Space
 
@@ -48,23 +49,23 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
     # An attribute that the question does not name: a subscription may not ask for it, an advertisement may promise it.
     unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
     sides = [unnamed] * space.size
-    impure = box.inexact or bool(box.atoms)
+    contradictory = box.inexact
     for attribute in conjunction.by_attribute:
         axes = space.axes_of(attribute)
         typed = [axis for axis in (Axis.NUMBER, Axis.STRING, Axis.BOOL) if (attribute, axis) in spans]
         if attribute in with_atoms:
             typed.append(Axis.STRING)
-        impure = impure or len(set(typed)) > 1
+        contradictory = contradictory or len(set(typed)) > 1
         for axis, place in zip(Axis, axes or (), strict=False):
             if place is not None:
                 sides[place] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
-    named = frozenset(conjunction.by_attribute)
     certain: list[int] = []
     doubtful: list[int] = []
+    meeting = _Meeting(conjunction, with_atoms, stored)
     for kind in space.kinds.values():
-        if _may_meet(kind, named, stored):
-            sure = not (impure or kind.atoms or kind.inexact) and named and kind.attributes
-            (certain if sure else doubtful).append(kind.id)
+        sure = meeting.decides(kind)
+        if sure is not False:
+            (doubtful if contradictory or sure is None else certain).append(kind.id)
     return Question(
         np.array(certain, dtype=np.int32),
         np.array(doubtful, dtype=np.int32),
@@ -94,6 +95,43 @@ def _side(span: tuple[float, float] | None, axis: Axis, typed: list[Axis], *, wi
     return _ANYTHING if not typed or axis in typed or wide else _NOTHING
 
 
-def _may_meet(kind: BoxKind, named: frozenset[str], stored: Stored) -> bool:
-    """PADRES's rule: a subscription may only ask for attributes that the advertisement names."""
-    return kind.attributes <= named if stored is Stored.SUBSCRIPTIONS else named <= kind.attributes
+class _Meeting:
+    """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide it."""
+
+    def __init__(self, asked: Conjunction, with_atoms: set[str], stored: Stored) -> None:
+        self._asked = asked.by_attribute
+        self._named = frozenset(asked.by_attribute)
+        self._with_atoms = with_atoms
+        self._stored = stored
+        self._known: dict[tuple[str, tuple[Predicate, ...]], bool] = {}
+
+    def decides(self, kind: BoxKind) -> bool | None:
+        """False: no box of the kind overlaps. True: the intervals decide. None: the filters must be asked."""
+        if not self._names_allow(kind):
+            return False
+        if kind.inexact or not self._named or not kind.attributes:
+            return None
+        sure: bool | None = True
+        for attribute in sorted(self._with_atoms | {atom.attribute for atom in kind.atoms}):
+            if attribute not in self._named or attribute not in kind.attributes:
+                continue
+            if any((attribute, axis) in kind.dimensions for axis in (Axis.NUMBER, Axis.STRING, Axis.BOOL)):
+                sure = None
+            elif not self._strings_meet(attribute, tuple(a for a in kind.atoms if a.attribute == attribute)):
+                return False
+        return sure
+
+    def _names_allow(self, kind: BoxKind) -> bool:
+        """PADRES's rule: a subscription may only ask for attributes that the advertisement names."""
+        if self._stored is Stored.SUBSCRIPTIONS:
+            return kind.attributes <= self._named
+        return self._named <= kind.attributes
+
+    def _strings_meet(self, attribute: str, theirs: tuple[Predicate, ...]) -> bool:
+        """Whether one value can satisfy the question's conditions on an attribute and these."""
+        known = self._known.get((attribute, theirs))
+        if known is None:
+            mine = Filter.of(*self._asked[attribute])
+            other = Filter.of(*theirs) if theirs else Filter.of(Predicate(attribute, Operator.PRESENT))
+            known = self._known[attribute, theirs] = overlaps(mine, other)
+        return known
