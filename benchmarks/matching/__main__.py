@@ -24,6 +24,7 @@ def main() -> int:
         peers=asked.peers,
         sweep=not asked.quick,
         cold=asked.cold,
+        trace_large=asked.trace_large,
         limit_s=1.0 if asked.quick else asked.limit,
     )
     report.show(take(options))
@@ -41,6 +42,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes, no sweep, peers for a second at most")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help="measure the peers too")
     parser.add_argument("--cold", action=argparse.BooleanOptionalAction, default=False, help="compile the kernels anew")
+    parser.add_argument(
+        "--trace-large",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="trace memory at 1,000,000 subscriptions too: most of a minute each",
+    )
     parser.add_argument("--limit", type=float, default=8.0, metavar="S", help="seconds that a query of a peer may take")
     parser.add_argument("--redraw", action="store_true", help="only write docs again, from the kept figures")
     return parser.parse_args()

@@ -12,6 +12,8 @@ TRIAL = {
     ("B", 1_000_000): (2_400, 6_800),
     ("C", 100_000): (120_000, 440_000),
 }
+# The best peer of the trial, in a batch, with the versions of its day; today's are measured anew, in the same run.
+TRIAL_PEER = {("A", 100_000): 7_100, ("B", 100_000): 240, ("C", 100_000): 92}
 PEER_RATIO = 25.0
 PEER_SIZE = 100_000
 CHANGES_PER_S = 100_000

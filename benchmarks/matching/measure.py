@@ -5,10 +5,8 @@ repeats, after a call that warms up. Filters, ids, notifications and batches are
 put out of the collector's sight. Rows of matches per timing are bounded, so that large and small cells take alike long.
 """
 
-import ctypes
 import gc
 import random
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -16,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
 from benchmarks.matching.workloads import Events, Workload, make, symbols
@@ -30,8 +27,8 @@ BATCH_ROWS = 4_000_000
 SINGLE_ROWS = 1_000_000
 REMOVALS_MAX = 100_000
 ADVERTISEMENTS = 20
-# tracemalloc makes adding some five times as slow; above this size the memory of the process is precise enough
-TRACED_MAX = 100_000
+# from here on adding is timed once, and tracing memory, some six times as slow as adding, takes most of a minute
+LARGE = 1_000_000
 SCAN_TESTS = 300_000
 SCAN_OVERLAPS = 50_000
 OVERLAP_S = 1.0
@@ -63,9 +60,9 @@ def warm_up() -> None:
     measure_removal(cell)
 
 
-def measure(workload: Workload) -> tuple[Cell, dict[str, Any]]:
+def measure(workload: Workload, *, trace: bool = True) -> tuple[Cell, dict[str, Any]]:
     """All figures of one workload at one size, but for removals (`measure_removal`), which end the cell."""
-    cell, figures = _measure_adds(workload)
+    cell, figures = _measure_adds(workload, trace=trace)
     return cell, figures | _measure_matching(cell) | _measure_overlap(cell)
 
 
@@ -97,32 +94,19 @@ def _filled(workload: Workload) -> Matcher[int]:
     return matcher
 
 
-def _measure_adds(workload: Workload) -> tuple[Cell, dict[str, Any]]:
+def _measure_adds(workload: Workload, *, trace: bool) -> tuple[Cell, dict[str, Any]]:
     """Adds one by one, with the time it takes until all of them are in runs."""
     count = len(workload.ids)
-    process = psutil.Process()
-    _give_back()
-    rss_before = process.memory_info().rss
+    gc.collect()
     begin = time.process_time()
     matcher = _filled(workload)
     elapsed = time.process_time() - begin
-    if count > TRACED_MAX:
-        _use(matcher, workload)
-        _give_back()
-        used, how = process.memory_info().rss - rss_before, "rss"
-    else:
+    if count < LARGE:
         elapsed = min(elapsed, best(lambda: _filled(workload), 2))
-        used, how = _traced(workload), "tracemalloc"
-    figures = {"add_per_s": count / elapsed, "bytes_per_subscription": used / count, "memory_by": how}
+    figures: dict[str, Any] = {"add_per_s": count / elapsed}
+    if trace:
+        figures |= {"bytes_per_subscription": _traced(workload) / count, "memory_by": "tracemalloc"}
     return Cell(workload, matcher), figures
-
-
-def _give_back() -> None:
-    """Return free memory to the system. Else the process fills what earlier work left, and seems to need less."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
 
 
 def _use(matcher: Matcher[int], workload: Workload) -> None:
@@ -132,7 +116,10 @@ def _use(matcher: Matcher[int], workload: Workload) -> None:
 
 
 def _traced(workload: Workload) -> int:
-    """Bytes that Python and numpy hold for a filled matcher, beside the filters and ids."""
+    """Bytes that Python and numpy hold for a filled matcher, beside the filters and ids.
+
+    Not by the memory of the process: a matcher's small objects go where earlier work left holes, and seem to be free.
+    """
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

@@ -110,13 +110,20 @@ def _changes(cells: Cells) -> tuple[Row, list[Row]]:
                 f"{cell['subscriptions']:,}",
                 _rate(cell["add_per_s"]),
                 _rate(cell["remove_per_s"]),
-                f"{cell['bytes_per_subscription']:,.0f}",
+                _bytes(cell),
                 _rate(cell["overlap_per_s"]),
                 _ratio(cell["overlap_per_s"] / cell["overlap_scan_per_s"]),
                 f"{cell['overlaps_each']:,.0f}",
             ]
         )
     return head, rows
+
+
+def _bytes(figures: dict[str, Any]) -> str:
+    """Bytes per subscription; for the matcher only if traced, since the memory of the process says too little."""
+    if "bytes_per_subscription" not in figures or figures.get("memory_by", "tracemalloc") != "tracemalloc":
+        return "–"
+    return f"{figures['bytes_per_subscription']:,.0f}"
 
 
 def _peers(cells: Cells, how: str) -> tuple[Row, list[Row]]:
@@ -148,7 +155,7 @@ def _upkeep(cells: Cells) -> tuple[Row, list[Row]]:
                     "plain Python" if system == "python" else _spelled(system),
                     _rate(figures["add_per_s"]),
                     _rate(figures["remove_per_s"]),
-                    f"{figures['bytes_per_subscription']:,.0f}",
+                    _bytes(figures),
                     _rate(figures.get("overlap_per_s", scan)),
                 ]
             )
@@ -288,8 +295,9 @@ def _verdicts(cells: Cells) -> list[str]:
         if cell["subscriptions"] == goals.PEER_SIZE and fastest is not None:
             ratio = cell["batch_per_s"] / fastest
             lines.append(
-                f"- {goals.PEER_RATIO:.0f} times the best peer in a batch at {goals.PEER_SIZE:,} subscriptions, "
-                f"workload {cell['workload']}: {_ratio(ratio)}, {_verdict(ratio >= goals.PEER_RATIO)}."
+                f"- {goals.PEER_RATIO:.0f} times the best peer of this run in a batch at {goals.PEER_SIZE:,} "
+                f"subscriptions, workload {cell['workload']}: {_ratio(ratio)}, {_verdict(ratio >= goals.PEER_RATIO)}"
+                f"{_against_trial(cell)}."
             )
     wanted = goals.CHANGES_PER_S
     for key, what in (("add_per_s", "adds"), ("remove_per_s", "removes")):
@@ -297,13 +305,22 @@ def _verdicts(cells: Cells) -> list[str]:
         lines.append(
             f"- {wanted:,} {what} per second: at least {_rate(least)} in every cell, {_verdict(least >= wanted)}."
         )
-    large = [cell for cell in cells if cell["subscriptions"] >= 10_000] or cells
-    most = max(cell["bytes_per_subscription"] for cell in large)
-    lines.append(
-        f"- {goals.BYTES_MAX} bytes per subscription, from 10,000 on: at most {most:.0f}, "
-        f"{_verdict(most <= goals.BYTES_MAX)}."
-    )
+    traced = [cell for cell in cells if cell.get("memory_by") == "tracemalloc" and cell["subscriptions"] >= 10_000]
+    if traced:
+        most = max(cell["bytes_per_subscription"] for cell in traced)
+        sizes = f"{min(c['subscriptions'] for c in traced):,} to {max(c['subscriptions'] for c in traced):,}"
+        verdict = _verdict(most <= goals.BYTES_MAX)
+        lines.append(f"- {goals.BYTES_MAX} bytes per subscription, traced at {sizes}: at most {most:.0f}, {verdict}.")
     return lines
+
+
+def _against_trial(cell: dict[str, Any]) -> str:
+    """The same against the best peer that the trial measured, with the versions of its day."""
+    then = goals.TRIAL_PEER.get((cell["workload"], cell["subscriptions"]))
+    if then is None:
+        return ""
+    ratio = cell["batch_per_s"] / then
+    return f"; against the {then:,} of the trial's best peer {_ratio(ratio)}, {_verdict(ratio >= goals.PEER_RATIO)}"
 
 
 def _verdict(reached: bool) -> str:
@@ -350,7 +367,7 @@ One by one is `match`, which gives a list of ids; as rows is `match_rows`, the s
 The goal is half of the trial's figure; ns per match is of the batch.""",
     "Filters coming and going": """
 Adds count until all are in runs (`settle`). Removals are in random order, at most 100,000. Bytes are beside the filter
-and the id: by tracemalloc, above 100,000 by the memory of the process. Overlap asks for all subscriptions that an
+and the id, by tracemalloc; a dash where they were not traced. Overlap asks for all subscriptions that an
 advertisement overlaps; the scan is `octopia.overlaps` on each, above 50,000 on a part and scaled.""",
     "Peers in a batch, events per second, and how many times as fast OctopiA is": """
 One join holds all subscriptions in one table, with ±inf or null for what a subscription does not ask. *By shape* is

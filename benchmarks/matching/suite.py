@@ -30,6 +30,7 @@ class Options:
     peers: bool = True
     sweep: bool = True
     cold: bool = True
+    trace_large: bool = True
     limit_s: float = 8.0
 
 
@@ -67,8 +68,8 @@ def _made(name: str, size: int) -> Workload:
 
 
 def _cell(workload: Workload, options: Options) -> dict[str, Any]:
-    cell, figures = measure.measure(workload)
     size = len(workload.ids)
+    cell, figures = measure.measure(workload, trace=options.trace_large or size < measure.LARGE)
     if options.peers:
         figures["peers"] = compare.compare(cell, figures["batch_events"], options.limit_s)
         if size == min(UPKEEP_SIZE, max(options.sizes)):
@@ -94,5 +95,5 @@ def _line(cell: dict[str, Any]) -> str:
     return (
         f"  {cell['subscriptions']:>9,} subscriptions, {cell['matches_per_event']:,.1f} matches: "
         f"{cell['single_per_s']:,.0f} single/s, {cell['batch_per_s']:,.0f} batch/s, {cell['add_per_s']:,.0f} adds/s, "
-        f"{cell['remove_per_s']:,.0f} removes/s, {cell['bytes_per_subscription']:,.0f} bytes"
+        f"{cell['remove_per_s']:,.0f} removes/s"
     )

@@ -22,22 +22,21 @@ from octopia.topology import BrokerId
 
 def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
     tid = conforming[0].key
-    deliver(state.prt.match_local(event.notification), event.client, event.id, event.notification, out)
-    matching = _by_destination(state.prt.match_tree(tid, event.notification))
-    routes = tuple(Route(destination, tid, ()) for destination in matching)
-    _forward(state, NotifyRoutes(event.client, event.id, event.notification, routes), {tid: matching}, None, out)
+    local, remote = state.prt.match(event.notification)
+    deliver(local, event.client, event.id, event.notification, out)
+    bound = _by_destination(remote, tid)
+    routes = tuple(Route(destination, tid, ()) for destination in bound)
+    _forward(state, NotifyRoutes(event.client, event.id, event.notification, routes), {tid: bound}, None, out)
 
 
 def receive_notify(state: TidState, sender: BrokerId, message: NotifyRoutes, out: list[Action]) -> None:
+    local, remote = state.prt.match(message.notification)
     if any(route.destination == state.id for route in message.routes):
-        deliver(state.prt.match_local(message.notification), message.publisher, message.id, message.notification, out)
-    onward = [route for route in message.routes if route.destination != state.id]
-    matching = {
-        tid: _by_destination(state.prt.match_tree(tid, message.notification))
-        for tid in dict.fromkeys(route.tid for route in onward)
-    }
-    copy = NotifyRoutes(message.publisher, message.id, message.notification, tuple(onward))
-    _forward(state, copy, matching, sender, out)
+        deliver(local, message.publisher, message.id, message.notification, out)
+    onward = tuple(route for route in message.routes if route.destination != state.id)
+    bound = {tid: _by_destination(remote, tid) for tid in dict.fromkeys(route.tid for route in onward)}
+    copy = NotifyRoutes(message.publisher, message.id, message.notification, onward)
+    _forward(state, copy, bound, sender, out)
 
 
 Matching = dict[Key, dict[BrokerId, list[BoundEntry]]]
@@ -75,8 +74,10 @@ def _choose(state: TidState, route: Route, entries: list[BoundEntry], came_by: B
     return best, best_tid
 
 
-def _by_destination(entries: list[BoundEntry]) -> dict[BrokerId, list[BoundEntry]]:
+def _by_destination(entries: list[BoundEntry], tid: Key) -> dict[BrokerId, list[BoundEntry]]:
+    """Those that are bound to a tree, by the host broker of their subscriber."""
     grouped: dict[BrokerId, list[BoundEntry]] = {}
     for entry in entries:
-        grouped.setdefault(entry.key.host, []).append(entry)
+        if tid in entry.bindings:
+            grouped.setdefault(entry.key.host, []).append(entry)
     return grouped

@@ -24,6 +24,7 @@ def receive_notify(state: TidState, sender: BrokerId, message: NotifyTree, out: 
 
 
 def _route(state: TidState, copy: NotifyTree, came_by: BrokerId | None, out: list[Action]) -> None:
-    deliver(state.prt.match_local(copy.notification), copy.publisher, copy.id, copy.notification, out)
-    hops = {entry.bindings[copy.tid]: None for entry in state.prt.match_tree(copy.tid, copy.notification)}
+    local, remote = state.prt.match(copy.notification)
+    deliver(local, copy.publisher, copy.id, copy.notification, out)
+    hops = {entry.bindings.get(copy.tid): None for entry in remote}
     out.extend(Send(hop, copy) for hop in state.neighbours if hop in hops and hop != came_by)

@@ -29,14 +29,17 @@ class BoundEntry(PrtEntry):
 
 
 class TreePrt:
-    """The subscription table of TID routing: one index for this broker's clients, and one for each tree."""
+    """The subscription table of TID routing: one index for all, since what matches a notification is bound to its tree.
 
-    __slots__ = ("_by_tree", "_entries", "_local")
+    A subscription that a notification matches overlaps the advertisement that the notification conforms to, so that an
+    index per tree would find the same, at the price of as many indexes as there are trees.
+    """
+
+    __slots__ = ("_entries", "_index")
 
     def __init__(self) -> None:
         self._entries: dict[Key, BoundEntry] = {}
-        self._local: Matcher[BoundEntry] = Matcher()
-        self._by_tree: dict[Key, Matcher[BoundEntry]] = {}
+        self._index: Matcher[BoundEntry] = Matcher()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -50,28 +53,29 @@ class TreePrt:
     def get(self, key: Key) -> BoundEntry | None:
         return self._entries.get(key)
 
-    def add_local(self, entry: BoundEntry) -> None:
+    def add(self, entry: BoundEntry) -> None:
         self._entries[entry.key] = entry
-        self._local.add(entry, entry.filter)
+        self._index.add(entry, entry.filter)
 
-    def remove_local(self, key: Key) -> BoundEntry:
+    def remove(self, key: Key) -> BoundEntry:
         entry = self._entries.pop(key)
-        self._local.remove(entry)
+        self._index.remove(entry)
         return entry
 
     def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
         """Subscriptions of this broker's own clients that overlap an advertisement, in order of subscription."""
-        return sorted(self._local.overlapping(advertisement), key=lambda entry: entry.key)
+        own = [entry for entry in self._index.overlapping(advertisement) if entry.last_hop is None]
+        return sorted(own, key=lambda entry: entry.key)
 
     def bind(self, key: Key, filter: Filter, tid: Key, came_from: BrokerId) -> bool:
         """Bind a neighbour's subscription to a tree; False where it was bound already."""
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = BoundEntry(key, filter, came_from)
+            entry = BoundEntry(key, filter, came_from)
+            self.add(entry)
         elif tid in entry.bindings:
             return False
         entry.bindings[tid] = came_from
-        self._by_tree.setdefault(tid, Matcher()).add(entry, filter)
         return True
 
     def unbind(self, key: Key, tid: Key, came_from: BrokerId) -> bool:
@@ -81,27 +85,22 @@ class TreePrt:
             return False
         del entry.bindings[tid]
         if not entry.bindings:
-            del self._entries[key]
-        index = self._by_tree[tid]
-        index.remove(entry)
-        if not len(index):
-            del self._by_tree[tid]
+            self.remove(key)
         return True
 
     def forget_tree(self, tid: Key) -> None:
         """Drop all bindings to a tree, and the subscriptions that had no other."""
-        self._by_tree.pop(tid, None)
         for entry in list(self._entries.values()):
             if entry.bindings.pop(tid, self) is not self and not entry.bindings and entry.last_hop is not None:
-                del self._entries[entry.key]
+                self.remove(entry.key)
 
-    def match_local(self, notification: Notification) -> list[BoundEntry]:
-        return self._local.match(notification)
-
-    def match_tree(self, tid: Key, notification: Notification) -> list[BoundEntry]:
-        """Neighbours' subscriptions bound to a tree that the notification matches."""
-        index = self._by_tree.get(tid)
-        return [] if index is None else index.match(notification)
+    def match(self, notification: Notification) -> tuple[list[BoundEntry], list[BoundEntry]]:
+        """The subscriptions that a notification matches: those of this broker's clients, and those of neighbours."""
+        local: list[BoundEntry] = []
+        remote: list[BoundEntry] = []
+        for entry in self._index.match(notification):
+            (local if entry.last_hop is None else remote).append(entry)
+        return local, remote
 
 
 class TidState(BrokerState):

@@ -16,7 +16,7 @@ from octopia.topology import BrokerId
 def subscribe(state: TidState, key: Key, filter: Filter, client: str, id: str, out: list[Action]) -> None:
     """A client of this broker subscribed."""
     entry = BoundEntry(key, filter, None, client, id)
-    state.prt.add_local(entry)
+    state.prt.add(entry)
     tids = tuple(advertisement.key for advertisement in state.srt.overlapping(filter))
     entry.bindings.update(dict.fromkeys(tids))
     _pass_on(state, key, filter, tids, out)
@@ -30,7 +30,7 @@ def receive_subscribe(state: TidState, sender: BrokerId, message: Subscribe, out
 
 def unsubscribe(state: TidState, key: Key, out: list[Action]) -> None:
     """A client of this broker withdrew a subscription."""
-    entry = state.prt.remove_local(key)
+    entry = state.prt.remove(key)
     _withdraw(state, key, tuple(entry.bindings), out)
 
 
