@@ -3,20 +3,12 @@
 from random import Random
 
 from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value
+from tests.language.strategies import COMPARISONS, PATTERNS
 
 NAMES = ("x", "y", "z")
 NUMBERS: tuple[Value, ...] = (0, 1, 2, 0.5, -1, 2**53, 2**53 + 1, 10**30, 10**400, float("inf"), float("-inf"), -0.0)
 STRINGS: tuple[Value, ...] = ("", "a", "b", "ab", "ba", "é", "\U0001f419", "a\0")
 VALUES: tuple[Value, ...] = (*NUMBERS, 1.5, 2**62 + 1, -(10**400), *STRINGS, "abc", True, False)
-COMPARISONS = (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
-PATTERNS = (
-    Operator.PREFIX,
-    Operator.POSTFIX,
-    Operator.CONTAINS,
-    Operator.NOT_PREFIX,
-    Operator.NOT_POSTFIX,
-    Operator.NOT_CONTAINS,
-)
 
 
 def draw_predicate(draw: Random) -> Predicate:

@@ -53,6 +53,16 @@ def test_fig6_each_subscription_is_broadcast_in_its_own_cluster_only() -> None:
     assert {t.broker.cluster: t.prt for t in result.tables} == {0: 2, 1: 1, 2: 1}
 
 
+# SNR goes the same way in scenes (a), (b) and (c), which have the same clients, whatever is overloaded.
+SNR_ABC: Hops = [
+    ("b2", "a2", None),
+    ("b2", "c2", None),
+    ("b2", "b1", None),
+    ("b1", "c1", None),
+    ("b2", "b0", None),
+    ("b0", "c0", None),
+]
+
 # Fig. 7: scene -> (hops under IDR, hops under SNR)
 FIG7: dict[str, tuple[Hops, Hops]] = {
     "fig7a": (
@@ -64,25 +74,11 @@ FIG7: dict[str, tuple[Hops, Hops]] = {
             ("b1", "b0", None),
             ("b0", "c0", None),
         ],
-        [
-            ("b2", "a2", None),
-            ("b2", "c2", None),
-            ("b2", "b1", None),
-            ("b1", "c1", None),
-            ("b2", "b0", None),
-            ("b0", "c0", None),
-        ],
+        SNR_ABC,
     ),
     "fig7b": (
         [("b2", "a2", None), ("b2", "c2", "011"), ("c2", "c0", None), ("c2", "c1", None)],
-        [
-            ("b2", "a2", None),
-            ("b2", "c2", None),
-            ("b2", "b1", None),
-            ("b1", "c1", None),
-            ("b2", "b0", None),
-            ("b0", "c0", None),
-        ],
+        SNR_ABC,
     ),
     "fig7c": (
         [
@@ -92,14 +88,7 @@ FIG7: dict[str, tuple[Hops, Hops]] = {
             ("b1", "c1", "001"),
             ("c1", "c0", None),
         ],
-        [
-            ("b2", "a2", None),
-            ("b2", "c2", None),
-            ("b2", "b1", None),
-            ("b1", "c1", None),
-            ("b2", "b0", None),
-            ("b0", "c0", None),
-        ],
+        SNR_ABC,
     ),
     "fig7d": (
         [

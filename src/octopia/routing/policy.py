@@ -70,43 +70,31 @@ _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
 }
 
 
-def _scot(name: str, title: str, notify: Any) -> Policy[ScotState]:
+def _policy(name: str, title: str, family: Any, message: type[Message], notify: Any) -> Policy[Any]:
+    """A policy of a family: `scot` or `tid`, which have the same file names, with one of its ways to notify."""
+    uses_civ = family is scot
+    control: Mapping[type[Message], Receive[Any]] = _SCOT_CONTROL if uses_civ else _TID_CONTROL
     return Policy(
         name=name,
         title=title,
-        uses_civ=True,
-        make_state=ScotState,
-        advertise=scot.advertise.advertise,
-        unadvertise=scot.advertise.unadvertise,
-        subscribe=scot.subscribe.subscribe,
-        unsubscribe=scot.subscribe.unsubscribe,
+        uses_civ=uses_civ,
+        make_state=ScotState if uses_civ else TidState,
+        advertise=family.advertise.advertise,
+        unadvertise=family.advertise.unadvertise,
+        subscribe=family.subscribe.subscribe,
+        unsubscribe=family.subscribe.unsubscribe,
         publish=notify.publish,
-        receive={**_SCOT_CONTROL, Notify: notify.receive_notify},
-    )
-
-
-def _tid(name: str, title: str, message: type[Message], notify: Any) -> Policy[TidState]:
-    return Policy(
-        name=name,
-        title=title,
-        uses_civ=False,
-        make_state=TidState,
-        advertise=tid.advertise.advertise,
-        unadvertise=tid.advertise.unadvertise,
-        subscribe=tid.subscribe.subscribe,
-        unsubscribe=tid.subscribe.unsubscribe,
-        publish=notify.publish,
-        receive={**_TID_CONTROL, message: notify.receive_notify},
+        receive={**control, message: notify.receive_notify},
     )
 
 
 POLICIES: Mapping[str, Policy[Any]] = {
     policy.name: policy
     for policy in (
-        _scot("snr", "static notification routing", scot.notify_static),
-        _scot("idr", "inter-cluster dynamic routing", scot.notify_dynamic),
-        _tid("tid", "TID routing, static", NotifyTree, tid.notify_static),
-        _tid("tid-dynamic", "TID routing, dynamic", NotifyRoutes, tid.notify_dynamic),
+        _policy("snr", "static notification routing", scot, Notify, scot.notify_static),
+        _policy("idr", "inter-cluster dynamic routing", scot, Notify, scot.notify_dynamic),
+        _policy("tid", "TID routing, static", tid, NotifyTree, tid.notify_static),
+        _policy("tid-dynamic", "TID routing, dynamic", tid, NotifyRoutes, tid.notify_dynamic),
     )
 }
 

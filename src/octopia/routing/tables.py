@@ -6,6 +6,7 @@ by the host broker of each client (`clients.Limits`), so a table never has to tu
 """
 
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 from octopia.language import Filter, Notification
 from octopia.matching import Matcher
@@ -31,39 +32,6 @@ class SrtEntry:
         self.interest = 0
 
 
-class Srt:
-    """The advertisement table, by key, with an index for overlap."""
-
-    __slots__ = ("_entries", "_index")
-
-    def __init__(self) -> None:
-        self._entries: dict[Key, SrtEntry] = {}
-        self._index: Matcher[SrtEntry] = Matcher()
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[SrtEntry]:
-        return iter(self._entries.values())
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._entries
-
-    def get(self, key: Key) -> SrtEntry | None:
-        return self._entries.get(key)
-
-    def add(self, entry: SrtEntry) -> None:
-        self._entries[entry.key] = entry
-        self._index.add(entry, entry.filter)
-
-    def remove(self, key: Key) -> None:
-        self._index.remove(self._entries.pop(key))
-
-    def overlapping(self, subscription: Filter) -> list[SrtEntry]:
-        """In order of key, so that what is sent does not depend on how the index is laid out."""
-        return sorted(self._index.overlapped_by(subscription), key=_key)
-
-
 class PrtEntry:
     """A subscription. `client` and `id` are set where `last_hop` is None: at its host broker."""
 
@@ -77,35 +45,54 @@ class PrtEntry:
         self.id = id
 
 
-class Prt:
-    """The subscription table, by key, with an index for matching."""
+Entry = TypeVar("Entry", bound=SrtEntry | PrtEntry)
+
+
+class Table(Generic[Entry]):
+    """Entries by key, with an index of their filters."""
 
     __slots__ = ("_entries", "_index")
 
     def __init__(self) -> None:
-        self._entries: dict[Key, PrtEntry] = {}
-        self._index: Matcher[PrtEntry] = Matcher()
+        self._entries: dict[Key, Entry] = {}
+        self._index: Matcher[Entry] = Matcher()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[PrtEntry]:
+    def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
-    def get(self, key: Key) -> PrtEntry | None:
+    def get(self, key: Key) -> Entry | None:
         return self._entries.get(key)
 
-    def add(self, entry: PrtEntry) -> None:
+    def add(self, entry: Entry) -> None:
         self._entries[entry.key] = entry
         self._index.add(entry, entry.filter)
 
-    def remove(self, key: Key) -> PrtEntry:
+    def remove(self, key: Key) -> Entry:
         entry = self._entries.pop(key)
         self._index.remove(entry)
         return entry
+
+
+class Srt(Table[SrtEntry]):
+    """The advertisement table."""
+
+    __slots__ = ()
+
+    def overlapping(self, subscription: Filter) -> list[SrtEntry]:
+        """In order of key, so that what is sent does not depend on how the index is laid out."""
+        return sorted(self._index.overlapped_by(subscription), key=_key)
+
+
+class Prt(Table[PrtEntry]):
+    """The subscription table of SCOT routing."""
+
+    __slots__ = ()
 
     def match(self, notification: Notification) -> list[PrtEntry]:
         return self._index.match(notification)
@@ -114,5 +101,5 @@ class Prt:
         return self._index.overlapping(advertisement)
 
 
-def _key(entry: SrtEntry | PrtEntry) -> Key:
+def _key(entry: SrtEntry) -> Key:
     return entry.key

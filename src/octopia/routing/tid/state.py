@@ -6,15 +6,12 @@ tree fades from the moment a broker first hears that it was withdrawn until ever
 late copies of its flood are still under way and must not bring it back.
 """
 
-from collections.abc import Iterator
-
 from octopia.language import Filter, Notification
-from octopia.matching import Matcher
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.messages import Key
 from octopia.routing.state import BrokerState
-from octopia.routing.tables import PrtEntry
+from octopia.routing.tables import PrtEntry, Table
 from octopia.topology import BrokerId, Scot
 
 
@@ -28,39 +25,14 @@ class BoundEntry(PrtEntry):
         self.bindings: dict[Key, BrokerId | None] = {}
 
 
-class TreePrt:
+class TreePrt(Table[BoundEntry]):
     """The subscription table of TID routing: one index for all, since what matches a notification is bound to its tree.
 
     A subscription that a notification matches overlaps the advertisement that the notification conforms to, so that an
     index per tree would find the same, at the price of as many indexes as there are trees.
     """
 
-    __slots__ = ("_entries", "_index")
-
-    def __init__(self) -> None:
-        self._entries: dict[Key, BoundEntry] = {}
-        self._index: Matcher[BoundEntry] = Matcher()
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[BoundEntry]:
-        return iter(self._entries.values())
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._entries
-
-    def get(self, key: Key) -> BoundEntry | None:
-        return self._entries.get(key)
-
-    def add(self, entry: BoundEntry) -> None:
-        self._entries[entry.key] = entry
-        self._index.add(entry, entry.filter)
-
-    def remove(self, key: Key) -> BoundEntry:
-        entry = self._entries.pop(key)
-        self._index.remove(entry)
-        return entry
+    __slots__ = ()
 
     def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
         """Subscriptions of this broker's own clients that overlap an advertisement, in order of subscription."""
