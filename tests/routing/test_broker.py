@@ -224,3 +224,14 @@ def test_a_restarted_broker_gives_out_new_keys() -> None:
     target = Broker(HERE, OVERLAY, "snr", first_serial=1000)
     actions = handle(target, Advertised("P", "a", STOCK))
     assert actions[1] == Send(B0, Advertise(Key(HERE, 1000), STOCK))
+
+
+def test_a_cib_message_changes_only_what_this_broker_hosts() -> None:
+    """A neighbour that names another broker's advertisement has no say in our copy of it."""
+    target = broker()
+    foreign = Key(B1, 0)
+    handle(target, Received(B1, Advertise(foreign, STOCK)))
+    before = target.state.srt.get(foreign).civ
+    for message in (CibSet((foreign,)), CibClear((foreign,))):
+        assert handle(target, Received(B0, message)) == []
+        assert target.state.srt.get(foreign).civ == before
