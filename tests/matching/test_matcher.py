@@ -248,6 +248,14 @@ def test_without_numba_numpy_is_chosen_by_itself() -> None:
     ]
 
 
+@pytest.mark.parametrize("group", [-2, 65_536, 2**40])
+def test_a_group_out_of_bounds_is_refused_and_nothing_is_stored(group: int) -> None:
+    index: Matcher[str] = Matcher()
+    with pytest.raises(ValueError, match=f"group {group} of id 's': groups are numbered 0 to 65,535, -1 is none"):
+        index.add("s", "x > 1", group=group)
+    assert (len(index), index.match({"x": 2})) == (0, [])
+
+
 def test_the_choice_of_kernels() -> None:
     with pytest.raises(InputError, match="no kernels 'cuda': there are numba and numpy"):
         use_kernels("cuda")

@@ -46,6 +46,8 @@ SETTLED_RUN_BOXES_MAX = 1 << 20
 
 Rows = npt.NDArray[np.int32]
 INT64_END = 2**63
+# A mask has a bit per group for every event of a batch, so the numbers must stay small.
+GROUPS_MAX = 65_536
 _IN_NO_RUN = -1
 _IN_SEVERAL = -2
 
@@ -92,6 +94,8 @@ class Matcher(Generic[Id]):
         """Store a filter under an id that is not in use; with `group`, matches of it also count for that group."""
         if id in self._row_of:
             raise ValueError(f"id {id!r} is in the index already; remove it first")
+        if not -1 <= group < GROUPS_MAX:
+            raise ValueError(f"group {group} of id {id!r}: groups are numbered 0 to {GROUPS_MAX - 1:,}, -1 is none")
         wanted = filter if isinstance(filter, Filter) else parse_filter(filter)
         row = self._new_row(id, wanted)
         self._group_of[row] = group
