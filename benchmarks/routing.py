@@ -50,7 +50,7 @@ class Host:
 
     def _action(self, broker: BrokerId, action: Action, cause: object) -> None:
         if type(action) is Deliver:
-            self.deliveries += 1
+            self.deliveries += len(action.recipients)
 
     def publish_all(self, workload: Workload) -> None:
         for number, (publisher, notification) in enumerate(workload.notifications):

@@ -114,7 +114,7 @@ def counts(result: Replay) -> list[int]:
 
 
 def deliveries(result: Replay, step: int) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(d.order.client, d.order.id, d.order.subscriptions) for d in result.steps[step].deliveries]
+    return [(d.client, d.id, d.subscriptions) for d in result.steps[step].deliveries]
 
 
 def tables(result: Replay) -> dict[str, tuple[int, int]]:
@@ -304,7 +304,7 @@ def test_a_client_that_leaves_withdraws_everything() -> None:
 def test_a_client_that_comes_back_elsewhere_is_served_there() -> None:
     back = {"do": "subscribe", "client": "S1", "at": ["a", 2], "id": "s1", "filter": "x > 3"}
     result = run(document({"do": "leave", "client": "S1"}, back, publish("n1")))
-    assert [(d.order.client, str(d.broker)) for d in result.steps[5].deliveries] == [("S1", "(a,2)"), ("S2", "(c,1)")]
+    assert [(d.client, str(d.broker)) for d in result.steps[5].deliveries] == [("S1", "(a,2)"), ("S2", "(c,1)")]
 
 
 def test_advertisements_come_client_by_client_with_their_target_clusters() -> None:
@@ -323,7 +323,7 @@ def test_advertisements_come_client_by_client_with_their_target_clusters() -> No
 
 def test_the_path_of_a_delivery_can_be_read_off() -> None:
     result = run(document(overload(50), publish("n1")))
-    paths = {d.order.client: [f"{hop.sender}{hop.receiver}" for hop in d.path()] for d in result.steps[4].deliveries}
+    paths = {d.client: [f"{hop.sender}{hop.receiver}" for hop in d.path()] for d in result.steps[4].deliveries}
     assert paths == {
         "S1": ["(b,2)(b,1)", "(b,1)(b,0)", "(b,0)(c,0)"],
         "S2": ["(b,2)(b,1)", "(b,1)(c,1)"],

@@ -59,10 +59,11 @@ class Harness:
         if not isinstance(action, Deliver):
             return
         sample = self.published[action.id]
-        assert self.world.homes[action.client] == broker
-        assert sorted(action.subscriptions) == sorted(self.world.matching(action.client, sample))
-        assert action.client not in self.delivered[action.id], "delivered twice"
-        self.delivered[action.id].append(action.client)
+        for client, subscriptions in action.recipients:
+            assert self.world.homes[client] == broker
+            assert sorted(subscriptions) == sorted(self.world.matching(client, sample))
+            assert client not in self.delivered[action.id], "delivered twice"
+            self.delivered[action.id].append(client)
 
     # -- operations: each is told to the host broker at once; what it sends stays in flight
 

@@ -23,6 +23,7 @@ from octopia.routing import (
     NotifyTree,
     Published,
     Received,
+    Recipient,
     Refused,
     Send,
     Subscribe,
@@ -87,8 +88,7 @@ def test_deliveries_come_first_then_a_links_then_i_links() -> None:
     )
     copy = Notify("P", "n", QUOTE)
     assert actions == [
-        Deliver("S", "P", "n", QUOTE, ("s1", "s2")),
-        Deliver("T", "P", "n", QUOTE, ("t1",)),
+        Deliver("P", "n", QUOTE, (Recipient("S", ("s1", "s2")), Recipient("T", ("t1",)))),
         Send(C2, copy),
         Send(B0, copy),
     ]

@@ -39,7 +39,7 @@ class Race(Network):
 
     def _action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         if isinstance(action, Deliver):
-            self.deliveries.append((action.client, action.id))
+            self.deliveries += [(recipient.client, action.id) for recipient in action.recipients]
 
     def arrive(self, sender: BrokerId, receiver: BrokerId) -> str:
         """The oldest message of one link arrives; its kind."""

@@ -27,7 +27,7 @@ def published(result: Replay) -> list[StepRecord]:
 
 
 def receivers(record: StepRecord) -> list[str]:
-    return sorted(delivery.order.client for delivery in record.deliveries)
+    return sorted(delivery.client for delivery in record.deliveries)
 
 
 def test_fig5_each_advertisement_goes_to_its_two_secondary_neighbours_only() -> None:

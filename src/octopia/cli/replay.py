@@ -104,8 +104,7 @@ def _show_step(console: "Console", record: "StepRecord", clusters: int) -> None:
     )
     _show_some(console, [_hop_text(hop, clusters) for hop in record.messages[:SHOWN_MAX]], count, "messages", "")
     gets = (
-        f"{d.order.client} gets {d.order.id} at {d.broker} for {', '.join(d.order.subscriptions)}"
-        for d in record.deliveries[:SHOWN_MAX]
+        f"{d.client} gets {d.id} at {d.broker} for {', '.join(d.subscriptions)}" for d in record.deliveries[:SHOWN_MAX]
     )
     _show_some(console, list(gets), len(record.deliveries), "deliveries", "green")
     for refusal in record.refusals:

@@ -107,7 +107,7 @@ def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iter
         event = record.step.event
         _take_advertisement(advertised, event)
         if isinstance(event, Published) and event.id in wanted:
-            delivered = {delivery.order.client: delivery for delivery in record.deliveries}
+            delivered = {delivery.client: delivery for delivery in record.deliveries}
             for name, standing in standings.items():
                 if name in delivered:
                     reasons = _why_delivered(result, delivered[name])
@@ -150,7 +150,7 @@ def _without_advertisement(standing: _Standing, advertised: dict[tuple[str, str]
 
 def _why_delivered(result: Replay, delivery: DeliveryRecord) -> list[str]:
     scenario = result.scenario
-    subscriptions = delivery.order.subscriptions
+    subscriptions = delivery.subscriptions
     noun = "subscription" if len(subscriptions) == 1 else "subscriptions"
     lines = [f"matches {noun} {', '.join(subscriptions)}"]
     path = delivery.path()

@@ -162,10 +162,11 @@ class Overlay:
                 pass
 
     def _deliver(self, order: Deliver) -> None:
-        subscriber = self._clients[order.client]
-        if isinstance(subscriber, Subscriber):
-            delivery = Delivery(order.notification, order.publisher, order.id, order.subscriptions)
-            subscriber.take_in(delivery, self._inbox_max)
+        for client, subscriptions in order.recipients:
+            subscriber = self._clients[client]
+            if isinstance(subscriber, Subscriber):
+                delivery = Delivery(order.notification, order.publisher, order.id, subscriptions)
+                subscriber.take_in(delivery, self._inbox_max)
 
 
 class Client:

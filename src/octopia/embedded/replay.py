@@ -20,9 +20,11 @@ MESSAGES_KEPT_MAX = 2_000_000
 
 
 class DeliveryRecord(Struct, frozen=True):
-    """A delivery as it happened: the broker that made it, and the hop that brought it there (None: published there)."""
+    """One client's delivery: the broker that made it, and the hop that brought it there (None: published there)."""
 
-    order: Deliver
+    client: str
+    id: str
+    subscriptions: tuple[str, ...]
     broker: BrokerId
     cause: Hop | None
 
@@ -120,7 +122,8 @@ class _Recorder:
         if self._record is None:
             return
         if isinstance(action, Deliver):
-            self._keep(self._record.deliveries, DeliveryRecord(action, broker, cause))
+            for client, subscriptions in action.recipients:
+                self._keep(self._record.deliveries, DeliveryRecord(client, action.id, subscriptions, broker, cause))
         elif isinstance(action, Refused):
             self._keep(self._record.refusals, action)
 
@@ -174,7 +177,7 @@ def _step_jsonable(record: StepRecord, clusters: int) -> dict[str, Any]:
             for hop in record.messages
         ],
         "deliveries": [
-            {"client": d.order.client, "notification": d.order.id, "subscriptions": list(d.order.subscriptions)}
+            {"client": d.client, "notification": d.id, "subscriptions": list(d.subscriptions)}
             for d in record.deliveries
         ],
     }

@@ -172,7 +172,11 @@ class Matcher(Generic[Id]):
     def match(self, notification: NotificationLike) -> list[Id]:
         """The ids whose filter the notification satisfies, in no particular but a repeatable order."""
         seen = notification if isinstance(notification, Notification) else parse_notification(notification)
-        ids: list[Id] = self._ids[self.match_rows(seen)].tolist()
+        return self.ids_at(self.match_rows(seen))
+
+    def ids_at(self, rows: Rows) -> list[Id]:
+        """The ids behind the numbers that `match_rows` gave, as long as no filter came or went since."""
+        ids: list[Id] = self._ids[rows].tolist()
         return ids
 
     def match_rows(self, seen: Notification) -> Rows:

@@ -1,6 +1,6 @@
 """The routing core, sans-IO: one broker class, four routings, no sockets and no clock."""
 
-from octopia.routing.actions import Accepted, Action, Deliver, Refused, Send
+from octopia.routing.actions import Accepted, Action, Deliver, Recipient, Refused, Send
 from octopia.routing.broker import Broker
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
@@ -15,6 +15,7 @@ from octopia.routing.events import (
     Unadvertised,
     Unsubscribed,
 )
+from octopia.routing.index import Index, MakeIndex
 from octopia.routing.messages import (
     NOTIFICATION_MESSAGES,
     Advertise,
@@ -46,9 +47,11 @@ __all__ = [
     "CongestionParameters",
     "Deliver",
     "Event",
+    "Index",
     "Key",
     "Limits",
     "LinkSampled",
+    "MakeIndex",
     "Message",
     "Notify",
     "NotifyRoutes",
@@ -56,6 +59,7 @@ __all__ = [
     "Policy",
     "Published",
     "Received",
+    "Recipient",
     "Refused",
     "Route",
     "Send",

@@ -1,8 +1,10 @@
 """What a broker orders: the outputs of `Broker.handle`.
 
-Rules of this file: an action is an order to the host, to be carried out in the order given. Deliveries come first,
+Rules of this file: an action is an order to the host, to be carried out in the order given. A delivery comes first,
 then copies on aLinks in tree order, then copies on iLinks by cluster, so that equal inputs give equal outputs.
 """
+
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -18,14 +20,20 @@ class Send(Struct, frozen=True, gc=False):
     message: Message
 
 
-class Deliver(Struct, frozen=True, gc=False):
-    """Hand a notification to a client of this broker, once, with all its subscriptions (client's ids) that match."""
+class Recipient(NamedTuple):
+    """A client of this broker that is to get a notification, and all its subscriptions (client's ids) that match."""
 
     client: str
+    subscriptions: tuple[str, ...]
+
+
+class Deliver(Struct, frozen=True, gc=False):
+    """Hand a notification to these clients of this broker, to each once: one order, so that a host encodes it once."""
+
     publisher: str
     id: str
     notification: Notification
-    subscriptions: tuple[str, ...]
+    recipients: tuple[Recipient, ...]
 
 
 class Accepted(Struct, frozen=True):

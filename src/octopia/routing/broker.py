@@ -25,6 +25,7 @@ from octopia.routing.events import (
     Unadvertised,
     Unsubscribed,
 )
+from octopia.routing.index import Index, MakeIndex
 from octopia.routing.messages import Key
 from octopia.routing.policy import policy_named
 from octopia.topology import BrokerId, Scot
@@ -36,6 +37,7 @@ _DEFAULT_LIMITS = Limits()
 class Broker:
     """One broker of an overlay under one routing.
 
+    `make_index` makes the index of each table: a host that knows all matches beforehand brings its own.
     `first_serial` must lie above every serial that an earlier life of this broker gave out, so that its keys stay
     unique in the overlay.
     """
@@ -50,6 +52,7 @@ class Broker:
         *,
         congestion: CongestionParameters = _DEFAULT_CONGESTION,
         limits: Limits = _DEFAULT_LIMITS,
+        make_index: MakeIndex = Index,
         first_serial: int = 0,
     ) -> None:
         policy = policy_named(routing)
@@ -57,7 +60,7 @@ class Broker:
         self.routing = routing
         self._policy = policy
         self._receive = policy.receive
-        self._state = policy.make_state(id, overlay, congestion, limits, first_serial)
+        self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
         self._neighbours = frozenset(self._state.neighbours)
         self._handlers: dict[type[Event], Callable[[Any, float, list[Action]], None]] = {
             Received: self._received,

@@ -15,6 +15,7 @@ from octopia.routing.actions import Action
 from octopia.routing.clients import Limits, Registered
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.events import Published
+from octopia.routing.index import MakeIndex
 from octopia.routing.messages import (
     Advertise,
     CibClear,
@@ -44,7 +45,8 @@ class Policy(Generic[State]):
     name: str
     title: str
     uses_civ: bool
-    make_state: Callable[[BrokerId, Scot, CongestionParameters, Limits, int], State]
+    uses_lst: bool
+    make_state: Callable[[BrokerId, Scot, CongestionParameters, Limits, MakeIndex, int], State]
     advertise: Callable[[State, Key, Filter, list[Action]], None]
     unadvertise: Callable[[State, Key, list[Action]], None]
     subscribe: Callable[[State, Key, Filter, str, str, list[Action]], None]
@@ -78,6 +80,7 @@ def _policy(name: str, title: str, family: Any, message: type[Message], notify: 
         name=name,
         title=title,
         uses_civ=uses_civ,
+        uses_lst=notify is family.notify_dynamic,
         make_state=ScotState if uses_civ else TidState,
         advertise=family.advertise.advertise,
         unadvertise=family.advertise.unadvertise,

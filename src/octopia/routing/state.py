@@ -7,6 +7,7 @@ that no routing step ever searches the overlay.
 
 from octopia.routing.clients import Limits, Registrations
 from octopia.routing.congestion import CongestionParameters, Lst
+from octopia.routing.index import MakeIndex
 from octopia.routing.messages import Key
 from octopia.routing.tables import Srt
 from octopia.topology import BrokerId, Scot, civ
@@ -30,7 +31,13 @@ class BrokerState:
     )
 
     def __init__(
-        self, id: BrokerId, overlay: Scot, congestion: CongestionParameters, limits: Limits, first_serial: int
+        self,
+        id: BrokerId,
+        overlay: Scot,
+        congestion: CongestionParameters,
+        limits: Limits,
+        make_index: MakeIndex,
+        first_serial: int,
     ) -> None:
         self.id = id
         self.own_bit = civ.bit(id.cluster)
@@ -38,7 +45,7 @@ class BrokerState:
         self.i_links = overlay.i_links(id)
         self.i_link_to = {neighbour.cluster: neighbour for neighbour in self.i_links}
         self.neighbours = self.a_links + self.i_links
-        self.srt = Srt()
+        self.srt = Srt(make_index)
         self.lst = Lst(self.neighbours, congestion)
         clients_max = limits.clients_max
         self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)

@@ -1,51 +1,30 @@
 """The tables of a broker: advertisements (SRT) and subscriptions (PRT).
 
-Rules of this file: tables store and find; they decide nothing and send nothing. Entries are found by `Key`; a last hop
-of None means that a client of this very broker registered the entry. Iteration is in order of arrival. Bounds are kept
-by the host broker of each client (`clients.Limits`), so a table never has to turn away what a neighbour already holds.
+Rules of this file: tables store and find; they decide nothing and send nothing. Entries are found by `Key`. Iteration
+is in order of arrival. Bounds are kept by the host broker of each client (`clients.Limits`), so a table never has to
+turn away what a neighbour already holds. What a subscription table found out about a set of matching entries it
+remembers until an entry comes or goes.
 """
 
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from octopia.language import Filter, Notification
-from octopia.matching import Matcher
+from octopia.routing.actions import Recipient
+from octopia.routing.entries import PrtEntry, SrtEntry
+from octopia.routing.index import Index, MakeIndex
+from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.topology import BrokerId
 
-
-class SrtEntry:
-    """An advertisement. `civ` and `interest` are used in SCOT routing only.
-
-    `civ`: at the host broker its own bit (the context bit) and the bits of clusters that want it; at a secondary
-    neighbour the host cluster's bit and this cluster's own, ON while `interest` is not 0. `interest` counts the
-    subscriptions in this broker's PRT that overlap it.
-    """
-
-    __slots__ = ("civ", "filter", "interest", "key", "last_hop")
-
-    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, civ: int = 0) -> None:
-        self.key = key
-        self.filter = filter
-        self.last_hop = last_hop
-        self.civ = civ
-        self.interest = 0
-
-
-class PrtEntry:
-    """A subscription. `client` and `id` are set where `last_hop` is None: at its host broker."""
-
-    __slots__ = ("client", "filter", "id", "key", "last_hop")
-
-    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, client: str = "", id: str = "") -> None:
-        self.key = key
-        self.filter = filter
-        self.last_hop = last_hop
-        self.client = client
-        self.id = id
-
+# Entries in all the sets of matching entries a table remembers, about 20 MB at the bound; when there are more, all sets
+# are forgotten and worked out anew as they come.
+REMEMBERED_ENTRIES_MAX = 131_072
 
 Entry = TypeVar("Entry", bound=SrtEntry | PrtEntry)
+Subscription = TypeVar("Subscription", bound=PrtEntry)
+Found = TypeVar("Found")
 
 
 class Table(Generic[Entry]):
@@ -53,9 +32,9 @@ class Table(Generic[Entry]):
 
     __slots__ = ("_entries", "_index")
 
-    def __init__(self) -> None:
+    def __init__(self, make_index: MakeIndex) -> None:
         self._entries: dict[Key, Entry] = {}
-        self._index: Matcher[Entry] = Matcher()
+        self._index: Index[Entry] = make_index()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -89,16 +68,69 @@ class Srt(Table[SrtEntry]):
         return sorted(self._index.overlapped_by(subscription), key=_key)
 
 
-class Prt(Table[PrtEntry]):
+class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
+    """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match."""
+
+    __slots__ = ("_remembered", "_remembered_entries")
+
+    def __init__(self, make_index: MakeIndex) -> None:
+        super().__init__(make_index)
+        self._remembered: dict[Hashable, Found] = {}
+        self._remembered_entries = 0
+
+    def match(self, notification: Notification) -> Found:
+        key = self._index.match_key(notification)
+        found = self._remembered.get(key)
+        if found is None:
+            matching = self._index.entries_of(key)
+            if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
+                self.forget_matches()
+            self._remembered_entries += len(matching) + 1
+            found = self._remembered[key] = self._find_out(matching)
+        return found
+
+    def add(self, entry: Subscription) -> None:
+        super().add(entry)
+        self.forget_matches()
+
+    def remove(self, key: Key) -> Subscription:
+        self.forget_matches()
+        return super().remove(key)
+
+    def forget_matches(self) -> None:
+        """To be called whenever something changed that `_find_out` looks at."""
+        if self._remembered:
+            self._remembered.clear()
+            self._remembered_entries = 0
+
+    @abstractmethod
+    def _find_out(self, matching: list[Subscription]) -> Found:
+        """What the routing wants to know of these entries, whatever their order."""
+
+
+class Matched(NamedTuple):
+    """Whom a notification goes to from here: clients of this broker, and neighbours in tree order."""
+
+    recipients: tuple[Recipient, ...]
+    hops: tuple[BrokerId, ...]
+
+
+class Prt(SubscriptionTable[PrtEntry, Matched]):
     """The subscription table of SCOT routing."""
 
-    __slots__ = ()
+    __slots__ = ("_a_links",)
 
-    def match(self, notification: Notification) -> list[PrtEntry]:
-        return self._index.match(notification)
+    def __init__(self, make_index: MakeIndex, a_links: tuple[BrokerId, ...]) -> None:
+        super().__init__(make_index)
+        self._a_links = a_links
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         return self._index.overlapping(advertisement)
+
+    def _find_out(self, matching: list[PrtEntry]) -> Matched:
+        hops = {entry.last_hop for entry in matching}
+        recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
+        return Matched(recipients, tuple(neighbour for neighbour in self._a_links if neighbour in hops))
 
 
 def _key(entry: SrtEntry) -> Key:

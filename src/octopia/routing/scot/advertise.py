@@ -11,9 +11,9 @@ keys never come back, so a CIB_SET that crosses the withdrawal finds nothing and
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Action, Send
+from octopia.routing.entries import SrtEntry
 from octopia.routing.messages import Advertise, CibClear, CibSet, Key, Unadvertise
 from octopia.routing.scot.state import ScotState
-from octopia.routing.tables import SrtEntry
 from octopia.topology import BrokerId, civ
 
 

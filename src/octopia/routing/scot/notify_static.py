@@ -5,13 +5,11 @@ the iLink into every cluster whose bit is ON; at any other broker only along the
 cluster. So it takes at most diam(G_af) + 1 hops, enters every target cluster once and reaches nobody twice.
 """
 
-from octopia.routing.actions import Action, Send
+from octopia.routing.actions import Action, Deliver, Send
 from octopia.routing.clients import Registered
 from octopia.routing.events import Published
-from octopia.routing.local import deliver
 from octopia.routing.messages import Notify
 from octopia.routing.scot.state import ScotState
-from octopia.routing.tables import PrtEntry
 from octopia.topology import BrokerId
 
 
@@ -43,14 +41,7 @@ def deliver_and_find_a_targets(
     state: ScotState, copy: Notify, came_by: BrokerId | None, out: list[Action]
 ) -> list[BrokerId]:
     """Match once: deliver to this broker's clients, and return the target aLinks, never the one the copy came by."""
-    local: list[PrtEntry] = []
-    hops: dict[BrokerId, None] = {}
-    for entry in state.prt.match(copy.notification):
-        if entry.last_hop is None:
-            local.append(entry)
-        else:
-            hops[entry.last_hop] = None
-    deliver(local, copy.publisher, copy.id, copy.notification, out)
-    if not hops:
-        return []
-    return [neighbour for neighbour in state.a_links if neighbour in hops and neighbour != came_by]
+    recipients, hops = state.prt.match(copy.notification)
+    if recipients:
+        out.append(Deliver(copy.publisher, copy.id, copy.notification, recipients))
+    return [neighbour for neighbour in hops if neighbour != came_by]

@@ -11,9 +11,9 @@ The counts make withdrawal exact: the last overlapping subscription of the clust
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Action, Send
+from octopia.routing.entries import PrtEntry
 from octopia.routing.messages import CibClear, CibSet, Key, Subscribe, Unsubscribe
 from octopia.routing.scot.state import ScotState
-from octopia.routing.tables import PrtEntry
 from octopia.topology import BrokerId
 
 

@@ -13,8 +13,8 @@ trace, whereas a copy still under way would plant it again, for ever.
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Action, Send
+from octopia.routing.entries import SrtEntry
 from octopia.routing.messages import Advertise, Key, Subscribe, Unadvertise
-from octopia.routing.tables import SrtEntry
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId
 
@@ -55,7 +55,7 @@ def _store(state: TidState, message: Advertise, came_by: BrokerId | None, out: l
     state.srt.add(SrtEntry(message.key, message.filter, came_by))
     out.extend(Send(neighbour, message) for neighbour in state.neighbours if neighbour != came_by)
     for entry in state.prt.local_overlapping(message.filter):
-        entry.bindings[message.key] = None
+        state.prt.bind_own(entry, (message.key,))
         if came_by is not None:
             out.append(Send(came_by, Subscribe(entry.key, entry.filter, (message.key,))))
 

@@ -11,45 +11,43 @@ Equal queues are decided for the present tree.
 """
 
 from octopia.errors import LocalProtocolError
-from octopia.routing.actions import Action, Send
+from octopia.routing.actions import Action, Deliver, Send
 from octopia.routing.clients import Registered
 from octopia.routing.events import Published
-from octopia.routing.local import deliver
 from octopia.routing.messages import Key, NotifyRoutes, Route
-from octopia.routing.tid.state import BoundEntry, TidState
+from octopia.routing.tid.state import BoundEntry, TidState, TreeMatched
 from octopia.topology import BrokerId
 
 
 def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
     tid = conforming[0].key
-    local, remote = state.prt.match(event.notification)
-    deliver(local, event.client, event.id, event.notification, out)
-    bound = _by_destination(remote, tid)
-    routes = tuple(Route(destination, tid, ()) for destination in bound)
-    _forward(state, NotifyRoutes(event.client, event.id, event.notification, routes), {tid: bound}, None, out)
+    matched = state.prt.match(event.notification)
+    routes = tuple(Route(destination, tid, ()) for destination in matched.destinations(tid))
+    copy = NotifyRoutes(event.client, event.id, event.notification, routes)
+    if matched.recipients:
+        _deliver(copy, matched, out)
+    _forward(state, copy, matched, None, out)
 
 
 def receive_notify(state: TidState, sender: BrokerId, message: NotifyRoutes, out: list[Action]) -> None:
-    local, remote = state.prt.match(message.notification)
-    if any(route.destination == state.id for route in message.routes):
-        deliver(local, message.publisher, message.id, message.notification, out)
-    onward = tuple(route for route in message.routes if route.destination != state.id)
-    bound = {tid: _by_destination(remote, tid) for tid in dict.fromkeys(route.tid for route in onward)}
-    copy = NotifyRoutes(message.publisher, message.id, message.notification, onward)
-    _forward(state, copy, bound, sender, out)
+    matched = state.prt.match(message.notification)
+    if matched.recipients and any(route.destination == state.id for route in message.routes):
+        _deliver(message, matched, out)
+    _forward(state, message, matched, sender, out)
 
 
-Matching = dict[Key, dict[BrokerId, list[BoundEntry]]]
+def _deliver(copy: NotifyRoutes, matched: TreeMatched, out: list[Action]) -> None:
+    out.append(Deliver(copy.publisher, copy.id, copy.notification, matched.recipients))
 
 
 def _forward(
-    state: TidState, copy: NotifyRoutes, matching: Matching, came_by: BrokerId | None, out: list[Action]
+    state: TidState, copy: NotifyRoutes, matched: TreeMatched, came_by: BrokerId | None, out: list[Action]
 ) -> None:
     """Choose a next hop for every destination, and send one copy per next hop."""
     copies: dict[BrokerId, list[Route]] = {}
     for route in copy.routes:
-        entries = matching[route.tid].get(route.destination)
-        if entries:
+        entries = matched.destinations(route.tid).get(route.destination)
+        if entries and route.destination != state.id:
             hop, tid = _choose(state, route, entries, came_by)
             left = route.left if tid == route.tid else (*route.left, route.tid)
             copies.setdefault(hop, []).append(Route(route.destination, tid, left))
@@ -72,12 +70,3 @@ def _choose(state: TidState, route: Route, entries: list[BoundEntry], came_by: B
     if best is None:
         raise LocalProtocolError(f"{state.id} holds a subscription of {route.destination} without a way to it")
     return best, best_tid
-
-
-def _by_destination(entries: list[BoundEntry], tid: Key) -> dict[BrokerId, list[BoundEntry]]:
-    """Those that are bound to a tree, by the host broker of their subscriber."""
-    grouped: dict[BrokerId, list[BoundEntry]] = {}
-    for entry in entries:
-        if tid in entry.bindings:
-            grouped.setdefault(entry.key.host, []).append(entry)
-    return grouped

@@ -5,10 +5,9 @@ subscription it matches overlaps each of them and so is bound to each of their t
 bindings have had the most time to settle. A tree has no cycle, so nobody gets a copy twice.
 """
 
-from octopia.routing.actions import Action, Send
+from octopia.routing.actions import Action, Deliver, Send
 from octopia.routing.clients import Registered
 from octopia.routing.events import Published
-from octopia.routing.local import deliver
 from octopia.routing.messages import NotifyTree
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId
@@ -24,7 +23,9 @@ def receive_notify(state: TidState, sender: BrokerId, message: NotifyTree, out: 
 
 
 def _route(state: TidState, copy: NotifyTree, came_by: BrokerId | None, out: list[Action]) -> None:
-    local, remote = state.prt.match(copy.notification)
-    deliver(local, copy.publisher, copy.id, copy.notification, out)
-    hops = {entry.bindings.get(copy.tid): None for entry in remote}
-    out.extend(Send(hop, copy) for hop in state.neighbours if hop in hops and hop != came_by)
+    matched = state.prt.match(copy.notification)
+    if matched.recipients:
+        out.append(Deliver(copy.publisher, copy.id, copy.notification, matched.recipients))
+    for hop in matched.hops(copy.tid):
+        if hop != came_by:
+            out.append(Send(hop, copy))

@@ -6,12 +6,15 @@ tree fades from the moment a broker first hears that it was withdrawn until ever
 late copies of its flood are still under way and must not bring it back.
 """
 
-from octopia.language import Filter, Notification
+from octopia.language import Filter
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
+from octopia.routing.entries import PrtEntry
+from octopia.routing.index import MakeIndex
+from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.routing.state import BrokerState
-from octopia.routing.tables import PrtEntry, Table
+from octopia.routing.tables import SubscriptionTable
 from octopia.topology import BrokerId, Scot
 
 
@@ -25,19 +28,59 @@ class BoundEntry(PrtEntry):
         self.bindings: dict[Key, BrokerId | None] = {}
 
 
-class TreePrt(Table[BoundEntry]):
+class TreeMatched:
+    """Whom a notification goes to from here: clients of this broker, and per tree the neighbours and destinations."""
+
+    __slots__ = ("_destinations", "_hops", "_neighbours", "_remote", "recipients")
+
+    def __init__(self, matching: list[BoundEntry], neighbours: tuple[BrokerId, ...]) -> None:
+        self.recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
+        self._remote = sorted((entry for entry in matching if entry.last_hop is not None), key=_key)
+        self._neighbours = neighbours
+        self._hops: dict[Key, tuple[BrokerId, ...]] = {}
+        self._destinations: dict[Key, dict[BrokerId, list[BoundEntry]]] = {}
+
+    def hops(self, tid: Key) -> tuple[BrokerId, ...]:
+        """The neighbours that subscriptions bound to this tree came from."""
+        found = self._hops.get(tid)
+        if found is None:
+            bound = {entry.bindings.get(tid): None for entry in self._remote}
+            found = self._hops[tid] = tuple(hop for hop in self._neighbours if hop in bound)
+        return found
+
+    def destinations(self, tid: Key) -> dict[BrokerId, list[BoundEntry]]:
+        """The remote subscriptions that are bound to this tree, by the host broker of their subscriber."""
+        found = self._destinations.get(tid)
+        if found is None:
+            found = self._destinations[tid] = {}
+            for entry in self._remote:
+                if tid in entry.bindings:
+                    found.setdefault(entry.key.host, []).append(entry)
+        return found
+
+
+class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
     """The subscription table of TID routing: one index for all, since what matches a notification is bound to its tree.
 
     A subscription that a notification matches overlaps the advertisement that the notification conforms to, so that an
     index per tree would find the same, at the price of as many indexes as there are trees.
     """
 
-    __slots__ = ()
+    __slots__ = ("_neighbours",)
+
+    def __init__(self, make_index: MakeIndex, neighbours: tuple[BrokerId, ...]) -> None:
+        super().__init__(make_index)
+        self._neighbours = neighbours
 
     def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
         """Subscriptions of this broker's own clients that overlap an advertisement, in order of subscription."""
         own = [entry for entry in self._index.overlapping(advertisement) if entry.last_hop is None]
-        return sorted(own, key=lambda entry: entry.key)
+        return sorted(own, key=_key)
+
+    def bind_own(self, entry: BoundEntry, tids: tuple[Key, ...]) -> None:
+        """Bind a subscription of this broker's own client."""
+        entry.bindings.update(dict.fromkeys(tids))
+        self.forget_matches()
 
     def bind(self, key: Key, filter: Filter, tid: Key, came_from: BrokerId) -> bool:
         """Bind a neighbour's subscription to a tree; False where it was bound already."""
@@ -48,6 +91,7 @@ class TreePrt(Table[BoundEntry]):
         elif tid in entry.bindings:
             return False
         entry.bindings[tid] = came_from
+        self.forget_matches()
         return True
 
     def unbind(self, key: Key, tid: Key, came_from: BrokerId) -> bool:
@@ -56,23 +100,20 @@ class TreePrt(Table[BoundEntry]):
         if entry is None or entry.bindings.get(tid) != came_from:
             return False
         del entry.bindings[tid]
+        self.forget_matches()
         if not entry.bindings:
             self.remove(key)
         return True
 
     def forget_tree(self, tid: Key) -> None:
         """Drop all bindings to a tree, and the subscriptions that had no other."""
+        self.forget_matches()
         for entry in list(self._entries.values()):
             if entry.bindings.pop(tid, self) is not self and not entry.bindings and entry.last_hop is not None:
                 self.remove(entry.key)
 
-    def match(self, notification: Notification) -> tuple[list[BoundEntry], list[BoundEntry]]:
-        """The subscriptions that a notification matches: those of this broker's clients, and those of neighbours."""
-        local: list[BoundEntry] = []
-        remote: list[BoundEntry] = []
-        for entry in self._index.match(notification):
-            (local if entry.last_hop is None else remote).append(entry)
-        return local, remote
+    def _find_out(self, matching: list[BoundEntry]) -> TreeMatched:
+        return TreeMatched(matching, self._neighbours)
 
 
 class TidState(BrokerState):
@@ -81,10 +122,16 @@ class TidState(BrokerState):
     __slots__ = ("fading", "prt")
 
     def __init__(
-        self, id: BrokerId, overlay: Scot, congestion: CongestionParameters, limits: Limits, first_serial: int
+        self,
+        id: BrokerId,
+        overlay: Scot,
+        congestion: CongestionParameters,
+        limits: Limits,
+        make_index: MakeIndex,
+        first_serial: int,
     ) -> None:
-        super().__init__(id, overlay, congestion, limits, first_serial)
-        self.prt = TreePrt()
+        super().__init__(id, overlay, congestion, limits, make_index, first_serial)
+        self.prt = TreePrt(make_index, self.neighbours)
         self.fading: dict[Key, dict[BrokerId, None]] = {}
 
     def hops_towards(self, tids: tuple[Key, ...]) -> dict[BrokerId, tuple[Key, ...]]:
@@ -95,3 +142,7 @@ class TidState(BrokerState):
             if entry is not None and entry.last_hop is not None:
                 grouped.setdefault(entry.last_hop, []).append(tid)
         return {hop: tuple(grouped[hop]) for hop in self.neighbours if hop in grouped}
+
+
+def _key(entry: BoundEntry) -> Key:
+    return entry.key

@@ -18,7 +18,7 @@ def subscribe(state: TidState, key: Key, filter: Filter, client: str, id: str, o
     entry = BoundEntry(key, filter, None, client, id)
     state.prt.add(entry)
     tids = tuple(advertisement.key for advertisement in state.srt.overlapping(filter))
-    entry.bindings.update(dict.fromkeys(tids))
+    state.prt.bind_own(entry, tids)
     _pass_on(state, key, filter, tids, out)
 
 
