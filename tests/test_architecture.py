@@ -16,15 +16,18 @@ SOURCE = ROOT / "src" / "octopia"
 LAYERS = [
     {"errors", "hints", "version"},
     {"language", "topology"},
-    {"matching"},
+    {"matching", "workload"},
     {"routing"},
-    {"scenes", "embedded"},
-    {"drawing"},
+    {"wire", "trace"},
+    {"scenes", "embedded", "sim", "net"},
+    {"drawing", "metrics"},
     {"experiments"},
+    {"pipeline"},
+    {"spark"},
     {"cli"},
     {"__init__", "__main__"},
 ]
-CORE = ("language", "topology", "matching", "routing")
+CORE = ("language", "topology", "matching", "routing", "wire")
 # Clock, chance, concurrency and I/O have no place in the core.
 FORBIDDEN_IN_CORE = {
     "asyncio", "concurrent", "datetime", "logging", "multiprocessing", "os", "random", "secrets", "socket",
