@@ -1,0 +1,223 @@
+"""Judges of a run: what must hold in every trace, worked out by brute force.
+
+Rules of this file: a checker reads the trace and the workload, nothing else; it shares no code with the index, the
+routing or the simulator, so that a fault in those cannot hide here. Every checker gives one `Finding`: how often its
+rule was broken, and the first few cases, by name. A rule that does not hold for a routing (order is not promised, the
+hop bound is SNR's) is reported all the same and marked as such.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from octopia.language import Filter, overlaps
+from octopia.sim.run import Run, load_run
+from octopia.topology import Scot
+from octopia.workload import Workload, truth_batches
+
+EXAMPLES_MAX = 5
+Numbers = npt.NDArray[np.int64]
+
+
+class Finding(Struct, frozen=True):
+    """What one checker found. `promised`: the routing promises this, so any case is a fault of it."""
+
+    rule: str
+    cases: int
+    promised: bool
+    examples: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.cases or not self.promised
+
+
+def check_run(workload: Workload, overlay: Scot, folder: Path) -> tuple[Finding, ...]:
+    """All checkers on one run."""
+    run = load_run(folder)
+    trace = _Trace(workload, overlay, folder)
+    return (
+        *_check_deliveries(trace),
+        _check_hop_bound(trace, run),
+        _check_revisits(trace, run),
+        _check_order(trace),
+        _check_requests(trace),
+        _check_lost_messages(trace),
+        _check_left_behind(trace, run),
+        *_check_civs(trace, run),
+    )
+
+
+class _Trace:
+    """The tables of a run, read column by column, and who is who in them."""
+
+    def __init__(self, workload: Workload, overlay: Scot, folder: Path) -> None:
+        self.workload = workload
+        self.overlay = overlay
+        self.folder = folder
+        self.clients: dict[str, int] = {}
+        for registration in (*workload.advertisements, *workload.subscriptions):
+            self.clients.setdefault(registration.client, len(self.clients))
+        self.names = list(self.clients)
+        self.first_publication = len(workload.advertisements) + len(workload.subscriptions)
+
+    def columns(self, table: str, *names: str) -> list[Numbers]:
+        read = pq.read_table(self.folder / f"{table}.parquet", columns=list(names))
+        return [read.column(name).to_numpy() for name in names]
+
+    def pair(self, code: int) -> str:
+        """A (publication, client) pair by name."""
+        request, client = divmod(code, len(self.clients))
+        publication = request - self.first_publication
+        publisher = self.workload.advertisements[int(self.workload.publications.publisher[publication])].client
+        return f"notification {request} of {publisher}, client {self.names[client]}"
+
+    def wanted(self) -> Numbers:
+        """All (publication, client) pairs that must be delivered, as sorted codes."""
+        workload = self.workload
+        filters = list(dict.fromkeys(subscription.filter for subscription in workload.subscriptions))
+        clients_of: dict[Filter, list[int]] = {}
+        for subscription in workload.subscriptions:
+            clients_of.setdefault(subscription.filter, []).append(self.clients[subscription.client])
+        by_row = np.argsort(workload.publications.row, kind="stable")
+        rows_sorted = workload.publications.row[by_row]
+        codes = []
+        for batch in truth_batches(filters, [workload.notifications]):
+            if not batch.num_rows:
+                continue
+            row, number = (batch.column(name).to_numpy() for name in ("row", "filter"))
+            begin = np.searchsorted(rows_sorted, row, side="left")
+            count = np.searchsorted(rows_sorted, row, side="right") - begin
+            request = (by_row[_ranges(begin, count)] + self.first_publication) * len(self.clients)
+            number = np.repeat(number, count)
+            order = np.argsort(number, kind="stable")
+            number, first = np.unique(number[order], return_index=True)
+            for which, requests in zip(number.tolist(), np.split(request[order], first[1:]), strict=True):
+                codes += [requests + client for client in clients_of[filters[which]]]
+        return np.unique(np.concatenate(codes)) if codes else np.empty(0, dtype=np.int64)
+
+
+def _ranges(begin: Numbers, count: Numbers) -> Numbers:
+    """begin[0], begin[0]+1, … count[0] of them, then those of begin[1], …"""
+    firsts = np.cumsum(count) - count
+    numbers: Numbers = np.repeat(begin - firsts, count) + np.arange(count.sum())
+    return numbers
+
+
+def _finding(rule: str, promised: bool, cases: Sequence[str] | Numbers, name: object = str) -> Finding:
+    examples = tuple(name(int(case)) for case in cases[:EXAMPLES_MAX]) if callable(name) else ()
+    return Finding(rule, len(cases), promised, examples)
+
+
+def _check_deliveries(trace: _Trace) -> list[Finding]:
+    """Exactly once, and nobody unwanted."""
+    request, client = trace.columns("deliveries", "request", "client")
+    got = np.sort(request.astype(np.int64) * len(trace.clients) + client)
+    wanted = trace.wanted()
+    once = np.unique(got)
+    twice = np.unique(got[1:][got[1:] == got[:-1]])
+    return [
+        _finding("every notification reaches everyone who wants it", True, _without(wanted, once), trace.pair),
+        _finding("nobody gets a notification twice", True, twice, trace.pair),
+        _finding("nobody gets what it did not ask for", True, _without(once, wanted), trace.pair),
+    ]
+
+
+def _without(these: Numbers, those: Numbers) -> Numbers:
+    """Of two sorted arrays the values of the first that the second lacks."""
+    if not len(those):
+        return these
+    place = np.minimum(np.searchsorted(those, these), len(those) - 1)
+    missing: Numbers = these[those[place] != these]
+    return missing
+
+
+def _check_hop_bound(trace: _Trace, run: Run) -> Finding:
+    bound = trace.overlay.diameter
+    request, client, hop = trace.columns("deliveries", "request", "client", "hop")
+    far = np.flatnonzero(hop > bound)
+    codes = request[far].astype(np.int64) * len(trace.clients) + client[far]
+    return _finding(f"a notification takes at most {bound} hops", run.spec.routing == "snr", codes, trace.pair)
+
+
+def _check_revisits(trace: _Trace, run: Run) -> Finding:
+    """No loops: a notification comes to a broker once. Dynamic TID routing may cross a broker on different trees."""
+    kind = pq.read_table(trace.folder / "hops.parquet", columns=["kind"]).column("kind")
+    request, receiver = trace.columns("hops", "request", "receiver")
+    notify = kind.combine_chunks().cast("string").to_numpy(zero_copy_only=False) == "notify"
+    brokers = trace.overlay.broker_count
+    visits = np.sort(request[notify].astype(np.int64) * brokers + receiver[notify])
+    again = np.unique(visits[1:][visits[1:] == visits[:-1]])
+    ids = trace.overlay.brokers
+    return _finding(
+        "a notification comes to a broker once",
+        run.spec.routing != "tid-dynamic",
+        again,
+        lambda code: f"notification {code // brokers} at {ids[code % brokers]}",
+    )
+
+
+def _check_order(trace: _Trace) -> Finding:
+    """Notifications of one publisher reach a client in the order in which they were published."""
+    request, client, at_ns = trace.columns("deliveries", "request", "client", "delivered_ns")
+    publisher = trace.workload.publications.publisher[request - trace.first_publication]
+    # by client and publisher, in order of receipt; where receipt is at one moment, in order of publishing
+    order = np.lexsort((request, at_ns, publisher, client))
+    request, client, publisher = request[order], client[order], publisher[order]
+    same = (client[1:] == client[:-1]) & (publisher[1:] == publisher[:-1])
+    late = np.flatnonzero(same & (request[1:] < request[:-1])) + 1
+    codes = request[late].astype(np.int64) * len(trace.clients) + client[late]
+    return _finding("notifications of a publisher arrive in order", False, codes, trace.pair)
+
+
+def _check_requests(trace: _Trace) -> Finding:
+    read = pq.read_table(trace.folder / "requests.parquet", columns=["request", "refused"])
+    refused = (
+        [f"request {row['request']}: {row['refused']}" for row in read.to_pylist() if row["refused"] is not None]
+        if read.column("refused").null_count < read.num_rows
+        else []
+    )
+    return Finding("no request is refused", len(refused), True, tuple(refused[:EXAMPLES_MAX]))
+
+
+def _check_lost_messages(trace: _Trace) -> Finding:
+    read = pq.read_table(trace.folder / "hops.parquet", columns=["fate"]).column("fate")
+    fates = read.combine_chunks().cast("string").value_counts().to_pylist()
+    lost = {each["values"]: each["counts"] for each in fates if each["values"] != "handled"}
+    examples = tuple(f"{fate}: {count:,} messages" for fate, count in sorted(lost.items()))
+    return Finding("no message is lost between brokers", sum(lost.values()), True, examples)
+
+
+def _check_left_behind(trace: _Trace, run: Run) -> Finding:
+    """At the end all queues are empty: whatever entered one has left it by then."""
+    (left,) = trace.columns("hops", "left_ns")
+    end = max((phase.until_ns for phase in run.phases), default=0)
+    return Finding("all queues are empty at the end", int(np.count_nonzero(left > end)), True)
+
+
+def _check_civs(trace: _Trace, run: Run) -> list[Finding]:
+    """A bit is ON exactly where a subscription of that cluster overlaps the advertisement."""
+    if run.spec.routing.startswith("tid"):
+        return []
+    workload, clusters = trace.workload, trace.overlay.clusters
+    by_cluster: list[dict[Filter, None]] = [{} for _ in range(clusters)]
+    for subscription in workload.subscriptions:
+        by_cluster[subscription.broker.cluster][subscription.filter] = None
+    kept = {row["request"]: row for row in pq.read_table(trace.folder / "civs.parquet").to_pylist()}
+    wrong = []
+    for number, advertisement in enumerate(workload.advertisements):
+        row = kept.get(number)
+        bits = "".join(
+            "1" if any(overlaps(advertisement.filter, filter) for filter in by_cluster[cluster]) else "0"
+            for cluster in reversed(range(clusters))
+        )
+        own = clusters - 1 - advertisement.broker.cluster
+        expected = f"{bits[:own]}1{bits[own + 1 :]}"
+        if row is None or row["civ"] != expected or (row["interest"] > 0) != (bits[own] == "1"):
+            found = "nothing" if row is None else f"{row['civ']} and interest {row['interest']}"
+            wrong.append(f"{advertisement.client}: {found}, {expected} is right (own bit by interest: {bits[own]})")
+    return [Finding("every bit of every CIV is exact at the end", len(wrong), True, tuple(wrong[:EXAMPLES_MAX]))]

@@ -1,0 +1,102 @@
+"""Output queues and links of a simulated broker.
+
+A queue sends one message after the other, so the moment a message leaves it is known when it enters: the later of now
+and the moment the one before has left, plus its own sending time. Rules of this file: everything here is worked out at
+that moment, in whole nanoseconds, and a message is one event of the simulation, its arrival. Q_l counts messages that
+have entered and not left; the one being sent is among them.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from octopia.sim.chance import Chance
+from octopia.sim.faults import LinkFault
+from octopia.topology import BrokerId
+
+if TYPE_CHECKING:
+    from octopia.sim.node import Node
+
+
+class Passage(NamedTuple):
+    """What becomes of one message on a link: when it leaves the queue and arrives, and its fate (see trace.FATES)."""
+
+    left_ns: int
+    arrived_ns: int
+    fate: str
+    twice: bool
+
+
+# Moment, order, link, message, request, hop, entered the queue, left it, Q_l found. A link of None: call the message.
+Arrival = tuple[int, int, "OutLink | None", Any, int, int, int, int, int]
+
+
+class OutLink:
+    """The output queue of one broker towards one neighbour, and the wire behind it."""
+
+    __slots__ = (
+        "chance",
+        "entered",
+        "entered_at_tick",
+        "faults",
+        "free_ns",
+        "index",
+        "last_arrival_ns",
+        "leaving",
+        "on_its_way",
+        "receiver",
+        "receiver_id",
+        "sender",
+        "sender_id",
+    )
+
+    def __init__(self, index: int, sender: "Node", receiver: "Node", seed: int) -> None:
+        self.index = index
+        self.sender = sender
+        self.receiver = receiver
+        self.sender_id: BrokerId = sender.id
+        self.receiver_id: BrokerId = receiver.id
+        self.free_ns = 0
+        self.last_arrival_ns = 0
+        # when each message that has not left the queue will leave it
+        self.leaving: deque[int] = deque()
+        # arrivals to come; the simulation itself looks at the first only, since a link keeps order
+        self.on_its_way: deque[Arrival] = deque()
+        self.entered = 0
+        self.entered_at_tick = -1
+        self.faults: list[LinkFault] = []
+        self.chance = Chance(seed, f"link {self.sender_id} {self.receiver_id}")
+
+    def length_at(self, at_ns: int) -> int:
+        """Q_l at a moment that is not before any it was asked about earlier."""
+        leaving = self.leaving
+        while leaving and leaving[0] <= at_ns:
+            leaving.popleft()
+        return len(leaving)
+
+    def pass_with_faults(self, ready_ns: int, sending_ns: int, delay_ns: int, base_ns: int) -> Passage:
+        """Send one message over a link that has faults; `base_ns` is the moment their times count from."""
+        begin = max(ready_ns, self.free_ns)
+        waiting = True
+        while waiting:
+            waiting = False
+            for fault in self.faults:
+                if fault.kind == "down" and fault.from_ns <= begin - base_ns < fault.until_ns:
+                    begin, waiting = base_ns + fault.until_ns, True
+        fate, twice, extra_ns, factor = "handled", False, 0, 1
+        for fault in self.faults:
+            if not fault.from_ns <= begin - base_ns < fault.until_ns:
+                continue
+            if fault.kind == "slow":
+                factor *= fault.factor
+            elif fault.kind == "delay":
+                extra_ns += fault.delay_ns
+            elif fault.kind == "loss" and self.chance.happens(2 * self.entered, fault.probability):
+                fate = "lost"
+            elif fault.kind == "duplicate" and self.chance.happens(2 * self.entered + 1, fault.probability):
+                twice = True
+        left = begin + sending_ns * factor
+        arrived = max(left + delay_ns + extra_ns, self.last_arrival_ns)
+        for fault in self.faults:
+            if fault.kind == "down" and begin < base_ns + fault.from_ns <= arrived:
+                fate = "link down"
+        return Passage(left, arrived, fate, twice)

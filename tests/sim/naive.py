@@ -1,0 +1,142 @@
+"""A second simulator, as plain as can be: explicit queues, one event per step, every tick told to every broker.
+
+It shares the brokers and the workload with the simulator it judges, and no code beyond that. Slow on purpose.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from octopia.language import Notification
+from octopia.routing import (
+    Advertised,
+    Broker,
+    CongestionParameters,
+    Deliver,
+    LinkSampled,
+    Published,
+    Received,
+    Send,
+    Subscribed,
+)
+from octopia.sim.model import Model
+from octopia.topology import BrokerId, Scot
+from octopia.workload import Workload
+
+SECOND = 1_000_000_000
+TICK = 50_000_000
+
+
+class Naive:
+    """Plays a workload phase by phase; `hops` and `deliveries` are what a trace would say."""
+
+    def __init__(self, overlay: Scot, routing: str, model: Model) -> None:
+        congestion = CongestionParameters(window_s=0.05 * (1 - 1e-6))
+        self.brokers = {id: Broker(id, overlay, routing, congestion=congestion) for id in overlay.brokers}
+        self.model = model
+        self.now = 0
+        self.events: list[tuple[int, int, int, Callable[[], None]]] = []
+        self.count = 0
+        self.inbox: dict[BrokerId, deque[Callable[[], None]]] = {id: deque() for id in overlay.brokers}
+        self.working = dict.fromkeys(overlay.brokers, False)
+        links = [(a, b) for a in overlay.brokers for b in overlay.neighbours(a)]
+        self.queue: dict[tuple[BrokerId, BrokerId], deque[Any]] = {link: deque() for link in links}
+        self.entered = dict.fromkeys(links, 0)
+        self.hops: list[tuple[Any, ...]] = []
+        self.deliveries: list[tuple[Any, ...]] = []
+
+    def at(self, moment: int, do: Callable[[], None], rank: int = 1) -> None:
+        heapq.heappush(self.events, (moment, rank, self.count, do))
+        self.count += 1
+
+    def play(self, workload: Workload, advertise_every: int, subscribe_every: int) -> None:
+        for number, each in enumerate(workload.advertisements):
+            self._ask(number * advertise_every, each.broker, Advertised(each.client, each.id, each.filter))
+        self._until_quiet()
+        begin = self._next_second()
+        for number, each in enumerate(workload.subscriptions):
+            self._ask(begin + number * subscribe_every, each.broker, Subscribed(each.client, each.id, each.filter))
+        self._until_quiet()
+        begin = self._next_second()
+        values = workload.notifications.to_pylist()
+        for number, (at, publisher, row) in enumerate(
+            zip(*(getattr(workload.publications, name).tolist() for name in ("at_ns", "publisher", "row")), strict=True)
+        ):
+            each = workload.advertisements[publisher]
+            notification = Notification.of(values[row])
+            self._ask(begin + at, each.broker, Published(each.client, str(number), notification))
+        self._until_quiet()
+
+    def _next_second(self) -> int:
+        return -(-self.now // SECOND) * SECOND
+
+    def _until_quiet(self) -> None:
+        next_tick = (self.now // TICK + 1) * TICK
+        while self.events:
+            if self.events[0][0] >= next_tick:
+                self._tick(next_tick)
+                next_tick += TICK
+                continue
+            self.now, _, _, do = heapq.heappop(self.events)
+            do()
+
+    def _tick(self, now: int) -> None:
+        for (sender, receiver), queue in self.queue.items():
+            entered = self.entered[sender, receiver]
+            sample = LinkSampled(receiver, len(queue), entered, entered - len(queue))
+            self.brokers[sender].handle(sample, now / SECOND)
+
+    def _ask(self, moment: int, broker: BrokerId, event: Any) -> None:
+        self.at(moment + self.model.client.delay_ns, lambda: self._arrive(broker, event, 0, None))
+
+    def _arrive(self, broker: BrokerId, event: Any, hop: int, passed: Any) -> None:
+        arrived = self.now
+        self.inbox[broker].append(lambda: self._work(broker, event, hop, passed, arrived))
+        if not self.working[broker]:
+            self._next(broker)
+
+    def _next(self, broker: BrokerId) -> None:
+        if self.inbox[broker]:
+            self.working[broker] = True
+            self.inbox[broker].popleft()()
+
+    def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int) -> None:
+        def done() -> None:
+            self.working[broker] = False
+            actions = self.brokers[broker].handle(event, self.now / SECOND)
+            if passed is not None:
+                self.hops.append((*passed, arrived, self.now))
+            for action in actions:
+                if isinstance(action, Send):
+                    self._enter(broker, action.to, action.message, hop + 1)
+                elif isinstance(action, Deliver):
+                    for client, subscriptions in action.recipients:
+                        delivered = self.now + self.model.client.delay_ns
+                        self.deliveries.append((int(action.id), client, broker, hop, delivered, len(subscriptions)))
+            self._next(broker)
+
+        self.at(self.now + self.model.processor.base_ns, done)
+
+    def _enter(self, sender: BrokerId, receiver: BrokerId, message: Any, hop: int) -> None:
+        queue = self.queue[sender, receiver]
+        self.entered[sender, receiver] += 1
+        queue.append((message, hop, self.now, len(queue)))
+        if len(queue) == 1:
+            self._send(sender, receiver)
+
+    def _send(self, sender: BrokerId, receiver: BrokerId) -> None:
+        queue = self.queue[sender, receiver]
+        message, hop, queued, found = queue[0]
+
+        def left() -> None:
+            queue.popleft()
+            civ = getattr(message, "civ", 0)
+            passed = (message.kind, sender, receiver, hop, civ, queued, self.now, found)
+            event = Received(sender, message)
+            self.at(self.now + self.model.link.delay_ns, lambda: self._arrive(receiver, event, hop, passed))
+            if queue:
+                self._send(sender, receiver)
+
+        # before anything else that happens at this moment: a message that leaves now is no longer in the queue
+        self.at(self.now + self.model.link.per_message_ns, left, rank=0)

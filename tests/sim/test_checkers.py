@@ -1,0 +1,165 @@
+"""Checkers see what is wrong: brokers broken on purpose, and workloads where nothing is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octopia.routing import POLICIES, Action, CibSet, Send
+from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, simulate
+from octopia.sim.model import Link, Model, Processor
+from octopia.topology import Scot, parse_tree
+from tests.sim.worlds import drawn, workload
+
+OVERLAY = Scot(parse_tree("path:3"), 3)
+SLOW = Model(processor=Processor(base_ns=200_000), link=Link(per_message_ns=15_000_000, delay_ns=100_000))
+
+LOST = "every notification reaches everyone who wants it"
+TWICE = "nobody gets a notification twice"
+UNWANTED = "nobody gets what it did not ask for"
+HOPS = "a notification takes at most 3 hops"
+AGAIN = "a notification comes to a broker once"
+ORDER = "notifications of a publisher arrive in order"
+REFUSED = "no request is refused"
+GONE = "no message is lost between brokers"
+QUEUES = "all queues are empty at the end"
+BITS = "every bit of every CIV is exact at the end"
+
+
+def findings(tmp_path: Path, routing: str, faults: tuple[Fault, ...] = ()) -> dict[str, Finding]:
+    world = drawn(OVERLAY, 5, publishers=4, subscribers=15, notifications=400, span_ns=700_000_000)
+    simulate(world, OVERLAY, RunSpec(routing=routing, model=SLOW, faults=faults), tmp_path)
+    return {finding.rule: finding for finding in check_run(world, OVERLAY, tmp_path)}
+
+
+def failed(tmp_path: Path, routing: str, faults: tuple[Fault, ...] = ()) -> set[str]:
+    return {rule for rule, finding in findings(tmp_path, routing, faults).items() if not finding.passed}
+
+
+@pytest.mark.parametrize("routing", POLICIES)
+def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path, routing: str) -> None:
+    found = findings(tmp_path, routing)
+    assert [finding for finding in found.values() if not finding.passed] == []
+    bits = [BITS] if routing in ("snr", "idr") else []
+    assert list(found) == [LOST, TWICE, UNWANTED, HOPS, AGAIN, ORDER, REFUSED, GONE, QUEUES, *bits]
+    if routing == "snr":
+        assert all(finding.cases == 0 for finding in found.values())
+    if routing == "idr":
+        assert found[ORDER].cases > 0, "dynamic routing reorders, and is seen to"
+
+
+def test_a_bit_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deaf(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
+        pass
+
+    break_policy(monkeypatch, "snr", receive={**POLICIES["snr"].receive, CibSet: deaf})
+    assert failed(tmp_path, "snr") == {LOST, BITS}
+
+
+def test_a_copy_that_is_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubled(orders: list[Action]) -> list[Action]:
+        sends = [order for order in orders if isinstance(order, Send)]
+        return [*orders, *sends[:1]]
+
+    break_publish(monkeypatch, doubled)
+    assert failed(tmp_path, "snr") == {TWICE, AGAIN}
+
+
+def test_a_hop_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that should enter cluster 0 enter cluster 1."""
+
+    def astray(orders: list[Action]) -> list[Action]:
+        moved = {id: id._replace(cluster=1) for id in OVERLAY.cluster(0)}
+        there = {order.to for order in orders if isinstance(order, Send)}
+        return [
+            Send(moved[order.to], order.message)
+            if isinstance(order, Send) and order.to in moved and moved[order.to] in there
+            else order
+            for order in orders
+        ]
+
+    break_publish(monkeypatch, astray)
+    assert failed(tmp_path, "snr") == {LOST, TWICE, AGAIN}
+
+
+def test_a_delivery_to_somebody_who_did_not_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from octopia.routing import Deliver, Recipient
+
+    def generous(orders: list[Action]) -> list[Action]:
+        return [
+            Deliver(o.publisher, o.id, o.notification, (*o.recipients, Recipient("s0", ("1",))))
+            if isinstance(o, Deliver) and all(r.client != "s0" for r in o.recipients)
+            else o
+            for o in orders
+        ]
+
+    break_publish(monkeypatch, generous)
+    assert UNWANTED in failed(tmp_path, "snr")
+
+
+def test_a_detour_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A static broker that sends everything back and forth once: too many hops, and brokers visited twice."""
+    from octopia.routing import Notify
+
+    def bouncing(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
+        original(state, sender, message, out)
+        if sender.cluster != state.id.cluster and not message.id.endswith("!"):
+            out.append(Send(sender, Notify(message.publisher, message.id + "!", message.notification)))
+
+    original = POLICIES["snr"].receive[Notify]
+    break_policy(monkeypatch, "snr", receive={**POLICIES["snr"].receive, Notify: bouncing})
+    assert {TWICE, AGAIN} <= failed(tmp_path, "snr")
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (LinkFault(("b", 0), ("b", 1), "loss", 0, 10**10, both=True), {LOST, GONE}),
+        (LinkFault(("b", 0), ("b", 1), "duplicate", 0, 10**10, both=True), {TWICE, AGAIN}),
+        (LinkFault(("b", 0), ("b", 1), "delay", 0, 10**10, both=True, delay_ns=10**9), set()),
+        (LinkFault(("b", 0), ("b", 1), "slow", 0, 10**10, both=True, factor=5), set()),
+        (BrokerFault(("b", 1), 10**8, 2 * 10**8), {LOST, GONE, REFUSED, BITS}),
+    ],
+    ids=["loss", "duplicate", "delay", "slow", "broker"],
+)
+def test_what_a_fault_breaks_is_reported(tmp_path: Path, fault: Fault, expected: set[str]) -> None:
+    assert failed(tmp_path, "snr", (fault,)) == expected
+
+
+def test_examples_name_notification_and_client(tmp_path: Path) -> None:
+    world = workload(
+        [("P", ("a", 0), "x >= 0")], [("S", ("b", 0), "x > 1"), ("T", ("a", 0), "x > 1")], [(0, 0, {"x": 5})]
+    )
+    loss = LinkFault(("a", 0), ("b", 0), "loss", 0, 10**9)
+    simulate(world, OVERLAY, RunSpec(routing="snr", model=SLOW, faults=(loss,)), tmp_path)
+    found = {finding.rule: finding for finding in check_run(world, OVERLAY, tmp_path)}
+    assert found[LOST] == Finding(LOST, 1, True, ("notification 3 of P, client S",))
+    assert found[GONE] == Finding(GONE, 1, True, ("lost: 1 messages",))
+
+
+def test_a_refused_request_is_reported(tmp_path: Path) -> None:
+    world = workload([("P", ("a", 0), "x >= 0")], [], [(0, 0, {"x": -5})])
+    simulate(world, OVERLAY, RunSpec(routing="snr"), tmp_path)
+    (finding,) = [each for each in check_run(world, OVERLAY, tmp_path) if each.cases]
+    assert finding.rule == REFUSED
+    assert finding.examples[0].startswith("request 1: P did not advertise this")
+
+
+# ---- ways to break a broker
+
+
+def break_policy(monkeypatch: pytest.MonkeyPatch, routing: str, **changes: Any) -> None:
+    monkeypatch.setitem(POLICIES, routing, replace(POLICIES[routing], **changes))
+
+
+def break_publish(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Action]], list[Action]]) -> None:
+    original = POLICIES["snr"].publish
+
+    def publish(state: Any, event: Any, conforming: Any, out: list[Action]) -> None:
+        orders: list[Action] = []
+        original(state, event, conforming, orders)
+        out += change(orders)
+
+    break_policy(monkeypatch, "snr", publish=publish)

@@ -1,0 +1,195 @@
+"""Whole runs: equal inputs give equal traces, whatever finds the matches, and what a run leaves behind is complete."""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from octopia.errors import InputError
+from octopia.routing import POLICIES, Index
+from octopia.sim import BrokerFault, LinkFault, RunSpec, draw_faults, load_model, load_run, simulate
+from octopia.sim.known import KnownMatches
+from octopia.sim.model import Link, Model, Processor
+from octopia.topology import Scot, parse_tree
+from octopia.trace import TABLES
+from tests.sim.worlds import drawn, rows
+
+OVERLAY = Scot(parse_tree("path:3"), 3)
+WORLD = drawn(OVERLAY, 3, publishers=5, subscribers=20, notifications=500, span_ns=1_000_000_000)
+MODEL = Model(
+    processor=Processor(base_ns=200_000, matching=((0, 1000), (10, 30_000))),
+    link=Link(per_message_ns=9_000_000, per_byte_ns=100, delay_ns=100_000, jitter_ns=50_000),
+)
+FAULTS = (
+    LinkFault(("a", 0), ("a", 1), "loss", 0, 10**9, probability=0.3),
+    LinkFault(("b", 0), ("b", 1), "duplicate", 0, 10**9, probability=0.3),
+    BrokerFault(("c", 2), 10**8, 2 * 10**8),
+)
+
+
+def digest(folder: Path) -> str:
+    """Of the contents of all tables, so that it does not depend on how a version of Arrow lays out a file."""
+    seen = hashlib.sha256()
+    for table in TABLES:
+        for row in rows(folder, table):
+            seen.update(repr(list(row.values())).encode())
+    return seen.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("routing", POLICIES)
+def test_same_seed_same_bytes_other_seed_other_run(tmp_path: Path, routing: str) -> None:
+    contents = []
+    for name, seed in (("one", 1), ("two", 1), ("three", 2)):
+        simulate(WORLD, OVERLAY, RunSpec(routing=routing, model=MODEL, seed=seed, faults=FAULTS), tmp_path / name)
+        contents.append({file.name: file.read_bytes() for file in sorted((tmp_path / name).iterdir())})
+    assert sorted(contents[0]) == sorted([*(f"{table}.parquet" for table in TABLES), "run.json"])
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+
+
+# Worked out once; equal on every version of Python and of the libraries that we support.
+@pytest.mark.parametrize(
+    ("routing", "expected"),
+    [
+        ("snr", "fc2e333c733f8b2c"),
+        ("idr", "18fd67cc99a00115"),
+        ("tid", "d7cfbdcec7270aee"),
+        ("tid-dynamic", "2900df5b5c476ff7"),
+    ],
+)
+def test_a_run_is_the_same_everywhere(tmp_path: Path, routing: str, expected: str) -> None:
+    simulate(WORLD, OVERLAY, RunSpec(routing=routing, model=MODEL, seed=1, faults=FAULTS), tmp_path)
+    assert digest(tmp_path) == expected
+
+
+@pytest.mark.parametrize("routing", POLICIES)
+def test_matches_known_beforehand_are_those_the_index_finds(
+    tmp_path: Path, routing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = RunSpec(routing=routing, model=MODEL, faults=FAULTS)
+    simulate(WORLD, OVERLAY, spec, tmp_path / "known")
+    monkeypatch.setattr(KnownMatches, "make_index", lambda self: Index())
+    simulate(WORLD, OVERLAY, spec, tmp_path / "found")
+    assert digest(tmp_path / "known") == digest(tmp_path / "found")
+
+
+def test_a_run_says_what_was_run(tmp_path: Path) -> None:
+    spec = RunSpec(routing="idr", model=MODEL, seed=4, faults=FAULTS, tau=5.0)
+    run = simulate(WORLD, OVERLAY, spec, tmp_path)
+    assert load_run(tmp_path) == run
+    assert run.spec == spec
+    assert (run.tree, run.clusters, run.complete) == ((("a", "b"), ("b", "c")), 3, True)
+    assert [phase.name for phase in run.phases] == ["advertise", "subscribe", "publish"]
+    assert run.rows == {table: pq.read_metadata(tmp_path / f"{table}.parquet").num_rows for table in TABLES}
+    assert run.rows["requests"] == 5 + 20 + 500
+
+
+def test_an_interrupt_leaves_complete_files(tmp_path: Path) -> None:
+    def interrupt(phase: str, done: int, of: int, hops: int) -> None:
+        if phase == "publish" and done > of // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(WORLD, OVERLAY, RunSpec(routing="snr", model=MODEL), tmp_path, interrupt)
+    whole = tmp_path / "whole"
+    simulate(WORLD, OVERLAY, RunSpec(routing="snr", model=MODEL), whole)
+    for table in TABLES:
+        part = rows(tmp_path, table)
+        assert part == rows(whole, table)[: len(part)] or table in ("table_sizes", "queues")
+    assert 0 < len(rows(tmp_path, "deliveries")) < len(rows(whole, "deliveries"))
+    assert not list(tmp_path.glob("*.partial"))
+    assert not load_run(tmp_path).complete
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    simulate(
+        WORLD, OVERLAY, RunSpec(routing="snr"), tmp_path, lambda phase, done, of, hops: told.append((phase, done, of))
+    )
+    assert told[0] == ("advertise", 0, 5)
+    assert told[-1] == ("publish", 500, 500)
+    assert ("subscribe", 20, 20) in told
+
+
+def test_batches_of_any_size_give_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = RunSpec(routing="idr", model=MODEL, faults=FAULTS)
+    simulate(WORLD, OVERLAY, spec, tmp_path / "one")
+    monkeypatch.setattr("octopia.sim.recorder.ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("octopia.sim.recorder._RECIPIENT_SETS_MAX", 2)
+    simulate(WORLD, OVERLAY, spec, tmp_path / "many")
+    assert digest(tmp_path / "one") == digest(tmp_path / "many")
+
+
+# ---- input
+
+
+@pytest.mark.parametrize("name", ["paper", "live", "instant"])
+def test_models_that_come_with_it(name: str) -> None:
+    assert load_model(name).title.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[link]\nper_mesage_ns = 3", "unknown field `per_mesage_ns` - at `$.link`"),
+        ("[link]\ndelay_ns = -1", "Expected `int` >= 0 - at `$.link.delay_ns`"),
+        ("[processor]\nmatching = [[5, 1], [5, 2]]", "matching: the sizes must rise from pair to pair"),
+        ("[link\n", "not TOML"),
+        ("links = 3", "unknown field `links`"),
+    ],
+)
+def test_a_model_file_with_a_mistake(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "model.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_model(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert complaint in str(caught.value)
+
+
+def test_an_unknown_model() -> None:
+    with pytest.raises(
+        InputError, match=r"no model and no file 'papr' \(did you mean paper\?\); models are paper, live"
+    ):
+        load_model("papr")
+
+
+def test_matching_time_follows_the_curve() -> None:
+    curve = Processor(base_ns=5, matching=((10, 100), (20, 200), (40, 220)))
+    assert [curve.service_ns(size) for size in (0, 10, 15, 20, 30, 40, 60)] == [105, 105, 155, 205, 215, 225, 245]
+    assert Processor(base_ns=5, matching=((0, 7),)).service_ns(10**6) == 12
+    assert Processor(base_ns=5).service_ns(10**6) == 5
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        (LinkFault(("a", 0), ("c", 0), "down", 0, 1), r"faults\[0\]: there is no link between \(a,0\) and \(c,0\)"),
+        (LinkFault(("a", 0), ("x", 0), "down", 0, 1), r"faults\[0\]: \(x,0\) is not a broker of"),
+        (BrokerFault(("a", 3), 0, 1), r"faults\[0\]: \(a,3\) is not a broker of"),
+        (BrokerFault(("a", 2), 5, 5), r"faults\[0\]: until_ns 5 must be after from_ns 5"),
+    ],
+)
+def test_a_fault_that_cannot_be(tmp_path: Path, fault: LinkFault | BrokerFault, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        simulate(WORLD, OVERLAY, RunSpec(faults=(fault,)), tmp_path)
+
+
+def test_faults_drawn_from_a_seed() -> None:
+    drawn_faults = draw_faults(OVERLAY, 1, links_down=3, brokers_down=2, span_ns=10**9, length_ns=10**6)
+    assert drawn_faults == draw_faults(OVERLAY, 1, links_down=3, brokers_down=2, span_ns=10**9, length_ns=10**6)
+    assert drawn_faults != draw_faults(OVERLAY, 2, links_down=3, brokers_down=2, span_ns=10**9, length_ns=10**6)
+    assert [type(fault).__name__ for fault in drawn_faults] == ["LinkFault"] * 3 + ["BrokerFault"] * 2
+    assert all(0 <= fault.from_ns < 10**9 and fault.until_ns == fault.from_ns + 10**6 for fault in drawn_faults)
+
+
+def test_a_spec_survives_a_file() -> None:
+    spec = RunSpec(routing="idr", model=MODEL, faults=FAULTS)
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=RunSpec) == spec
+
+
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no run: there is no run\.json in it"):
+        load_run(tmp_path)
