@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import matching, routing, topology
+from benchmarks import matching, routing, sim, topology
 
-BENCHMARKS = {"routing": routing.run, "topology": topology.run, "matching": matching.run}
+BENCHMARKS = {"routing": routing.run, "topology": topology.run, "sim": sim.run, "matching": matching.run}
 RESULTS = Path(__file__).parent / "results"
 
 
