@@ -9,7 +9,7 @@ changes nothing; a mistake of the host raises `LocalProtocolError`.
 from collections.abc import Callable
 from typing import Any
 
-from octopia.errors import LocalProtocolError, RemoteProtocolError
+from octopia.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Accepted, Action, Refused
 from octopia.routing.clients import Limits, Registered, Registrations, conforming, why_not_publish
@@ -18,7 +18,10 @@ from octopia.routing.events import (
     Advertised,
     ClientLeft,
     Event,
+    LinkCameUp,
+    LinkGivenUp,
     LinkSampled,
+    LinkWentDown,
     Published,
     Received,
     Subscribed,
@@ -27,7 +30,7 @@ from octopia.routing.events import (
 )
 from octopia.routing.index import Index, MakeIndex
 from octopia.routing.messages import Key
-from octopia.routing.policy import policy_named
+from octopia.routing.policy import Recovery, policy_named
 from octopia.topology import BrokerId, Scot
 
 _DEFAULT_CONGESTION = CongestionParameters()
@@ -39,10 +42,11 @@ class Broker:
 
     `make_index` makes the index of each table: a host that knows all matches beforehand brings its own.
     `first_serial` must lie above every serial that an earlier life of this broker gave out, so that its keys stay
-    unique in the overlay.
+    unique in the overlay. `links_up=False` is for a host whose links break and whose brokers restart: every link is
+    down until `LinkCameUp`, and the broker knows that it has yet to learn what its neighbours know.
     """
 
-    __slots__ = ("_handlers", "_neighbours", "_policy", "_receive", "_state", "id", "routing")
+    __slots__ = ("_handlers", "_neighbours", "_policy", "_receive", "_state", "_up", "id", "routing")
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Broker:
         limits: Limits = _DEFAULT_LIMITS,
         make_index: MakeIndex = Index,
         first_serial: int = 0,
+        links_up: bool = True,
     ) -> None:
         policy = policy_named(routing)
         self.id = id
@@ -62,9 +67,15 @@ class Broker:
         self._receive = policy.receive
         self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
         self._neighbours = frozenset(self._state.neighbours)
+        self._up = self._state.up
+        if not links_up:
+            self._recovery().start_apart(self._state, overlay)
         self._handlers: dict[type[Event], Callable[[Any, float, list[Action]], None]] = {
             Received: self._received,
             LinkSampled: self._link_sampled,
+            LinkWentDown: self._link_went_down,
+            LinkCameUp: self._link_came_up,
+            LinkGivenUp: self._link_given_up,
             Published: self._published,
             Advertised: self._advertised,
             Unadvertised: self._unadvertised,
@@ -85,17 +96,48 @@ class Broker:
         return self._state
 
     def _received(self, event: Received, now: float, out: list[Action]) -> None:
-        if event.sender not in self._neighbours:
-            raise RemoteProtocolError(f"{event.sender} sent {event.message.kind} to {self.id}, which is no neighbour")
+        if event.sender not in self._up:
+            raise self._wrong_sender(event)
         receive = self._receive.get(type(event.message))
         if receive is None:
             raise RemoteProtocolError(f"{event.sender} sent {event.message.kind}, which {self.routing} routing has not")
         receive(self._state, event.sender, event.message, out)
 
     def _link_sampled(self, event: LinkSampled, now: float, out: list[Action]) -> None:
-        if event.neighbour not in self._neighbours:
-            raise LocalProtocolError(f"{self.id} has no link to {event.neighbour}")
+        self._check_link(event.neighbour)
         self._state.lst.sample(event.neighbour, event.queue_length, event.entered, event.left, now)
+
+    def _link_went_down(self, event: LinkWentDown, now: float, out: list[Action]) -> None:
+        self._check_link(event.neighbour)
+        self._state.link_went_down(event.neighbour)
+
+    def _link_came_up(self, event: LinkCameUp, now: float, out: list[Action]) -> None:
+        self._check_link(event.neighbour)
+        self._recovery().link_came_up(self._state, event.neighbour, out)
+
+    def _link_given_up(self, event: LinkGivenUp, now: float, out: list[Action]) -> None:
+        self._check_link(event.neighbour)
+        self._recovery().link_given_up(self._state, event.neighbour, out)
+
+    def _recovery(self) -> Recovery[Any]:
+        if self._policy.recovery is None:
+            raise LocalProtocolError(
+                f"{self.routing} routing cannot bring its tables back in line over a new connection; "
+                "start all brokers anew, or use snr or idr"
+            )
+        return self._policy.recovery
+
+    def _check_link(self, neighbour: BrokerId) -> None:
+        if neighbour not in self._neighbours:
+            raise LocalProtocolError(f"{self.id} has no link to {neighbour}")
+
+    def _wrong_sender(self, event: Received) -> ProtocolError:
+        if event.sender in self._neighbours:
+            return LocalProtocolError(
+                f"{self.id} was handed {event.message.kind} from {event.sender}, whose link is down; "
+                "tell LinkCameUp first"
+            )
+        return RemoteProtocolError(f"{event.sender} sent {event.message.kind} to {self.id}, which is no neighbour")
 
     def _published(self, event: Published, now: float, out: list[Action]) -> None:
         advertisements = self._state.advertisements.of(event.client)

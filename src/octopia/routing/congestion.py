@@ -6,7 +6,7 @@ Q_l is the queue's length, Q_in and Q_out what entered and left it in the last f
 congestion element CE. Rules of this file: the host tells totals whenever it likes and at least once per window; the
 window is kept here, from the `now` of each sample, so there is no timer and no clock. Verdicts are worked out when a
 sample comes in (rarely) and only looked up when a notification is routed (often). Until the first full window has
-passed CE is 1.
+passed CE is 1. A link that is down counts as overloaded whatever its queue; when it comes up its status starts anew.
 """
 
 from dataclasses import dataclass
@@ -45,15 +45,16 @@ class _LinkStatus:
 class Lst:
     """Status of every output queue of one broker."""
 
-    __slots__ = ("_links", "_overloaded", "_parameters")
+    __slots__ = ("_down", "_links", "_overloaded", "_parameters")
 
     def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
         self._parameters = parameters
         self._links = {neighbour: _LinkStatus() for neighbour in neighbours}
         self._overloaded = dict.fromkeys(neighbours, False)
+        self._down: set[BrokerId] = set()
 
     def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
-        """Take in a sample; `entered` and `left` are totals since the link was made."""
+        """Take in a sample; `entered` and `left` are totals since the link was made, or last came up."""
         link = self._links[neighbour]
         if link.window_start_s is None:
             self._open_window(link, entered, left, now)
@@ -61,7 +62,18 @@ class Lst:
             link.element = (1 + entered - link.entered_before) / (1 + left - link.left_before)
             self._open_window(link, entered, left, now)
         link.queue_length = queue_length
-        self._overloaded[neighbour] = queue_length * link.element > self._parameters.tau
+        if neighbour not in self._down:
+            self._overloaded[neighbour] = queue_length * link.element > self._parameters.tau
+
+    def went_down(self, neighbour: BrokerId) -> None:
+        self._down.add(neighbour)
+        self._overloaded[neighbour] = True
+
+    def came_up(self, neighbour: BrokerId) -> None:
+        """A fresh connection: its totals start at 0."""
+        self._down.discard(neighbour)
+        self._links[neighbour] = _LinkStatus()
+        self._overloaded[neighbour] = False
 
     @staticmethod
     def _open_window(link: _LinkStatus, entered: int, left: int, now: float) -> None:

@@ -27,6 +27,36 @@ class LinkSampled(Struct, frozen=True, gc=False):
     left: int
 
 
+class LinkWentDown(Struct, frozen=True):
+    """There is no connection to this neighbour. What was in flight, either way, may be lost.
+
+    From now on only notifications are sent there, and by `idr` only where there is no other way.
+    """
+
+    neighbour: BrokerId
+
+
+class LinkCameUp(Struct, frozen=True):
+    """There is a fresh connection to this neighbour, at whose other end the same is told.
+
+    Told before anything of that connection is received, and never again anything of an older one. What the broker
+    ordered to be sent there before now is not sent any more, except for notifications that are certain not to have
+    arrived. A host that resumes a connection without loss tells nothing.
+    """
+
+    neighbour: BrokerId
+
+
+class LinkGivenUp(Struct, frozen=True):
+    """A neighbour that is down is not expected back soon: wait no longer to learn what lies beyond it.
+
+    Matters only to a broker that was made with `links_up=False` and has not learnt it yet; of a link that is up it
+    says nothing.
+    """
+
+    neighbour: BrokerId
+
+
 class Advertised(Struct, frozen=True):
     client: str
     id: str
@@ -61,4 +91,16 @@ class ClientLeft(Struct, frozen=True):
     client: str
 
 
-Event = Received | LinkSampled | Advertised | Unadvertised | Subscribed | Unsubscribed | Published | ClientLeft
+Event = (
+    Received
+    | LinkSampled
+    | LinkWentDown
+    | LinkCameUp
+    | LinkGivenUp
+    | Advertised
+    | Unadvertised
+    | Subscribed
+    | Unsubscribed
+    | Published
+    | ClientLeft
+)

@@ -68,6 +68,22 @@ class CibClear(Struct, frozen=True, tag="cib_clear"):
     advertisements: tuple[Key, ...]
 
 
+class SubscriptionsComplete(Struct, frozen=True, tag="subscriptions_complete"):
+    """On this aLink and since it came up, all subscriptions that these brokers host have been told.
+
+    No host named: all that the sender hosts, or that came to it by its other aLinks. See `scot/resync.py`.
+    """
+
+    kind: ClassVar[str] = "subscriptions_complete"
+    hosts: tuple[BrokerId, ...] = ()
+
+
+class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete"):
+    """On this iLink and since it came up, all advertisements of the sender's clients have been told."""
+
+    kind: ClassVar[str] = "advertisements_complete"
+
+
 class Notify(Struct, frozen=True, tag="notify", gc=False):
     """A copy of a notification in SCOT routing. `civ`: the clusters it must still serve; 0 is a plain copy."""
 
@@ -106,5 +122,17 @@ class NotifyRoutes(Struct, frozen=True, tag="notify_routes"):
     routes: tuple[Route, ...]
 
 
-Message = Advertise | Unadvertise | Subscribe | Unsubscribe | CibSet | CibClear | Notify | NotifyTree | NotifyRoutes
+Message = (
+    Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | CibSet
+    | CibClear
+    | SubscriptionsComplete
+    | AdvertisementsComplete
+    | Notify
+    | NotifyTree
+    | NotifyRoutes
+)
 NOTIFICATION_MESSAGES = (Notify, NotifyTree, NotifyRoutes)

@@ -18,6 +18,7 @@ from octopia.routing.events import Published
 from octopia.routing.index import MakeIndex
 from octopia.routing.messages import (
     Advertise,
+    AdvertisementsComplete,
     CibClear,
     CibSet,
     Key,
@@ -26,6 +27,7 @@ from octopia.routing.messages import (
     NotifyRoutes,
     NotifyTree,
     Subscribe,
+    SubscriptionsComplete,
     Unadvertise,
     Unsubscribe,
 )
@@ -39,8 +41,20 @@ Receive = Callable[[State, BrokerId, Any, list[Action]], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Recovery(Generic[State]):
+    """How a routing brings its tables back in line: at a start with all links down, and per event of a link."""
+
+    start_apart: Callable[[State, Scot], None]
+    link_came_up: Callable[[State, BrokerId, list[Action]], None]
+    link_given_up: Callable[[State, BrokerId, list[Action]], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Policy(Generic[State]):
-    """One routing: its name, its kind of state, and its functions."""
+    """One routing: its name, its kind of state, and its functions.
+
+    `recovery` is None where the routing cannot bring its tables back in line after a loss.
+    """
 
     name: str
     title: str
@@ -53,6 +67,7 @@ class Policy(Generic[State]):
     unsubscribe: Callable[[State, Key, list[Action]], None]
     publish: Callable[[State, Published, list[Registered], list[Action]], None]
     receive: Mapping[type[Message], Receive[State]]
+    recovery: Recovery[State] | None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -62,7 +77,11 @@ _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
     Unsubscribe: scot.subscribe.receive_unsubscribe,
     CibSet: scot.advertise.receive_cib_set,
     CibClear: scot.advertise.receive_cib_clear,
+    SubscriptionsComplete: scot.resync.receive_subscriptions_complete,
+    AdvertisementsComplete: scot.resync.receive_advertisements_complete,
 }
+
+_SCOT_RECOVERY = Recovery(scot.resync.start_apart, scot.resync.link_came_up, scot.resync.link_given_up)
 
 _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
     Advertise: tid.advertise.receive_advertise,
@@ -88,6 +107,7 @@ def _policy(name: str, title: str, family: Any, message: type[Message], notify: 
         unsubscribe=family.subscribe.unsubscribe,
         publish=notify.publish,
         receive={**control, message: notify.receive_notify},
+        recovery=_SCOT_RECOVERY if uses_civ else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 Rules of this file: plain state and the smallest helpers on it. The functions in `scot/` and `tid/` read and change it
 and append their orders to `out`; only `broker.py` hands them an event. Neighbour tables are worked out once, here, so
-that no routing step ever searches the overlay.
+that no routing step ever searches the overlay. Until told otherwise every link is up.
 """
 
 from octopia.routing.clients import Limits, Registrations
@@ -28,6 +28,9 @@ class BrokerState:
         "own_bit",
         "srt",
         "subscriptions",
+        "up",
+        "up_a_links",
+        "up_i_links",
     )
 
     def __init__(
@@ -45,12 +48,35 @@ class BrokerState:
         self.i_links = overlay.i_links(id)
         self.i_link_to = {neighbour.cluster: neighbour for neighbour in self.i_links}
         self.neighbours = self.a_links + self.i_links
+        self.up = set(self.neighbours)
+        self.up_a_links = self.a_links
+        self.up_i_links = self.i_links
         self.srt = Srt(make_index)
         self.lst = Lst(self.neighbours, congestion)
         clients_max = limits.clients_max
         self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)
         self.subscriptions = Registrations("subscription", limits.subscriptions_per_client_max, clients_max)
         self._serial = first_serial
+
+    def link_went_down(self, neighbour: BrokerId) -> None:
+        self.up.discard(neighbour)
+        self.lst.went_down(neighbour)
+        self._renew_up_links()
+
+    def link_came_up(self, neighbour: BrokerId) -> None:
+        self.up.add(neighbour)
+        self.lst.came_up(neighbour)
+        self._renew_up_links()
+
+    def all_links_down(self) -> None:
+        self.up.clear()
+        for neighbour in self.neighbours:
+            self.lst.went_down(neighbour)
+        self._renew_up_links()
+
+    def _renew_up_links(self) -> None:
+        self.up_a_links = tuple(neighbour for neighbour in self.a_links if neighbour in self.up)
+        self.up_i_links = tuple(neighbour for neighbour in self.i_links if neighbour in self.up)
 
     def new_key(self) -> Key:
         """A key that this broker has never given out. A restarted broker must start above its earlier serials."""

@@ -7,7 +7,7 @@ remembers until an entry comes or goes.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from octopia.language import Filter, Notification
@@ -116,19 +116,27 @@ class Matched(NamedTuple):
 
 
 class Prt(SubscriptionTable[PrtEntry, Matched]):
-    """The subscription table of SCOT routing."""
+    """The subscription table of SCOT routing.
 
-    __slots__ = ("_a_links",)
+    Towards neighbours it has yet to learn from it lets every notification go, as if a subscription there matched it.
+    """
+
+    __slots__ = ("_a_links", "_unlearnt")
 
     def __init__(self, make_index: MakeIndex, a_links: tuple[BrokerId, ...]) -> None:
         super().__init__(make_index)
         self._a_links = a_links
+        self._unlearnt: frozenset[BrokerId] = frozenset()
+
+    def has_yet_to_learn_from(self, neighbours: Iterable[BrokerId]) -> None:
+        self._unlearnt = frozenset(neighbours)
+        self.forget_matches()
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         return self._index.overlapping(advertisement)
 
     def _find_out(self, matching: list[PrtEntry]) -> Matched:
-        hops = {entry.last_hop for entry in matching}
+        hops = {entry.last_hop for entry in matching} | self._unlearnt
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
         return Matched(recipients, tuple(neighbour for neighbour in self._a_links if neighbour in hops))
 

@@ -5,7 +5,8 @@ neighbour whose cluster has an overlapping subscription answers with one CIB_SET
 
 Rules of this file: the host broker's bit of a cluster follows, message by message, the copy's bit at the secondary
 neighbour in that cluster, which alone decides it. Links keep order, so both are equal once the link is quiet. Withdrawn
-keys never come back, so a CIB_SET that crosses the withdrawal finds nothing and does nothing.
+keys never come back, so a CIB_SET that crosses the withdrawal finds nothing and does nothing. Nothing is sent on a link
+that is down; `resync.py` makes it good.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -21,18 +22,19 @@ def advertise(state: ScotState, key: Key, filter: Filter, out: list[Action]) -> 
     """A client of this broker advertised."""
     _store(state, SrtEntry(key, filter, None, state.own_bit))
     message = Advertise(key, filter)
-    out.extend(Send(neighbour, message) for neighbour in state.i_links)
+    out.extend(Send(neighbour, message) for neighbour in state.up_i_links)
 
 
 def unadvertise(state: ScotState, key: Key, out: list[Action]) -> None:
     """A client of this broker withdrew an advertisement."""
     state.srt.remove(key)
     message = Unadvertise(key)
-    out.extend(Send(neighbour, message) for neighbour in state.i_links)
+    out.extend(Send(neighbour, message) for neighbour in state.up_i_links)
 
 
 def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, out: list[Action]) -> None:
     _check_host(state, sender, message.key)
+    state.not_stale(sender, message.key)
     if message.key in state.srt:
         return
     entry = SrtEntry(message.key, message.filter, sender, civ.bit(sender.cluster))
@@ -44,18 +46,19 @@ def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, ou
 
 def receive_unadvertise(state: ScotState, sender: BrokerId, message: Unadvertise, out: list[Action]) -> None:
     _check_host(state, sender, message.key)
+    state.not_stale(sender, message.key)
     if message.key in state.srt:
         state.srt.remove(message.key)
 
 
 def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, out: list[Action]) -> None:
-    _check_i_link(state, sender, message.kind)
+    check_i_link(state, sender, message.kind)
     for entry in _hosted(state, message.advertisements):
         entry.civ |= civ.bit(sender.cluster)
 
 
 def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
-    _check_i_link(state, sender, message.kind)
+    check_i_link(state, sender, message.kind)
     for entry in _hosted(state, message.advertisements):
         entry.civ &= ~civ.bit(sender.cluster)
 
@@ -71,13 +74,13 @@ def _hosted(state: ScotState, keys: tuple[Key, ...]) -> list[SrtEntry]:
     return [entry for entry in found if entry is not None and entry.last_hop is None]
 
 
-def _check_i_link(state: ScotState, sender: BrokerId, kind: str) -> None:
+def check_i_link(state: ScotState, sender: BrokerId, kind: str) -> None:
     if state.i_link_to.get(sender.cluster) != sender:
         raise RemoteProtocolError(f"{sender} sent {kind} to {state.id}, which is not its secondary neighbour")
 
 
 def _check_host(state: ScotState, sender: BrokerId, key: Key) -> None:
-    _check_i_link(state, sender, "an advertisement message")
+    check_i_link(state, sender, "an advertisement message")
     if key.host != sender:
         raise RemoteProtocolError(
             f"{sender} sent an advertisement message for {key.host}, whose clients it does not host"

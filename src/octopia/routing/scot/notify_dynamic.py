@@ -10,9 +10,15 @@ the CIV the copy carries), aT the target aLinks, iT the iLinks into D; free is n
     ii    none of iT, some of aT free      plain on aT; the free aLink with the least Q_l carries all of D
     iv    none of iT, none of aT free      plain on aT; the least loaded iLink carries the rest of D
 
-Rules of this file: each bit of D rides on exactly one copy; an iLink hop serves a bit and an aLink hop leads away from
-the entry into the cluster, so routing ends and every cluster is entered once. Case iii of the paper is these rules
-applied again at the next brokers. Equal Q_l are decided by tree order and cluster index.
+A link that is down is never free, and in case iv not chosen while another is up: if all of iT are down, then D rides on
+the least loaded that is up of the target aLinks, or else of the other aLinks (never back), or else, at the host broker,
+of the iLinks into clusters that nobody asked to be served. If nothing is up each of iT gets its plain copy, which the
+host keeps or drops.
+
+Rules of this file: each bit of D rides on exactly one copy; an iLink hop serves a bit (or, from the host broker only,
+enters a cluster that is in nobody's D) and an aLink hop leads away from the entry into the cluster, so routing ends and
+every cluster is entered once. Case iii of the paper is these rules applied again at the next brokers. Equal Q_l are
+decided by tree order and cluster index.
 """
 
 from octopia.routing.actions import Action, Send
@@ -27,19 +33,26 @@ from octopia.topology import BrokerId
 def publish(state: ScotState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
     plain = Notify(event.client, event.id, event.notification)
     a_targets = deliver_and_find_a_targets(state, plain, None, out)
-    _route(state, plain, target_clusters(state, conforming), a_targets, out)
+    _route(state, plain, target_clusters(state, conforming), a_targets, None, out)
 
 
 def receive_notify(state: ScotState, sender: BrokerId, message: Notify, out: list[Action]) -> None:
     a_targets = deliver_and_find_a_targets(state, message, sender, out)
     if message.civ:
         plain = Notify(message.publisher, message.id, message.notification)
-        _route(state, plain, message.civ & ~state.own_bit, a_targets, out)
+        _route(state, plain, message.civ & ~state.own_bit, a_targets, sender, out)
     else:
         out.extend(Send(neighbour, message) for neighbour in a_targets)
 
 
-def _route(state: ScotState, plain: Notify, to_serve: int, a_targets: list[BrokerId], out: list[Action]) -> None:
+def _route(
+    state: ScotState,
+    plain: Notify,
+    to_serve: int,
+    a_targets: list[BrokerId],
+    came_by: BrokerId | None,
+    out: list[Action],
+) -> None:
     overloaded = state.lst.overloaded
     i_targets = [neighbour for neighbour in state.i_links if to_serve >> neighbour.cluster & 1]
     free = [neighbour for neighbour in i_targets if not overloaded(neighbour)]
@@ -51,14 +64,31 @@ def _route(state: ScotState, plain: Notify, to_serve: int, a_targets: list[Broke
         elif free_a := [neighbour for neighbour in a_targets if not overloaded(neighbour)]:
             carrier, carried = state.lst.least_loaded(free_a), to_serve
         else:
-            carrier = state.lst.least_loaded(i_targets)
-            free = [carrier]
+            carrier = _last_resort(state, i_targets, a_targets, came_by)
+            if carrier is None:
+                free = i_targets
+            elif carrier.cluster != state.id.cluster:
+                free = [carrier]
+            elif carrier not in a_targets:
+                a_targets = [neighbour for neighbour in state.a_links if neighbour is carrier or neighbour in a_targets]
             carried = to_serve & ~_bits(free)
     carrying = Notify(plain.publisher, plain.id, plain.notification, carried) if carried else plain
     for neighbour in a_targets:
         out.append(Send(neighbour, carrying if neighbour is carrier else plain))
     for neighbour in free:
         out.append(Send(neighbour, carrying if neighbour is carrier else plain))
+
+
+def _last_resort(
+    state: ScotState, i_targets: list[BrokerId], a_targets: list[BrokerId], came_by: BrokerId | None
+) -> BrokerId | None:
+    """The carrier where no target link is free; None where there is no way at all."""
+    others = [neighbour for neighbour in state.a_links if neighbour != came_by]
+    for way in (i_targets, a_targets, others, state.i_links if came_by is None else ()):
+        up = [neighbour for neighbour in way if neighbour in state.up]
+        if up:
+            return state.lst.least_loaded(up)
+    return None
 
 
 def _bits(neighbours: list[BrokerId]) -> int:

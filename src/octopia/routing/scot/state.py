@@ -1,15 +1,22 @@
-"""State of a broker in SCOT routing: the common part and one subscription table."""
+"""State of a broker in SCOT routing: the common part, one subscription table, and what a resync has to remember.
+
+Rules of this file: all that is here for resyncs is empty while no link ever went down. `stale` has, per neighbour
+whose link came up, the keys of what came from it before and has not been told again since. `unlearnt` has the brokers
+of this cluster whose subscriptions this broker, in this life, has not been told in full, and `branches` all other
+brokers of the cluster; both with the primary neighbour that leads there. `scot/resync.py` says what they are for.
+"""
 
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.index import MakeIndex
+from octopia.routing.messages import Key
 from octopia.routing.state import BrokerState
 from octopia.routing.tables import Prt
 from octopia.topology import BrokerId, Scot
 
 
 class ScotState(BrokerState):
-    __slots__ = ("prt",)
+    __slots__ = ("branches", "prt", "stale", "unlearnt")
 
     def __init__(
         self,
@@ -22,3 +29,12 @@ class ScotState(BrokerState):
     ) -> None:
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
         self.prt = Prt(make_index, self.a_links)
+        self.stale: dict[BrokerId, dict[Key, None]] = {}
+        self.unlearnt: dict[BrokerId, BrokerId] = {}
+        self.branches: dict[BrokerId, BrokerId] = {}
+
+    def not_stale(self, neighbour: BrokerId, key: Key) -> None:
+        """The neighbour told about this entry since its link came up, so it is no longer in doubt."""
+        stale = self.stale.get(neighbour)
+        if stale:
+            stale.pop(key, None)

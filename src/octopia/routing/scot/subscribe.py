@@ -6,6 +6,8 @@ advertisement's host broker is told with CIB_SET, and where it returns to 0, OFF
 
 Rules of this file: one CIB message per secondary neighbour and (un)subscription, for all its advertisements at once.
 The counts make withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF.
+Nothing is sent on a link that is down, and no CIB_CLEAR while this broker has yet to learn subscriptions of its
+cluster: both are made good in `resync.py`.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -24,23 +26,25 @@ def subscribe(state: ScotState, key: Key, filter: Filter, client: str, id: str, 
 
 def unsubscribe(state: ScotState, key: Key, out: list[Action]) -> None:
     """A client of this broker withdrew a subscription."""
-    _drop(state, key, None, Unsubscribe(key), out)
+    drop(state, Unsubscribe(key), out)
 
 
 def receive_subscribe(state: ScotState, sender: BrokerId, message: Subscribe, out: list[Action]) -> None:
-    _check_a_link(state, sender)
+    check_a_link(state, sender)
+    state.not_stale(sender, message.key)
     if message.key not in state.prt:
         _store(state, PrtEntry(message.key, message.filter, sender), message, out)
 
 
 def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe, out: list[Action]) -> None:
-    _check_a_link(state, sender)
+    check_a_link(state, sender)
     entry = state.prt.get(message.key)
     if entry is None:
         return
     if entry.last_hop != sender:
         raise RemoteProtocolError(f"{sender} withdrew a subscription at {state.id} that did not come from it")
-    _drop(state, message.key, sender, message, out)
+    state.not_stale(sender, message.key)
+    drop(state, message, out)
 
 
 def _store(state: ScotState, entry: PrtEntry, message: Subscribe, out: list[Action]) -> None:
@@ -52,25 +56,27 @@ def _store(state: ScotState, entry: PrtEntry, message: Subscribe, out: list[Acti
         if advertisement.interest == 1 and advertisement.last_hop is not None:
             advertisement.civ |= state.own_bit
             turned.setdefault(advertisement.last_hop, []).append(advertisement.key)
-    out.extend(Send(host, CibSet(tuple(turned[host]))) for host in state.i_links if host in turned)
+    out.extend(Send(host, CibSet(tuple(turned[host]))) for host in state.up_i_links if host in turned)
 
 
-def _drop(state: ScotState, key: Key, last_hop: BrokerId | None, message: Unsubscribe, out: list[Action]) -> None:
-    entry = state.prt.remove(key)
-    _broadcast(state, message, last_hop, out)
+def drop(state: ScotState, message: Unsubscribe, out: list[Action]) -> None:
+    """A subscription that is here ends here, and the brokers beyond are told."""
+    entry = state.prt.remove(message.key)
+    _broadcast(state, message, entry.last_hop, out)
     turned: dict[BrokerId, list[Key]] = {}
     for advertisement in state.srt.overlapping(entry.filter):
         advertisement.interest -= 1
         if advertisement.interest == 0 and advertisement.last_hop is not None:
             advertisement.civ &= ~state.own_bit
             turned.setdefault(advertisement.last_hop, []).append(advertisement.key)
-    out.extend(Send(host, CibClear(tuple(turned[host]))) for host in state.i_links if host in turned)
+    if not state.unlearnt:
+        out.extend(Send(host, CibClear(tuple(turned[host]))) for host in state.up_i_links if host in turned)
 
 
 def _broadcast(state: ScotState, message: Subscribe | Unsubscribe, came_by: BrokerId | None, out: list[Action]) -> None:
-    out.extend(Send(neighbour, message) for neighbour in state.a_links if neighbour != came_by)
+    out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != came_by)
 
 
-def _check_a_link(state: ScotState, sender: BrokerId) -> None:
+def check_a_link(state: ScotState, sender: BrokerId) -> None:
     if sender not in state.a_links:
         raise RemoteProtocolError(f"{sender} sent a subscription message to {state.id}, which is not in its cluster")

@@ -1,0 +1,159 @@
+"""Links that go down and come up, brokers that restart: how the tables of SCOT routing come back in line.
+
+A link that came up is a fresh connection: what was under way is lost, order starts anew. Both ends mark what they have
+from the other, tell anew what the other should have from them, say when that is complete, and sweep what is still
+marked then. The event is the beginning, and the last word is a message:
+
+    aLink   Subscribe … for all that did not come from that neighbour, SubscriptionsComplete(hosts)
+    iLink   Advertise … for all of this broker's own clients, AdvertisementsComplete; the answer is CIB_SET for all
+            advertisements that are wanted here and CIB_CLEAR for all that are not, so that every bit is renewed
+
+What is swept goes as if it had been withdrawn: passed on, counted, told with CIB_CLEAR. What was not swept was never
+gone: nobody beyond notices, and no CIB message is sent for it.
+
+**Each host broker vouches for its own subscriptions; the others pass its word on.** A broker that restarted knows
+nothing of its cluster. It may not say that it told everything, or its neighbours would forget what lies beyond it
+merely because it is still learning. So it names the hosts whose subscriptions it did tell in full: first itself alone,
+then, as word comes on one aLink, it passes that on along the others (`unlearnt` has the hosts it has had no word of in
+this life). An entry is swept by the word for its host alone. A broker that has had word of all of them names none: "all
+on my side". That it had word of a host once is enough for the rest of its life: should its own table be behind, because
+a link beyond is down, then its neighbour's is now behind in the same way, and each change is passed on when it comes.
+
+**Nobody waits.** Word of a host begins at that host, which needs nobody's, and moves away from it along the tree: a
+broker passes it on when it comes, and to a link that comes up later at once. In a tree the only way from a host to a
+broker is the path between them. So when all links of that path have come up and are quiet, the word has been given on
+the present connection of each, and by induction along the path every broker has exactly that host's subscriptions: the
+first has what the host has; each next has what the one before has, since it was told all of it, swept the rest, and got
+all later changes in order. A link that goes down on the way only ends the induction there: beyond it nothing is swept
+and nothing is forgotten. Stale subscriptions of an earlier life of the host itself go with its first word.
+
+**While it learns**, a broker sends every notification to the neighbours it has yet to learn from (they know better), so
+that nothing is lost that could have arrived; and it holds CIB_CLEAR back, since what it has yet to learn may be what
+the bit is ON for. When the last word comes it sends what it held back. A neighbour that stays away would prolong this:
+after `LinkGivenUp` what lies beyond it counts as learnt. Its subscriptions are then forgotten by those who know them by
+way of this broker, and come anew with the link.
+
+**No duplicates, whatever the tables hold.** The last hop of a subscription is the neighbour towards its host, the only
+one it can ever come from; a resync adds and drops entries and moves none. Inside a cluster a copy never returns by the
+aLink it came by, so in a tree it visits no broker twice; and each bit rides on one copy, so a cluster is entered once.
+None of this looks into a table, so a resync can only lose or save a copy, never make a second.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from octopia.routing.actions import Action, Send
+from octopia.routing.messages import (
+    Advertise,
+    AdvertisementsComplete,
+    CibClear,
+    CibSet,
+    Key,
+    Subscribe,
+    SubscriptionsComplete,
+    Unsubscribe,
+)
+from octopia.routing.scot.advertise import check_i_link
+from octopia.routing.scot.state import ScotState
+from octopia.routing.scot.subscribe import check_a_link, drop
+from octopia.topology import BrokerId, Scot
+
+# Keys or hosts in one message of a resync; more make more messages.
+NAMED_PER_MESSAGE_MAX = 1_000
+
+Named = TypeVar("Named", Key, BrokerId)
+
+
+def start_apart(state: ScotState, overlay: Scot) -> None:
+    """All links are down, and nothing is known of the other brokers of the cluster."""
+    state.all_links_down()
+    for region, parent, _ in overlay.tree.walk(state.id.region):
+        if parent is not None:
+            host = BrokerId(region, state.id.cluster)
+            state.branches[host] = host if parent == state.id.region else state.branches[BrokerId(parent, host.cluster)]
+    state.unlearnt = dict(state.branches)
+    state.prt.has_yet_to_learn_from(state.unlearnt.values())
+
+
+def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
+    state.link_came_up(neighbour)
+    if neighbour in state.a_links:
+        state.stale[neighbour] = {entry.key: None for entry in state.prt if entry.last_hop == neighbour}
+        for entry in state.prt:
+            if entry.last_hop != neighbour:
+                out.append(Send(neighbour, Subscribe(entry.key, entry.filter)))
+        learnt = [host for host, branch in state.branches.items() if branch != neighbour and host not in state.unlearnt]
+        _vouch(state, neighbour, [state.id, *learnt], out)
+    else:
+        state.stale[neighbour] = {entry.key: None for entry in state.srt if entry.last_hop == neighbour}
+        for advertisement in state.srt:
+            if advertisement.last_hop is None:
+                out.append(Send(neighbour, Advertise(advertisement.key, advertisement.filter)))
+        out.append(Send(neighbour, AdvertisementsComplete()))
+
+
+def link_given_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
+    if neighbour not in state.up:
+        _learn(state, neighbour, (), out)
+
+
+def receive_subscriptions_complete(
+    state: ScotState, sender: BrokerId, message: SubscriptionsComplete, out: list[Action]
+) -> None:
+    check_a_link(state, sender)
+    hosts = frozenset(message.hosts)
+    stale = state.stale.get(sender, {})
+    for key in [key for key in stale if not hosts or key.host in hosts]:
+        del stale[key]
+        drop(state, Unsubscribe(key), out)
+    _learn(state, sender, message.hosts, out)
+
+
+def receive_advertisements_complete(
+    state: ScotState, sender: BrokerId, message: AdvertisementsComplete, out: list[Action]
+) -> None:
+    check_i_link(state, sender, message.kind)
+    stale = state.stale.pop(sender, None)
+    if stale is None:
+        return
+    for key in stale:
+        state.srt.remove(key)
+    wanted = [entry.key for entry in state.srt if entry.last_hop == sender and entry.interest]
+    out.extend(Send(sender, CibSet(part)) for part in _parts(wanted))
+    if not state.unlearnt:
+        _tell_unwanted(state, sender, out)
+
+
+def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], out: list[Action]) -> None:
+    """The word for these hosts, or for all beyond a neighbour, has come: pass on what is news."""
+    named = frozenset(hosts)
+    news = [host for host, branch in state.unlearnt.items() if branch == neighbour and (not named or host in named)]
+    if not news:
+        return
+    for host in news:
+        del state.unlearnt[host]
+    state.prt.has_yet_to_learn_from(state.unlearnt.values())
+    for other in state.up_a_links:
+        if other != neighbour:
+            _vouch(state, other, news, out)
+    if not state.unlearnt:
+        for secondary in state.up_i_links:
+            _tell_unwanted(state, secondary, out)
+
+
+def _vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:
+    """Say that these hosts' subscriptions have been told, or that all have, where nothing is left to learn."""
+    if all(branch == neighbour for branch in state.unlearnt.values()):
+        out.append(Send(neighbour, SubscriptionsComplete()))
+    else:
+        out.extend(Send(neighbour, SubscriptionsComplete(part)) for part in _parts(hosts))
+
+
+def _tell_unwanted(state: ScotState, host: BrokerId, out: list[Action]) -> None:
+    unwanted = [entry.key for entry in state.srt if entry.last_hop == host and not entry.interest]
+    out.extend(Send(host, CibClear(part)) for part in _parts(unwanted))
+
+
+def _parts(named: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
+    for start in range(0, len(named), NAMED_PER_MESSAGE_MAX):
+        yield tuple(named[start : start + NAMED_PER_MESSAGE_MAX])
