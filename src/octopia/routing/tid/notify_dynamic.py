@@ -10,19 +10,18 @@ left, and on one tree each hop comes closer to it, so routing ends. Staying is a
 Equal queues are decided for the present tree.
 """
 
-from octopia.errors import LocalProtocolError
 from octopia.routing.actions import Action, Deliver, Send
 from octopia.routing.clients import Registered
 from octopia.routing.events import Published
 from octopia.routing.messages import Key, NotifyRoutes, Route
-from octopia.routing.tid.state import BoundEntry, TidState, TreeMatched
+from octopia.routing.tid.state import TidState, TreeMatched, Way
 from octopia.topology import BrokerId
 
 
 def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
     tid = conforming[0].key
     matched = state.prt.match(event.notification)
-    routes = tuple(Route(destination, tid, ()) for destination in matched.destinations(tid))
+    routes = tuple(Route(destination, tid, ()) for destination in matched.ways(tid))
     copy = NotifyRoutes(event.client, event.id, event.notification, routes)
     if matched.recipients:
         _deliver(copy, matched, out)
@@ -46,27 +45,25 @@ def _forward(
     """Choose a next hop for every destination, and send one copy per next hop."""
     copies: dict[BrokerId, list[Route]] = {}
     for route in copy.routes:
-        entries = matched.destinations(route.tid).get(route.destination)
-        if entries and route.destination != state.id:
-            hop, tid = _choose(state, route, entries, came_by)
-            left = route.left if tid == route.tid else (*route.left, route.tid)
-            copies.setdefault(hop, []).append(Route(route.destination, tid, left))
+        ways = matched.ways(route.tid).get(route.destination)
+        if ways is None:
+            continue
+        hop, tid = ways[0] if len(ways) == 1 else _least_loaded(state, ways, route.left, came_by)
+        if tid != route.tid:
+            route = Route(route.destination, tid, (*route.left, route.tid))
+        copies.setdefault(hop, []).append(route)
     for hop in state.neighbours:
         if hop in copies:
             out.append(Send(hop, NotifyRoutes(copy.publisher, copy.id, copy.notification, tuple(copies[hop]))))
 
 
-def _choose(state: TidState, route: Route, entries: list[BoundEntry], came_by: BrokerId | None) -> tuple[BrokerId, Key]:
-    """The least loaded (next hop, tree) for one destination; the present tree comes first and wins ties."""
-    first, *others = entries
-    best, best_tid, least = None, route.tid, -1
-    for tid in (route.tid, *first.bindings):
-        hop = first.bindings[tid]
-        if hop is None or tid in route.left or (hop == came_by and best is not None):
-            continue
+def _least_loaded(state: TidState, ways: tuple[Way, ...], left: tuple[Key, ...], came_by: BrokerId | None) -> Way:
+    """The way with the least Q_l, never back nor to a tree that was left; the present tree is first and wins ties."""
+    best, *others = ways
+    least = state.lst.queue_length(best[0])
+    for way in others:
+        hop, tid = way
         length = state.lst.queue_length(hop)
-        if best is None or (length < least and all(tid in entry.bindings for entry in others)):
-            best, best_tid, least = hop, tid, length
-    if best is None:
-        raise LocalProtocolError(f"{state.id} holds a subscription of {route.destination} without a way to it")
-    return best, best_tid
+        if length < least and tid not in left and hop != came_by:
+            best, least = way, length
+    return best

@@ -28,17 +28,21 @@ class BoundEntry(PrtEntry):
         self.bindings: dict[Key, BrokerId | None] = {}
 
 
-class TreeMatched:
-    """Whom a notification goes to from here: clients of this broker, and per tree the neighbours and destinations."""
+# A next hop, and the tree that leads there.
+Way = tuple[BrokerId, Key]
 
-    __slots__ = ("_destinations", "_hops", "_neighbours", "_remote", "recipients")
+
+class TreeMatched:
+    """Whom a notification goes to from here: clients of this broker, and per tree the neighbours and the ways."""
+
+    __slots__ = ("_hops", "_neighbours", "_remote", "_ways", "recipients")
 
     def __init__(self, matching: list[BoundEntry], neighbours: tuple[BrokerId, ...]) -> None:
         self.recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
         self._remote = sorted((entry for entry in matching if entry.last_hop is not None), key=_key)
         self._neighbours = neighbours
         self._hops: dict[Key, tuple[BrokerId, ...]] = {}
-        self._destinations: dict[Key, dict[BrokerId, list[BoundEntry]]] = {}
+        self._ways: dict[Key, dict[BrokerId, tuple[Way, ...]]] = {}
 
     def hops(self, tid: Key) -> tuple[BrokerId, ...]:
         """The neighbours that subscriptions bound to this tree came from."""
@@ -48,15 +52,27 @@ class TreeMatched:
             found = self._hops[tid] = tuple(hop for hop in self._neighbours if hop in bound)
         return found
 
-    def destinations(self, tid: Key) -> dict[BrokerId, list[BoundEntry]]:
-        """The remote subscriptions that are bound to this tree, by the host broker of their subscriber."""
-        found = self._destinations.get(tid)
+    def ways(self, tid: Key) -> dict[BrokerId, tuple[Way, ...]]:
+        """For every destination on this tree the next hops towards it: on this tree, then on others it may change to.
+
+        Another tree will do only if all matching subscriptions of the destination are bound to it.
+        """
+        found = self._ways.get(tid)
         if found is None:
-            found = self._destinations[tid] = {}
+            by_destination: dict[BrokerId, list[BoundEntry]] = {}
             for entry in self._remote:
                 if tid in entry.bindings:
-                    found.setdefault(entry.key.host, []).append(entry)
+                    by_destination.setdefault(entry.key.host, []).append(entry)
+            found = {destination: _ways(tid, entries) for destination, entries in by_destination.items()}
+            self._ways[tid] = found
         return found
+
+
+def _ways(tid: Key, entries: list[BoundEntry]) -> tuple[Way, ...]:
+    first, *others = entries
+    shared = [other for other in first.bindings if other != tid and all(other in entry.bindings for entry in others)]
+    hops = ((first.bindings[each], each) for each in (tid, *shared))
+    return tuple((hop, each) for hop, each in hops if hop is not None)
 
 
 class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
