@@ -19,7 +19,10 @@ class Received(Struct, frozen=True, gc=False):
 
 
 class LinkSampled(Struct, frozen=True, gc=False):
-    """State of the output queue towards a neighbour: its length, and how many messages ever entered and left it."""
+    """State of the output queue towards a neighbour: its length, and how many messages ever entered and left it.
+
+    Its `now` is the moment of the sample, which may lie before other events; the samples of one link come in order.
+    """
 
     neighbour: BrokerId
     queue_length: int

@@ -47,6 +47,8 @@ class OutLink:
         "receiver_id",
         "sender",
         "sender_id",
+        "told_length",
+        "told_ns",
     )
 
     def __init__(self, index: int, sender: "Node", receiver: "Node", seed: int) -> None:
@@ -62,7 +64,10 @@ class OutLink:
         # arrivals to come; the simulation itself looks at the first only, since a link keeps order
         self.on_its_way: deque[Arrival] = deque()
         self.entered = 0
-        self.entered_at_tick = -1
+        self.entered_at_tick = 0
+        # what its broker was last told of it, and of which moment
+        self.told_length = 0
+        self.told_ns = -1
         self.faults: list[LinkFault] = []
         self.chance = Chance(seed, f"link {self.sender_id} {self.receiver_id}")
 

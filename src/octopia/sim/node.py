@@ -81,9 +81,8 @@ class Node:
         while at <= last and self.busy:
             for link in list(self.busy):
                 length = link.length_at(at)
-                if self._tells_broker:
-                    sample = LinkSampled(link.receiver_id, length, link.entered, link.entered - length)
-                    self.handle(sample, at / SECOND_NS)
+                if self._tells_broker and (length or link.told_length):
+                    self._tell(link, at, length)
                 if length and at % self._sample_ns == 0:
                     self._on_sample(at, link, length)
                 if not length and link.entered_at_tick == link.entered:
@@ -91,6 +90,19 @@ class Node:
                 link.entered_at_tick = link.entered
             at += self._tick_ns
         self.next_tick_ns = last + self._tick_ns
+
+    def _tell(self, link: OutLink, at_ns: int, length: int) -> None:
+        """Tell the broker of a queue. An empty one that was empty before is not worth a word, until it fills.
+
+        Then the tick before comes first, when it was still empty: the broker counts what entered and left since.
+        """
+        before_ns = at_ns - self._tick_ns
+        if link.told_ns < before_ns:
+            before = LinkSampled(link.receiver_id, 0, link.entered_at_tick, link.entered_at_tick)
+            self.handle(before, before_ns / SECOND_NS)
+        sample = LinkSampled(link.receiver_id, length, link.entered, link.entered - length)
+        self.handle(sample, at_ns / SECOND_NS)
+        link.told_ns, link.told_length = at_ns, length
 
     def is_down(self, begin_ns: int, end_ns: int) -> bool:
         """Whether it is down at any moment of a span."""
