@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
@@ -87,13 +88,13 @@ class _Trace:
         rows_sorted = workload.publications.row[by_row]
         codes = []
         for batch in truth_batches(filters, [workload.notifications]):
-            if not batch.num_rows:
-                continue
             row, number = (batch.column(name).to_numpy() for name in ("row", "filter"))
             begin = np.searchsorted(rows_sorted, row, side="left")
             count = np.searchsorted(rows_sorted, row, side="right") - begin
             request = (by_row[_ranges(begin, count)] + self.first_publication) * len(self.clients)
             number = np.repeat(number, count)
+            if not len(number):
+                continue
             order = np.argsort(number, kind="stable")
             number, first = np.unique(number[order], return_index=True)
             for which, requests in zip(number.tolist(), np.split(request[order], first[1:]), strict=True):
@@ -148,7 +149,7 @@ def _check_revisits(trace: _Trace, run: Run) -> Finding:
     """No loops: a notification comes to a broker once. Dynamic TID routing may cross a broker on different trees."""
     kind = pq.read_table(trace.folder / "hops.parquet", columns=["kind"]).column("kind")
     request, receiver = trace.columns("hops", "request", "receiver")
-    notify = kind.combine_chunks().cast("string").to_numpy(zero_copy_only=False) == "notify"
+    notify = pc.equal(kind, "notify").to_numpy()
     brokers = trace.overlay.broker_count
     visits = np.sort(request[notify].astype(np.int64) * brokers + receiver[notify])
     again = np.unique(visits[1:][visits[1:] == visits[:-1]])

@@ -32,7 +32,6 @@ from octopia.routing import (
     Refused,
     Send,
 )
-from octopia.sim.chance import Chance
 from octopia.sim.faults import BrokerFault, Fault, LinkFault
 from octopia.sim.links import Arrival, OutLink
 from octopia.sim.model import Model
@@ -40,10 +39,13 @@ from octopia.sim.node import SECOND_NS, Node
 from octopia.sim.recorder import Recorder
 from octopia.topology import BrokerId, Scot
 from octopia.trace import FATES
+from octopia.workload import draws
 
 MESSAGES_MAX = 2_000_000_000
 # What a broker's LST measures between two ticks is a full window, though the difference of two floats may say less.
 _WINDOW_SLACK = 1 - 1e-6
+# Delays of links, drawn once: message n takes the n-th, modulo this prime.
+_DELAYS = 65_521
 _MATCHED = frozenset(NOTIFICATION_MESSAGES)
 _SIZES = {
     "advertise": "advertise_bytes",
@@ -94,7 +96,8 @@ class Simulation:
         self._arrivals: list[Arrival] = []
         self._made = 0
         self._faults_from_ns = 0
-        self._jitter = Chance(seed, "jitter")
+        jitter = draws.below(draws.stream(seed, "jitter"), range(_DELAYS), model.link.jitter_ns + 1)
+        self._delays_ns: list[int] = (model.link.delay_ns + jitter).tolist()
         self._lives = dict.fromkeys(overlay.brokers, 0)
         sample_ns = max(1, queue_sample_ns // self._window_ns) * self._window_ns
         self.nodes = {
@@ -131,8 +134,8 @@ class Simulation:
         arrivals, recorder = self._arrivals, self._recorder
         model = self._model
         client_ns = model.client.delay_ns
-        delay_ns, jitter_ns, flat_ns = model.link.delay_ns, model.link.jitter_ns, model.link.per_message_ns
-        plain = not (jitter_ns or model.link.per_byte_ns or model.egress.per_message_ns or model.egress.per_byte_ns)
+        delays_ns, flat_ns = self._delays_ns, model.link.per_message_ns
+        plain = not (model.link.per_byte_ns or model.egress.per_message_ns or model.egress.per_byte_ns)
         hop_numbers, hop_messages = recorder.hop_numbers.extend, recorder.hop_messages
         delivery_row = recorder.delivery_rows.append
         batch_rows = recorder.rows_per_batch
@@ -203,7 +206,10 @@ class Simulation:
                     found = len(leaving)
                     if plain and not out.faults and not node.down:
                         left = (out.free_ns if out.free_ns > done else done) + flat_ns
-                        arrives = left + delay_ns
+                        arrives = left + delays_ns[made % _DELAYS]
+                        if arrives < out.last_arrival_ns:
+                            arrives = out.last_arrival_ns
+                        out.last_arrival_ns = arrives
                     else:
                         self._made = made
                         left, arrives = self._pass(out, message, number, done, hop + 1, found)
@@ -264,9 +270,7 @@ class Simulation:
             ready = max(now, node.egress_free_ns) + model.egress.per_message_ns + size * model.egress.per_byte_ns
             node.egress_free_ns = ready
         sending_ns = model.link.per_message_ns + size * model.link.per_byte_ns
-        delay_ns = model.link.delay_ns
-        if model.link.jitter_ns:
-            delay_ns += self._jitter.below(self._made, model.link.jitter_ns + 1)
+        delay_ns = self._delays_ns[self._made % _DELAYS]
         passage = out.pass_with_faults(ready, sending_ns, delay_ns, self._faults_from_ns)
         fate = passage.fate
         if node.down and node.is_down(now, passage.left_ns):
