@@ -12,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from octopia.cli.demo import demo
 from octopia.cli.explain import explain
 from octopia.cli.replay import replay
+from octopia.cli.simulate import EPILOG as SIMULATE_EPILOG
+from octopia.cli.simulate import simulate
 from octopia.cli.topology import topology
 from octopia.cli.warmup import warmup
 from octopia.version import __version__
@@ -47,6 +49,7 @@ app.command(cls=_Command)(demo)
 app.command(cls=_Command)(topology)
 app.command(cls=_Command)(replay)
 app.command(cls=_Command)(explain)
+app.command(cls=_Command, epilog=SIMULATE_EPILOG)(simulate)
 app.command(cls=_Command)(warmup)
 
 

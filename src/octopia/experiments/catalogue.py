@@ -1,0 +1,26 @@
+"""The experiments that `octopia simulate` knows, in the paper's order."""
+
+from typing import Final
+
+from octopia.errors import InputError
+from octopia.experiments.burst import BURST
+from octopia.experiments.delivery import DELIVERY
+from octopia.experiments.experiment import Experiment
+from octopia.experiments.publishers import PUBLISHERS
+from octopia.experiments.subscribers import SUBSCRIBERS
+from octopia.hints import maybe_meant, shortened
+
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    experiment.name: experiment for experiment in (PUBLISHERS, SUBSCRIBERS, DELIVERY, BURST)
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of this name; `InputError` where there is none."""
+    try:
+        return EXPERIMENTS[name]
+    except KeyError:
+        hint = maybe_meant(name, EXPERIMENTS)
+        raise InputError(
+            f"no experiment is called {shortened(name)!r}{hint}; there are {', '.join(EXPERIMENTS)}"
+        ) from None

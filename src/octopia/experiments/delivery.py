@@ -1,0 +1,41 @@
+"""Notification delivery: delays and messages of publishing as subscribers become more, with 100 publishers.
+
+The paper gives plots without numbers and does not say how many notifications were published: 200 by each publisher
+here, at the 60 a minute of its burst experiment. Nothing is overloaded at that rate, so that means do not depend on the
+length of the run.
+"""
+
+from octopia.experiments.experiment import Experiment, Shown
+from octopia.experiments.settings import Settings
+from octopia.experiments.subscribers import COUNTS
+
+DELIVERY = Experiment(
+    name="delivery",
+    title="Notification delivery",
+    question="what does a notification cost as subscribers become more?",
+    axis="subscribers",
+    settings=Settings(vary="subscribers", points=COUNTS, notifications_per_publisher=200),
+    scaled=("notifications_per_publisher",),
+    publishes=True,
+    has_burst=False,
+    metrics=(
+        "matching_delay",
+        "notification_delay",
+        "under_bound",
+        "messages",
+        "messages_caused",
+        "messages_per_request",
+        "deliveries",
+        "delivery_hops",
+        "pure_forwards",
+        "link_queue",
+    ),
+    shown=(
+        Shown(metric="matching_delay", part="mean", title="Mean matching delay per broker", paper="Matching Delay"),
+        Shown(metric="notification_delay", part="mean", title="Mean delivery delay", paper="Publication Delay"),
+        Shown(metric="messages_caused", part="publish", title="IMs of publishing", paper="IMs"),
+        Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile"),
+        Shown(metric="messages_per_request", part="publish", title="IMs per notification"),
+        Shown(metric="pure_forwards", part="per_notification", title="Pure forwards per notification"),
+    ),
+)

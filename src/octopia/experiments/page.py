@@ -1,0 +1,127 @@
+"""The generated parts of `docs/evaluation.md`: tables and pictures of an experiment, put between two marks.
+
+Rules of this file: only what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` is replaced, the rest of
+the page is a person's. NAME is the experiment, and `EXPERIMENT by SETTING` where something else than in the paper was
+varied. Pictures go to `images/evaluation-NAME-*.svg` beside the page. What was run, at which scale and
+with how many seeds is part of what is generated, so that no table stands there without it.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from octopia.errors import InputError
+from octopia.experiments.experiment import Shown
+from octopia.experiments.numbers import shown_interval
+from octopia.experiments.outcome import Outcome, axis_of
+from octopia.experiments.result import Result, point_text
+from octopia.experiments.settings import NAMES
+from octopia.experiments.sweep_report import difference_text, ours_text, paper_text, scale_note, sensitivity_rows
+
+PAGE = "evaluation.md"
+_POINTS_SHOWN_MAX = 4
+_OWN_OPTIONS = ("vary", "points", "systems", "scale", "seeds", "first_seed")
+
+
+def write_page(outcome: Outcome, results: Sequence[Result], docs: Path) -> Path:
+    """Renew the part of the page that is about this experiment, and its pictures."""
+    page = docs / PAGE
+    name = _name(outcome)
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{page}: cannot be read: {error.strerror or error}") from None
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if not pattern.search(text):
+        raise InputError(f"{page}: the marks {begin} and {end} are missing")
+    part = f"{begin}\n{page_part(outcome, results)}{end}"
+    page.write_text(pattern.sub(lambda _: part, text), encoding="utf-8")
+    (docs / "images").mkdir(exist_ok=True)
+    for shown in outcome.experiment.shown:
+        if shown.name in outcome.plots and _is_shown(outcome, shown):
+            (docs / "images" / _picture(outcome, shown)).write_bytes(outcome.plots[shown.name]["svg"])
+    return page
+
+
+def page_part(outcome: Outcome, results: Sequence[Result]) -> str:
+    """The generated part, as Markdown."""
+    lines = [_what_was_run(outcome, results), ""]
+    if outcome.comparisons:
+        lines += ["| the paper says | paper | ours | ours less paper's | |", "| --- | ---: | ---: | ---: | --- |"]
+        for each in outcome.comparisons:
+            note = f" ({each.result.note})" if each.result.note else ""
+            cells = (each.result.says + note, paper_text(each), ours_text(each), difference_text(each), each.verdict)
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    if outcome.sensitivity:
+        points = [f"{outcome.settings.vary} = {point}" for point in outcome.sensitivity]
+        lines += [f"| the paper says | paper | {' | '.join(points)} |", f"| --- |{' ---: |' * (len(points) + 1)}"]
+        lines += [f"| {' | '.join(cells)} |" for cells in sensitivity_rows(outcome)]
+        return "\n".join(lines) + "\n"
+    lines += _means(outcome)
+    for shown in outcome.experiment.shown:
+        if shown.name in outcome.plots and _is_shown(outcome, shown):
+            lines += ["", f"![{shown.title}](images/{_picture(outcome, shown)})"]
+    return "\n".join(lines) + "\n"
+
+
+def _what_was_run(outcome: Outcome, results: Sequence[Result]) -> str:
+    settings = outcome.settings
+    command = _command(outcome)
+    broken = sum(len(result.broken) for result in results)
+    checks = f"all checks passed in all {len(results)} runs" if not broken else f"**{broken} promises were broken**"
+    scale = scale_note(outcome)
+    return f"{command}, model `{settings.model}`; {checks}." + (f" **{scale}**" if scale else "")
+
+
+def _command(outcome: Outcome) -> str:
+    """The command that gives these very numbers: all that differs from the experiment's own settings."""
+    settings, own = outcome.settings, outcome.experiment.settings
+    words = ["octopia simulate", outcome.experiment.name]
+    if settings.vary != own.vary or settings.points != own.points:
+        words += ["--points", ",".join(map(point_text, settings.points))]
+    if settings.vary != own.vary:
+        words += ["--vary", settings.vary]
+    if settings.systems != own.systems:
+        words += ["--systems", ",".join(settings.systems)]
+    if settings.scale != own.scale:
+        words += ["--scale", f"{settings.scale:g}"]
+    words += ["--seeds", str(len(outcome.summary.seeds))]
+    for name in NAMES:
+        if name not in _OWN_OPTIONS and getattr(settings, name) != getattr(own, name):
+            words += ["--set", f"{name}={getattr(settings, name)}"]
+    return f"`{' '.join(words)}`"
+
+
+def _means(outcome: Outcome) -> list[str]:
+    summary = outcome.summary
+    systems = [system.upper() for system in summary.systems]
+    lines = [
+        f"| | {axis_of(outcome)} | {' | '.join(systems)} |",
+        f"| --- | ---: | {' | '.join('---:' for _ in systems)} |",
+    ]
+    for shown in outcome.experiment.shown:
+        if shown.kind == "line":
+            points = summary.points
+            # The first and the last tell how it grows; a page is no data file.
+            for point in points if len(points) <= _POINTS_SHOWN_MAX else (points[0], points[-1]):
+                found = (summary.interval(shown.metric, shown.part, point, system) for system in summary.systems)
+                cells = [shown_interval(each, summary.units.get(shown.metric, "")) for each in found]
+                title = shown.title if point == points[0] else ""
+                lines.append(f"| {title} | {point} | {' | '.join(cells)} |")
+    return lines
+
+
+def _is_shown(outcome: Outcome, shown: Shown) -> bool:
+    """Whether its picture is on the page: the paper's plots, and what goes over time, of the paper's own setting."""
+    return bool(shown.paper or shown.kind == "series") and not outcome.sensitivity
+
+
+def _name(outcome: Outcome) -> str:
+    vary = outcome.settings.vary
+    return outcome.experiment.name + ("" if vary == outcome.experiment.settings.vary else f" by {vary}")
+
+
+def _picture(outcome: Outcome, shown: Shown) -> str:
+    return f"evaluation-{outcome.experiment.name}-{shown.name}.svg"

@@ -1,0 +1,161 @@
+"""Plots of an experiment with matplotlib: SVG and PNG, a line per system.
+
+Rules of this file: matplotlib is an extra and is imported when a plot is made. No pyplot: a figure is an object. Equal
+numbers give equal bytes: no date, a fixed salt per plot, which also keeps the ids of several plots on one page apart.
+A system has its colour and its dash in every plot, so that plots can be read without colour. A long series is drawn
+with at most `SERIES_POINTS_MAX` points, each the greatest of its stretch, since what matters are the peaks.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from octopia.errors import OctopiaError
+from octopia.experiments.experiment import Shown
+from octopia.experiments.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SERIES_POINTS_MAX: Final = 600
+_STYLES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "snr": ("#4477AA", "-", "o"),
+    "idr": ("#C2570C", "-", "s"),
+    "tid": ("#6B7280", "--", "^"),
+    "tid-dynamic": ("#88559A", ":", "v"),
+}
+_OTHER_STYLE: Final = ("#228833", "-.", "D")
+_SETTINGS: Final[dict[str, Any]] = {
+    "svg.fonttype": "none",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E3E7EC",
+    "axes.edgecolor": "#8793A0",
+    "legend.frameon": False,
+}
+_METADATA: Final[dict[str, dict[str, Any]]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+# One line of a series: seconds and values.
+Line = tuple[Sequence[float], Sequence[float]]
+
+
+def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
+    """A part of a metric over the points, as `svg` and `png`."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        unit, factor = _unit(summary.units.get(shown.metric, ""), _largest(summary, shown))
+        places = [summary.x[point] for point in summary.points]
+        words = any(place is None for place in places)
+        for system in summary.systems:
+            _line(axes, shown, summary, system, factor, words)
+        if words:
+            axes.set_xticks(range(len(summary.points)), summary.points)
+        else:
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(axis)
+        axes.set_ylabel(unit)
+        axes.set_title(shown.title, loc="left", fontsize=10)
+        axes.legend()
+        return _rendered(figure)
+
+
+def series_plot(
+    shown: Shown, unit: str, panels: Mapping[str, Mapping[str, Line]], captions: Mapping[str, str]
+) -> dict[str, bytes]:
+    """A part of a metric over time: a panel per point, a line per system."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
+        from matplotlib.figure import Figure
+
+        across = min(2, max(1, len(panels)))
+        down = max(1, -(-len(panels) // across))
+        figure = Figure(figsize=(4.6 * across, 2.7 * down + 0.3), layout="constrained")
+        figure.suptitle(shown.title, x=0.01, ha="left", fontsize=10)
+        for number, (point, lines) in enumerate(panels.items()):
+            axes = figure.add_subplot(down, across, number + 1)
+            for system, line in lines.items():
+                colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
+                axes.plot(*peaks(*line), color=colour, linestyle=dash, linewidth=1.2, label=system.upper())
+            axes.set_title(captions.get(point, point), fontsize=9)
+            axes.set_xlabel("seconds since the start of publishing")
+            axes.set_ylabel(unit)
+            axes.set_ylim(bottom=0)
+            axes.set_xlim(left=0)
+            if number == 0 and lines:
+                axes.legend()
+        return _rendered(figure)
+
+
+def peaks(at: Sequence[float], values: Sequence[float]) -> Line:
+    """At most `SERIES_POINTS_MAX` of these points: of every stretch the one with the greatest value."""
+    step = -(-len(at) // SERIES_POINTS_MAX) or 1
+    kept = [max(range(first, min(first + step, len(at))), key=values.__getitem__) for first in range(0, len(at), step)]
+    return [at[place] for place in kept], [values[place] for place in kept]
+
+
+def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: float, words: bool) -> None:
+    places, means, halves = [], [], []
+    for number, point in enumerate(summary.points):
+        found = summary.interval(shown.metric, shown.part, point, system)
+        if found.mean is not None:
+            places.append(float(number) if words else summary.x[point])
+            means.append(found.mean / factor)
+            halves.append((found.half or 0.0) / factor)
+    colour, dash, marker = _STYLES.get(system, _OTHER_STYLE)
+    order: list[Any] = sorted(range(len(places)), key=lambda index: places[index] or 0.0)
+    axes.errorbar(
+        [places[i] for i in order],
+        [means[i] for i in order],
+        [halves[i] for i in order],
+        color=colour,
+        linestyle=dash,
+        marker=marker,
+        markersize=4,
+        linewidth=1.3,
+        capsize=3,
+        label=system.upper(),
+    )
+
+
+def _largest(summary: Summary, shown: Shown) -> float:
+    means = (
+        summary.interval(shown.metric, shown.part, point, system).mean
+        for point in summary.points
+        for system in summary.systems
+    )
+    return max((abs(mean) for mean in means if mean is not None), default=0.0)
+
+
+def _unit(unit: str, largest: float) -> tuple[str, float]:
+    """What stands at the axis, and by what values are divided for it."""
+    if unit == "share":
+        return "%", 0.01
+    if unit == "s" and 0 < largest < 0.1:
+        return ("ms", 1e-3) if largest >= 1e-4 else ("µs", 1e-6)
+    return unit, 1.0
+
+
+def _rendered(figure: "Figure") -> dict[str, bytes]:
+    found = {}
+    for form, metadata in _METADATA.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
+        found[form] = buffer.getvalue()
+    return found
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise OctopiaError("plots need matplotlib: pip install octopia[figures]") from None
+    return mpl

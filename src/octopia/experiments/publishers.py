@@ -1,0 +1,25 @@
+"""Publisher scalability: what advertising costs as advertisements become more. The paper's Fig. 9.
+
+Nobody subscribes and nothing is published: what is measured is advertising alone.
+"""
+
+from octopia.experiments.experiment import Experiment, Shown
+from octopia.experiments.settings import Settings
+
+PUBLISHERS = Experiment(
+    name="publishers",
+    title="Publisher scalability",
+    question="what does an advertisement cost as there are more of them?",
+    axis="advertisements",
+    settings=Settings(vary="publishers", points=(100, 200, 300, 400, 500), subscribers=0),
+    scaled=("publishers",),
+    publishes=False,
+    has_burst=False,
+    metrics=("advertisement_delay", "srt_entries", "messages", "messages_caused", "messages_per_request"),
+    shown=(
+        Shown(metric="advertisement_delay", part="mean", title="Mean advertisement delay", paper="Fig. 9(a)"),
+        Shown(metric="srt_entries", part="mean", title="Mean SRT entries per broker", paper="Fig. 9(b)"),
+        Shown(metric="messages_caused", part="advertise", title="IMs of advertising", paper="Fig. 9(c)"),
+        Shown(metric="messages_per_request", part="advertise", title="IMs per advertisement"),
+    ),
+)

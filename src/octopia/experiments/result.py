@@ -1,0 +1,91 @@
+"""What a cell leaves behind: its metrics, what the checkers found, and series over time; and the tables of many.
+
+Rules of this file: plain rows, so that they can come from a folder, from another process or from a Spark table alike.
+`point` is text, since a point may be a word; `x` is the same as a number, null where it is none.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+from msgspec import Struct
+
+from octopia.experiments.cell import Cell
+from octopia.experiments.settings import Point
+from octopia.sim import Finding
+
+METRICS_SCHEMA: Final = pa.schema(
+    [
+        pa.field("experiment", pa.string(), nullable=False),
+        pa.field("system", pa.string(), nullable=False),
+        pa.field("point", pa.string(), nullable=False),
+        pa.field("x", pa.float64()),
+        pa.field("seed", pa.int32(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
+        pa.field("part", pa.string(), nullable=False),
+        pa.field("unit", pa.string(), nullable=False),
+        pa.field("value", pa.float64()),
+    ]
+)
+SERIES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("experiment", pa.string(), nullable=False),
+        pa.field("system", pa.string(), nullable=False),
+        pa.field("point", pa.string(), nullable=False),
+        pa.field("seed", pa.int32(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
+        pa.field("part", pa.string(), nullable=False),
+        pa.field("at_s", pa.float64(), nullable=False),
+        pa.field("value", pa.float64()),
+    ]
+)
+
+
+class MetricRow(Struct, frozen=True):
+    """One number that was measured in one cell. `value` is None where the metric has none there."""
+
+    experiment: str
+    system: str
+    point: str
+    x: float | None
+    seed: int
+    metric: str
+    part: str
+    unit: str
+    value: float | None
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """A finished cell. `selectivity` is measured: the mean share of notifications that a subscription matches."""
+
+    cell: Cell
+    rows: tuple[MetricRow, ...]
+    findings: tuple[Finding, ...]
+    selectivity: float
+    table_rows: dict[str, int]
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """Promises that the run broke."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+
+def point_text(point: Point) -> str:
+    """A point as text; a number without needless digits."""
+    return point if isinstance(point, str) else f"{point:.12g}"
+
+
+def point_number(point: Point) -> float | None:
+    return None if isinstance(point, str) else float(point)
+
+
+def metrics_table(rows: Iterable[MetricRow]) -> pa.Table:
+    """The rows as one table."""
+    listed = list(rows)
+    columns = {name: [getattr(row, name) for row in listed] for name in METRICS_SCHEMA.names}
+    return pa.table(columns, schema=METRICS_SCHEMA)
+
+
+def rows_of_table(table: Any) -> list[MetricRow]:
+    """Undo `metrics_table`."""
+    return [MetricRow(**row) for row in table.select(METRICS_SCHEMA.names).to_pylist()]

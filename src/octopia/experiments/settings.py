@@ -1,0 +1,160 @@
+"""What can be varied in an experiment, from a TOML file or one by one, and how it is checked.
+
+Rules of this file: every setting has a name, a type and the paper's value as default; an experiment overrides a few. An
+unknown or impossible one is refused by name, before anything runs. A value is addressed by its name, and a parameter of
+the model as `model.PART.NAME`, for example `model.link.per_message_ns`.
+
+`vary` names the setting that an experiment goes through, and `points` its values: each experiment of the paper varies
+one, and any other may be varied instead.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from octopia.errors import InputError
+from octopia.hints import maybe_meant, shortened
+from octopia.sim import Fault
+
+Point: TypeAlias = int | float | str
+Count = Annotated[int, Meta(ge=1, le=50_000_000)]
+Seconds = Annotated[float, Meta(gt=0, le=1e6)]
+MODEL_PREFIX: Final = "model."
+POINTS_MAX: Final = 1000
+FILE_BYTES_MAX: Final = 1 << 20
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of an experiment, with the paper's values."""
+
+    # what is compared, and how often
+    systems: Annotated[tuple[str, ...], Meta(min_length=1)] = ("snr", "idr", "tid", "tid-dynamic")
+    vary: str = ""
+    points: Annotated[tuple[Point, ...], Meta(max_length=POINTS_MAX)] = ()
+    seeds: Annotated[int, Meta(ge=1, le=10_000)] = 5
+    first_seed: Annotated[int, Meta(ge=0)] = 0
+    scale: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    # the overlay: a tree as for `octopia topology`, or an overlay file
+    overlay: str = "evaluation"
+    clusters: Annotated[int, Meta(ge=1)] | None = None
+    # clients and what they publish
+    publishers: Count = 100
+    subscribers: Annotated[int, Meta(ge=0, le=1_000_000)] = 2000
+    selectivity: float = 0.02
+    shape: str = "symbols"
+    placement: str = "random"
+    notifications_per_publisher: Count = 2000
+    rate_per_minute: float = 60
+    burst_rate_per_minute: float = 100_000
+    burst_notifications: Count = 100_000
+    burst_interested_share: float = 0.02
+    burst_start_s: float = 0.0
+    # quotes: made from the seed, or read from files
+    symbols: Count = 500
+    quotes: tuple[str, ...] = ()
+    # congestion control, Eq. 10
+    tau: float = 10.0
+    window_s: float = 0.05
+    # the simulated machines and links: a model by name or file, and parameters of it that are to be different
+    model: str = "paper"
+    model_parameters: dict[str, dict[str, Any]] = {}
+    faults: tuple[Fault, ...] = ()
+    # pace of registrations, samples of queues
+    advertise_every_s: Seconds = 0.2
+    subscribe_every_s: Seconds = 0.1
+    queue_sample_s: Seconds = 1.0
+    # of the metrics
+    delay_bound_s: Seconds = 1.0
+    block_notifications: Count = 1000
+
+
+NAMES: Final = tuple(field.name for field in structs.fields(Settings))
+
+
+def check_name(name: str, place: str) -> None:
+    """`InputError` unless a setting has this name."""
+    if name.startswith(MODEL_PREFIX):
+        if name.count(".") != 2:
+            raise InputError(
+                f"{place}: a parameter of the model is written model.PART.NAME, for example model.link.delay_ns"
+            )
+    elif name not in NAMES:
+        raise InputError(f"{place}: no setting is called {shortened(name)!r}{maybe_meant(name, NAMES)}")
+
+
+def changed(settings: Settings, changes: Mapping[str, Any], place: str) -> Settings:
+    """The settings with some of them changed; errors begin with the place that the changes came from."""
+    values: dict[str, Any] = {name: getattr(settings, name) for name in NAMES}
+    values["faults"] = msgspec.to_builtins(settings.faults)
+    values["model_parameters"] = {part: dict(inside) for part, inside in settings.model_parameters.items()}
+    for name, value in changes.items():
+        check_name(name, place)
+        if name.startswith(MODEL_PREFIX):
+            _, part, parameter = name.split(".")
+            values["model_parameters"].setdefault(part, {})[parameter] = value
+        else:
+            values[name] = value
+    try:
+        return msgspec.convert(values, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{place}: {_readable(error)}") from None
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    """The value of a setting by name; None for a parameter that the model's own file gives."""
+    if name.startswith(MODEL_PREFIX):
+        _, part, parameter = name.split(".")
+        return settings.model_parameters.get(part, {}).get(parameter)
+    return getattr(settings, name)
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The changes that a TOML file asks for, not yet checked but for being TOML and not absurdly large."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
+    if len(content) > FILE_BYTES_MAX:
+        raise InputError(f"{file}: the file is larger than {FILE_BYTES_MAX:,} bytes")
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{file}: no TOML: {error}") from None
+
+
+def parse_value(text: str) -> Any:
+    """A value from a command line: as TOML has it, and a text where it is nothing else (`paper`, `path:5`)."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+
+
+def settings_toml(settings: Settings) -> str:
+    """The settings as a TOML file that `read_settings` reads back; what is at None is left out."""
+    values = msgspec.to_builtins(settings)
+    parameters, faults = values.pop("model_parameters"), values.pop("faults")
+    lines = [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
+    for part, inside in parameters.items():
+        lines += ["", f"[model_parameters.{part}]", *(f"{name} = {_toml(value)}" for name, value in inside.items())]
+    for fault in faults:
+        lines += ["", "[[faults]]", *(f"{name} = {_toml(value)}" for name, value in fault.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(part) for part in value)}]"
+    # Text and numbers of JSON are those of TOML.
+    return msgspec.json.encode(value).decode("utf-8")
+
+
+def _readable(error: msgspec.ValidationError) -> str:
+    problem, _, path = str(error).partition(" - at `$")
+    name = path.rstrip("`").lstrip(".")
+    return f"{name}: {problem[:1].lower()}{problem[1:]}" if name else problem

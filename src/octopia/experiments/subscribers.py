@@ -1,0 +1,36 @@
+"""Subscriber scalability: what subscribing costs as subscribers become more, with 100 publishers. The paper's Fig. 11.
+
+Nothing is published; the notifications of the publishers are made all the same, since the selectivity of a
+subscription is measured on them.
+"""
+
+from octopia.experiments.experiment import Experiment, Shown
+from octopia.experiments.settings import Settings
+
+COUNTS = tuple(range(500, 5001, 500))
+
+SUBSCRIBERS = Experiment(
+    name="subscribers",
+    title="Subscriber scalability",
+    question="what does a subscription cost as there are more of them?",
+    axis="subscribers",
+    settings=Settings(vary="subscribers", points=COUNTS),
+    scaled=("subscribers",),
+    publishes=False,
+    has_burst=False,
+    metrics=(
+        "subscription_delay",
+        "subscription_ready_delay",
+        "prt_entries",
+        "messages",
+        "messages_caused",
+        "messages_per_request",
+    ),
+    shown=(
+        Shown(metric="subscription_delay", part="mean", title="Mean subscription delay", paper="Fig. 11(a)"),
+        Shown(metric="prt_entries", part="mean", title="Mean PRT entries per broker", paper="Fig. 11(b)"),
+        Shown(metric="messages_caused", part="subscribe", title="IMs of subscribing", paper="Fig. 11(c)"),
+        Shown(metric="subscription_ready_delay", part="mean", title="Mean subscription delay with CIB messages"),
+        Shown(metric="messages_per_request", part="subscribe", title="IMs per subscription"),
+    ),
+)

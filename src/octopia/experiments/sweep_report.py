@@ -1,0 +1,195 @@
+"""The page of an experiment: one self-contained HTML file with our numbers beside the paper's, plots and means.
+
+Rules of this file: no script, no address of another place, nothing that needs a network. It shows an `Outcome` and
+computes nothing. What was scaled, and what the checkers found, is said at the top, not at the end.
+"""
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from octopia.experiments.comparison import Comparison
+from octopia.experiments.numbers import shown_interval, signed
+from octopia.experiments.outcome import Outcome, axis_of
+from octopia.experiments.result import Result
+from octopia.experiments.settings import settings_toml
+from octopia.metrics import METRICS
+
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+_STYLE = """:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d;
+--bad: #b3261e; }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1240px; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem } p { max-width: 56rem }
+.soft { color: var(--soft) } .good { color: var(--good) } .bad { color: var(--bad) } .wide { overflow-x: auto }
+table { border-collapse: collapse; margin: 1rem 0 }
+th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line) }
+th { text-align: left; font-weight: 600 } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+.row { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem }
+figure { margin: .5rem 0; border: 1px solid var(--line); border-radius: 8px; padding: .5rem }
+figure.wide { grid-column: 1 / -1 } figcaption { font-size: .9rem; color: var(--soft); padding: .2rem .4rem }
+figure svg { width: 100%; height: auto }
+pre { background: #f4f6f8; padding: .8rem; border-radius: 8px; overflow-x: auto }"""
+
+
+def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
+    """The page."""
+    experiment = outcome.experiment
+    title = escape(f"{experiment.title}: {experiment.question}")
+    parts = [
+        f"<h1>{title}</h1>",
+        _setting(outcome, results),
+        _checks(results),
+        _comparisons(outcome.comparisons),
+        _sensitivity(outcome),
+        _plots(outcome),
+        _means(outcome),
+        f"<h2>Settings</h2><pre>{escape(settings_toml(outcome.settings))}</pre>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>OctopiA: {escape(experiment.title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _setting(outcome: Outcome, results: Sequence[Result]) -> str:
+    settings = outcome.settings
+    seeds = len(outcome.summary.seeds)
+    lines = [
+        (
+            f"Overlay {settings.overlay}, model {settings.model}, τ = {settings.tau:g}, "
+            f"t_w = {settings.window_s * 1000:g} ms; {seeds} seeds; means over seeds with "
+            "their 95 % intervals."
+        )
+    ]
+    if results:
+        mean = sum(result.selectivity for result in results) / len(results)
+        lines.append(f"A subscription matches {mean * 100:.2f} % of the notifications, measured.")
+    note = scale_note(outcome)
+    warning = f"<p class=bad>{escape(note)}</p>" if note else ""
+    return f"<p class=soft>{escape(' '.join(lines))}</p>{warning}"
+
+
+def scale_note(outcome: Outcome) -> str:
+    """What `--scale` changed; nothing for a full run."""
+    if outcome.settings.scale == 1:
+        return ""
+    names = " and ".join(outcome.experiment.scaled)
+    return (
+        f"A quick look, not the full experiment: {names} × {outcome.settings.scale:g}; rates and capacities are full."
+    )
+
+
+def _checks(results: Sequence[Result]) -> str:
+    broken = [(result, finding) for result in results for finding in result.broken]
+    if not broken:
+        return f"<p class=good>All checks passed in all {len(results)} runs.</p>"
+    rows = "".join(
+        f"<tr><td>{escape(result.cell.name)}</td><td>{escape(finding.rule)}</td><td class=n>{finding.cases:,}</td>"
+        f"<td>{escape('; '.join(finding.examples))}</td></tr>"
+        for result, finding in broken
+    )
+    return f"<p class=bad>Promises were broken:</p><table>{_head('run', 'rule', '#cases', 'for example')}{rows}</table>"
+
+
+def _comparisons(comparisons: Sequence[Comparison]) -> str:
+    if not comparisons:
+        return ""
+    rows = "".join(_comparison(each) for each in comparisons)
+    head = _head("the paper says", "#paper", "#ours", "#ours less paper's", "", "where")
+    return f"<h2>Beside the paper</h2><div class=wide><table>{head}{rows}</table></div>"
+
+
+def _sensitivity(outcome: Outcome) -> str:
+    if not outcome.sensitivity:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(cells[0])}</td>{''.join(f'<td class=n>{escape(cell)}</td>' for cell in cells[1:])}</tr>"
+        for cells in sensitivity_rows(outcome)
+    )
+    head = _head("the paper says", "#paper", *(f"#{point}" for point in outcome.sensitivity))
+    title = f"The paper's numbers as {escape(outcome.settings.vary)} varies"
+    return f"<h2>{title}</h2><div class=wide><table>{head}{rows}</table></div>"
+
+
+def sensitivity_rows(outcome: Outcome) -> list[list[str]]:
+    """Per number of the paper: its words, the number, and ours at each point."""
+    columns = list(outcome.sensitivity.values())
+    return [
+        [each.result.says, paper_text(each), *(ours_text(column[number]) for column in columns)]
+        for number, each in enumerate(columns[0])
+    ]
+
+
+def _comparison(each: Comparison) -> str:
+    verdict = each.verdict
+    style = {"exact": "good", "same sign": "good", "other sign": "bad"}.get(
+        verdict, "bad" if "NOT" in verdict else "soft"
+    )
+    note = f" ({each.result.note})" if each.result.note else ""
+    return (
+        f"<tr><td>{escape(each.result.says + note)}</td><td class=n>{escape(paper_text(each))}</td>"
+        f"<td class=n>{escape(ours_text(each))}</td><td class=n>{escape(difference_text(each))}</td>"
+        f"<td class={style}>{escape(verdict)}</td><td class=soft>{escape(each.result.source)}</td></tr>\n"
+    )
+
+
+def paper_text(each: Comparison) -> str:
+    """The paper's number."""
+    return f"{each.result.paper:g} %" if each.result.form == "value" else signed(each.result.paper, each.unit)
+
+
+def ours_text(each: Comparison) -> str:
+    """Our number with its interval."""
+    found = each.ours
+    if found.mean is None:
+        return "–"
+    text = f"{found.mean:.1f}" if each.result.form == "value" else signed(found.mean, "")
+    half = "" if found.half is None else f" ± {found.half:.2g}"
+    return f"{text}{half} {each.unit}"
+
+
+def difference_text(each: Comparison) -> str:
+    """Ours less the paper's; of per cents in percentage points."""
+    return signed(each.difference, "points" if each.unit == "%" else each.unit)
+
+
+def _plots(outcome: Outcome) -> str:
+    if outcome.no_plots:
+        return f"<p class=bad>No plots: {escape(outcome.no_plots)}</p>"
+    figures = []
+    for each in outcome.experiment.shown:
+        svg = outcome.plots[each.name]["svg"].decode("utf-8")
+        # A page takes the element, without a file's prologue and without metadata, which names other places.
+        svg = _METADATA.sub("", svg[svg.index("<svg") :])
+        paper = f" The paper's {each.paper}." if each.paper else ""
+        note = f"{METRICS[each.metric].title}: {METRICS[each.metric].definition}.{paper}"
+        wide = " class=wide" if each.kind == "series" else ""
+        figures.append(f"<figure{wide}>{svg}<figcaption>{escape(note)}</figcaption></figure>")
+    return f'<h2>Plots</h2><div class="row">{"".join(figures)}</div>'
+
+
+def _means(outcome: Outcome) -> str:
+    summary = outcome.summary
+    seen: dict[tuple[str, str], None] = {}
+    for metric, part, _, _ in summary.by_seed:
+        seen[metric, part] = None
+    rows = []
+    for metric, part in seen:
+        for point in summary.points:
+            found = [summary.interval(metric, part, point, system) for system in summary.systems]
+            cells = "".join(f"<td class=n>{escape(shown_interval(each, summary.units[metric]))}</td>" for each in found)
+            rows.append(
+                f"<tr><td>{escape(f'{metric} {part}'.strip())}</td><td class=n>{escape(point)}</td>{cells}</tr>"
+            )
+    head = _head("metric", f"#{axis_of(outcome)}", *(f"#{system.upper()}" for system in summary.systems))
+    return f"<h2>All means</h2><div class=wide><table>{head}{''.join(rows)}</table></div>"
+
+
+def _head(*names: str) -> str:
+    cells = "".join(
+        f"<th class=n>{escape(name[1:])}</th>" if name.startswith("#") else f"<th>{escape(name)}</th>" for name in names
+    )
+    return f"<thead><tr>{cells}</tr></thead>"

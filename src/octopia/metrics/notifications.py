@@ -1,0 +1,160 @@
+"""Metrics of notifications: how long they take, how long matching takes, and how delays go over time.
+
+Rules of this file: a delay is that of one delivery, from the publisher's sending to the subscriber's receipt. In a row
+means in the order of receipt anywhere in the overlay, and at one moment by notification and client, so that the order
+is total. Numbering in order of receipt is done second by second and the seconds are put together, since one window over
+all rows would run on one core.
+"""
+
+# ruff: noqa: S608  # texts are put together from constants of this file
+
+from octopia.metrics.metric import Metric, spread
+
+HIGH_RATE_CLIENT = "high-rate"
+
+_DELAYS = """\
+WITH delays AS (
+  SELECT
+    deliveries.delivered_ns - requests.issued_ns AS delay_ns,
+    CASE WHEN clients.name = '{high_rate}' THEN 1 ELSE 0 END AS high_rate
+  FROM deliveries
+  JOIN requests ON requests.request = deliveries.request
+  JOIN clients ON clients.client = requests.client
+)
+"""
+
+
+def _delay(name: str, title: str, of: str, condition: str) -> Metric:
+    return Metric(
+        name=name,
+        title=title,
+        unit="s",
+        definition=f"from the publishing of a notification {of}until a subscriber receives it, over all deliveries",
+        shape="row",
+        sql=f"{_DELAYS.format(high_rate=HIGH_RATE_CLIENT)}SELECT\n{spread('delay_ns')}\nFROM delays{condition}",
+    )
+
+
+NOTIFICATION_DELAY = _delay("notification_delay", "Notification delay", "", "")
+HIGH_RATE_DELAY = _delay(
+    "high_rate_delay",
+    "Notification delay, high-rate publisher",
+    "of the high-rate publisher ",
+    " WHERE high_rate = 1",
+)
+OTHERS_DELAY = _delay(
+    "others_delay", "Notification delay, other publishers", "of another publisher ", " WHERE high_rate = 0"
+)
+
+UNDER_BOUND = Metric(
+    name="under_bound",
+    title="Share of deliveries in less than 1 s",
+    unit="share",
+    definition="deliveries whose delay is below the bound (`facts.delay_bound_ns`, 1 s unless told), as a share of "
+    "all, of those of the high-rate publisher, and of the others",
+    shape="row",
+    sql=f"""\
+{_DELAYS.format(high_rate=HIGH_RATE_CLIENT)}SELECT
+  AVG(CASE WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS overall,
+  AVG(CASE WHEN high_rate = 0 THEN NULL WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS high_rate,
+  AVG(CASE WHEN high_rate = 1 THEN NULL WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS others
+FROM delays CROSS JOIN facts""",
+    less_is_better=False,
+)
+
+_BLOCKS = """\
+WITH received AS (
+  SELECT
+    deliveries.delivered_ns, deliveries.request, deliveries.client,
+    deliveries.delivered_ns - requests.issued_ns AS delay_ns,
+    CAST(FLOOR(deliveries.delivered_ns / 1e9) AS BIGINT) AS slot
+  FROM deliveries JOIN requests ON requests.request = deliveries.request
+), slots AS (
+  SELECT slot, COUNT(*) AS rows_in FROM received GROUP BY slot
+), offsets AS (
+  SELECT slot, SUM(rows_in) OVER (ORDER BY slot) - rows_in AS rows_before FROM slots
+), numbered AS (
+  SELECT
+    received.delivered_ns, received.delay_ns,
+    offsets.rows_before - 1
+    + ROW_NUMBER() OVER (
+      PARTITION BY received.slot ORDER BY received.delivered_ns, received.request, received.client
+    ) AS place
+  FROM received JOIN offsets ON offsets.slot = received.slot
+), blocks AS (
+  SELECT
+    CAST(FLOOR(place / block_notifications) AS BIGINT) AS block,
+    MAX(delivered_ns) AS until_ns,
+    MAX(delay_ns) AS delay_ns
+  FROM numbered CROSS JOIN facts
+  GROUP BY CAST(FLOOR(place / block_notifications) AS BIGINT)
+)
+"""
+
+MAX_DELAY = Metric(
+    name="max_delay",
+    title="Maximum delay of 1000 notifications in a row",
+    unit="s",
+    definition="the largest delay among every 1000 deliveries in order of receipt (`facts.block_notifications`), at "
+    "the moment of the last of them; the last block may be shorter",
+    shape="series",
+    sql=f"""\
+{_BLOCKS}SELECT '' AS part, (until_ns - publish_from_ns) / 1e9 AS at_s, delay_ns / 1e9 AS value
+FROM blocks CROSS JOIN facts
+ORDER BY block""",
+)
+
+STABILISATION_TIME = Metric(
+    name="stabilisation_time",
+    title="Stabilisation time",
+    unit="s",
+    definition="from the start of publishing until the end of the last block of 1000 deliveries in a row (see "
+    "`max_delay`) in which a delay reached the bound (`facts.delay_bound_ns`, 1 s unless told); 0 where there is none, "
+    "null where it is the very last block: then the run did not become stable",
+    shape="row",
+    sql=f"""\
+{_BLOCKS}, last_late AS (
+  SELECT MAX(CASE WHEN delay_ns >= delay_bound_ns THEN block END) AS block, MAX(block) AS last_block
+  FROM blocks CROSS JOIN facts
+)
+SELECT
+  CASE
+    WHEN MAX(last_late.block) = MAX(last_late.last_block) THEN NULL
+    WHEN MAX(last_late.last_block) IS NULL THEN NULL
+    ELSE COALESCE(MAX(CASE WHEN blocks.block = last_late.block THEN (until_ns - publish_from_ns) / 1e9 END), 0)
+  END AS seconds
+FROM last_late CROSS JOIN facts LEFT JOIN blocks ON blocks.block = last_late.block""",
+)
+
+MATCHING_DELAY = Metric(
+    name="matching_delay",
+    title="Matching delay",
+    unit="s",
+    definition="time that a broker's matcher takes for one notification, at every broker that it comes to, that of its "
+    "publisher included: from the moment the processor turns to it until it is done, less the processor's base time",
+    shape="row",
+    sql=f"""\
+WITH handled AS (
+  SELECT receiver AS broker, CASE WHEN kind = 'notify' THEN 1 ELSE 0 END AS notification, arrived_ns, handled_ns
+  FROM hops
+  WHERE handled_ns IS NOT NULL
+  UNION ALL
+  SELECT
+    broker, CASE WHEN kind = 'publish' THEN 1 ELSE 0 END AS notification,
+    issued_ns + client_delay_ns AS arrived_ns, handled_ns
+  FROM requests CROSS JOIN facts
+  WHERE handled_ns IS NOT NULL
+), served AS (
+  SELECT
+    notification, arrived_ns, handled_ns,
+    LAG(handled_ns) OVER (PARTITION BY broker ORDER BY handled_ns, arrived_ns) AS free_ns
+  FROM handled
+), matched AS (
+  SELECT handled_ns - GREATEST(arrived_ns, COALESCE(free_ns, arrived_ns)) - processor_base_ns AS matching_ns
+  FROM served CROSS JOIN facts
+  WHERE notification = 1
+)
+SELECT
+{spread("matching_ns")}
+FROM matched""",
+)

@@ -1,0 +1,150 @@
+"""Metrics of output queues: Q_l per link, and at the host broker of the high-rate publisher.
+
+Rules of this file: Q_l counts the messages that have entered a queue and not left it. Its mean over a span of time is,
+by Little's law, the time that messages spent in the queue within the span, summed up, over the length of the span:
+exact, with no sampling. How it goes over time is read from the samples, which are there only while a queue is not
+empty.
+"""
+
+# ruff: noqa: S608  # texts are put together from constants of this file
+
+from octopia.metrics.metric import Metric
+from octopia.metrics.notifications import HIGH_RATE_CLIENT
+
+_TARGETS = f"""\
+WITH high_rate AS (
+  SELECT requests.request, requests.broker, requests.issued_ns
+  FROM requests JOIN clients ON clients.client = requests.client
+  WHERE clients.name = '{HIGH_RATE_CLIENT}' AND requests.kind = 'publish'
+), copies AS (
+  SELECT hops.sender, hops.receiver, hops.left_ns, hops.queue
+  FROM hops JOIN high_rate ON high_rate.request = hops.request AND high_rate.broker = hops.sender
+  WHERE hops.kind = 'notify'
+), links AS (
+  SELECT DISTINCT sender, receiver FROM copies
+)"""
+
+
+def _within(until: str) -> str:
+    inside = f"GREATEST(0, LEAST(hops.left_ns, spans.{until}) - GREATEST(hops.queued_ns, spans.from_ns))"
+    return f"CAST(SUM(CAST({inside} AS DECIMAL(18, 0))) AS DOUBLE)"
+
+
+HIGH_RATE_QUEUE = Metric(
+    name="high_rate_queue",
+    title="Mean Q_l at the high-rate publisher's host broker",
+    unit="messages",
+    definition="Q_l of the target links of the high-rate publisher at its host broker, in the mean over these links "
+    "and over time: from its first notification until its last has left them (`until_empty`), or until it is published "
+    "(`while_sending`, the same span for all systems); `found` is the mean over its copies of the Q_l they met. Target "
+    "links are those of the host broker on which a notification of its went",
+    shape="row",
+    sql=f"""\
+{_TARGETS}, spans AS (
+  SELECT
+    MIN(high_rate.issued_ns) AS from_ns, MAX(high_rate.issued_ns) AS sent_ns,
+    (SELECT MAX(left_ns) FROM copies) AS empty_ns, (SELECT AVG(queue) FROM copies) AS found,
+    (SELECT COUNT(*) FROM links) AS link_count
+  FROM high_rate
+), areas AS (
+  SELECT {_within("sent_ns")} AS sending, {_within("empty_ns")} AS emptying
+  FROM hops
+  JOIN links ON links.sender = hops.sender AND links.receiver = hops.receiver
+  CROSS JOIN spans
+  WHERE hops.left_ns > spans.from_ns
+)
+SELECT
+  emptying / NULLIF(empty_ns - from_ns, 0) / NULLIF(link_count, 0) AS until_empty,
+  sending / NULLIF(sent_ns - from_ns, 0) / NULLIF(link_count, 0) AS while_sending,
+  found,
+  link_count AS links
+FROM areas CROSS JOIN spans""",
+)
+
+HIGH_RATE_QUEUE_OVER_TIME = Metric(
+    name="high_rate_queue_over_time",
+    title="Q_l at the high-rate publisher's host broker over time",
+    unit="messages",
+    definition="Q_l of the target links of the high-rate publisher at its host broker at regular moments: the mean "
+    "over the links, and the longest; moments at which all were empty have no row",
+    shape="series",
+    sql=f"""\
+{_TARGETS}, counted AS (
+  SELECT COUNT(*) AS link_count FROM links
+), samples AS (
+  SELECT queues.at_ns, SUM(queues.queue) AS total, MAX(queues.queue) AS longest
+  FROM queues JOIN links ON links.sender = queues.sender AND links.receiver = queues.receiver
+  GROUP BY queues.at_ns
+)
+SELECT 'mean' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(total AS DOUBLE) / link_count AS value
+FROM samples CROSS JOIN counted CROSS JOIN facts
+WHERE at_ns >= publish_from_ns
+UNION ALL
+SELECT 'longest' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(longest AS DOUBLE) AS value
+FROM samples CROSS JOIN facts
+WHERE at_ns >= publish_from_ns
+ORDER BY part, at_s""",
+)
+
+QUEUE_OVER_TIME = Metric(
+    name="queue_over_time",
+    title="Queued messages over time",
+    unit="messages",
+    definition="messages in all output queues together, and in the longest, at regular moments of publishing",
+    shape="series",
+    sql="""\
+WITH samples AS (
+  SELECT at_ns, SUM(queue) AS total, MAX(queue) AS longest FROM queues GROUP BY at_ns
+)
+SELECT 'total' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(total AS DOUBLE) AS value
+FROM samples CROSS JOIN facts
+WHERE at_ns >= publish_from_ns
+UNION ALL
+SELECT 'longest' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(longest AS DOUBLE) AS value
+FROM samples CROSS JOIN facts
+WHERE at_ns >= publish_from_ns
+ORDER BY part, at_s""",
+)
+
+_LINKS = """\
+WITH link_times AS (
+  SELECT
+    hops.sender, hops.receiver,
+    COUNT(*) AS messages,
+    SUM(CAST(hops.left_ns - hops.queued_ns AS DECIMAL(18, 0))) AS queued_ns,
+    MAX(hops.queue) + 1 AS longest
+  FROM hops CROSS JOIN facts
+  WHERE hops.queued_ns >= publish_from_ns
+  GROUP BY hops.sender, hops.receiver
+)
+"""
+
+LINK_QUEUES = Metric(
+    name="link_queues",
+    title="Q_l per link",
+    unit="messages",
+    definition="for every link that carried something while publishing: messages, the mean Q_l from the start of "
+    "publishing until nothing moves, and the greatest Q_l that a message made by entering",
+    shape="table",
+    sql=f"""\
+{_LINKS}SELECT
+  sender, receiver, messages,
+  CAST(queued_ns AS DOUBLE) / NULLIF(publish_until_ns - publish_from_ns, 0) AS mean_queue, longest
+FROM link_times CROSS JOIN facts
+ORDER BY sender, receiver""",
+)
+
+LINK_QUEUE = Metric(
+    name="link_queue",
+    title="Q_l over all links",
+    unit="messages",
+    definition="`link_queues` in short: the mean over the links of their mean Q_l, the largest such mean, and the "
+    "greatest Q_l anywhere",
+    shape="row",
+    sql=f"""\
+{_LINKS}SELECT
+  CAST(SUM(queued_ns) AS DOUBLE) / NULLIF(MAX(publish_until_ns - publish_from_ns), 0) / NULLIF(COUNT(*), 0) AS mean,
+  CAST(MAX(queued_ns) AS DOUBLE) / NULLIF(MAX(publish_until_ns - publish_from_ns), 0) AS busiest,
+  MAX(longest) AS longest
+FROM link_times CROSS JOIN facts""",
+)

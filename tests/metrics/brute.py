@@ -1,0 +1,268 @@
+"""Every metric once more, in plain Python over lists of rows: loops and sums, no SQL, no code of the package."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.metrics.traces import Rows, Trace
+
+S = 10**9
+Facts = dict[str, int]
+Found = dict[str, float | None]
+
+
+def mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None
+
+
+def centile(values: list[int], share: float) -> float | None:
+    """Between the two values around the place, in proportion."""
+    if not values:
+        return None
+    ordered, place = sorted(values), share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def spread(values: list[int]) -> Found:
+    found = {"mean": mean(values), "p50": centile(values, 0.5), "p95": centile(values, 0.95)}
+    found |= {"p99": centile(values, 0.99), "maximum": max(values, default=None)}
+    return {"number": float(len(values))} | {k: None if v is None else v / S for k, v in found.items()}
+
+
+def good(trace: Trace, kind: str) -> Rows:
+    return [r for r in trace["requests"] if r["kind"] == kind and r["handled_ns"] is not None and r["refused"] is None]
+
+
+def advertisement_delay(trace: Trace, facts: Facts) -> Found:
+    delays = []
+    for request in good(trace, "advertise"):
+        first: dict[int, int] = {}
+        for h in trace["hops"]:
+            own = h["request"] == request["request"] and h["kind"] == "advertise"
+            if own and h["receiver"] != request["broker"] and h["handled_ns"] is not None:
+                first[h["receiver"]] = min(first.get(h["receiver"], h["handled_ns"]), h["handled_ns"])
+        delays.append(max([request["handled_ns"], *first.values()]) - request["issued_ns"])
+    return spread(delays)
+
+
+def _subscriptions(trace: Trace, wanted: Callable[[str], bool]) -> Found:
+    delays = []
+    for request in good(trace, "subscribe"):
+        same = [h for h in trace["hops"] if h["request"] == request["request"] and wanted(h["kind"])]
+        ends = [h["handled_ns"] for h in same if h["handled_ns"] is not None]
+        delays.append(max([request["handled_ns"], *ends]) - request["issued_ns"])
+    return spread(delays)
+
+
+def subscription_delay(trace: Trace, facts: Facts) -> Found:
+    return _subscriptions(trace, lambda kind: kind == "subscribe")
+
+
+def subscription_ready_delay(trace: Trace, facts: Facts) -> Found:
+    return _subscriptions(trace, lambda kind: kind != "notify")
+
+
+def _sizes(trace: Trace, column: str) -> Found:
+    last = max(row["at_ns"] for row in trace["table_sizes"])
+    sizes = [row[column] for row in trace["table_sizes"] if row["at_ns"] == last]
+    return {"mean": mean(sizes), "maximum": max(sizes), "total": sum(sizes)}
+
+
+def srt_entries(trace: Trace, facts: Facts) -> Found:
+    return _sizes(trace, "srt")
+
+
+def prt_entries(trace: Trace, facts: Facts) -> Found:
+    return _sizes(trace, "prt")
+
+
+def messages(trace: Trace, facts: Facts) -> Found:
+    kinds = [h["kind"] for h in trace["hops"]]
+    found: Found = {kind: float(kinds.count(kind)) for kind in sorted(set(kinds))}
+    return found | {"all": float(len(kinds))}
+
+
+def messages_caused(trace: Trace, facts: Facts) -> Found:
+    found: Found = {}
+    for kind in sorted({r["kind"] for r in trace["requests"]}):
+        numbers = {r["request"] for r in trace["requests"] if r["kind"] == kind}
+        found[kind] = sum(h["request"] in numbers for h in trace["hops"])
+    return found
+
+
+def messages_per_request(trace: Trace, facts: Facts) -> Found:
+    totals = messages_caused(trace, facts)
+    return {k: (v or 0) / sum(r["kind"] == k for r in trace["requests"]) for k, v in totals.items()}
+
+
+def _delays(trace: Trace, which: Callable[[bool], bool] = lambda high: True) -> list[int]:
+    requests = {r["request"]: r for r in trace["requests"]}
+    names = {c["client"]: c["name"] for c in trace["clients"]}
+    return [
+        d["delivered_ns"] - requests[d["request"]]["issued_ns"]
+        for d in trace["deliveries"]
+        if which(names[requests[d["request"]]["client"]] == "high-rate")
+    ]
+
+
+def notification_delay(trace: Trace, facts: Facts) -> Found:
+    return spread(_delays(trace))
+
+
+def high_rate_delay(trace: Trace, facts: Facts) -> Found:
+    return spread(_delays(trace, lambda high: high))
+
+
+def others_delay(trace: Trace, facts: Facts) -> Found:
+    return spread(_delays(trace, lambda high: not high))
+
+
+def under_bound(trace: Trace, facts: Facts) -> Found:
+    def share(delays: list[int]) -> float | None:
+        return mean(delay < facts["delay_bound_ns"] for delay in delays)
+
+    return {
+        "overall": share(_delays(trace)),
+        "high_rate": share(_delays(trace, lambda high: high)),
+        "others": share(_delays(trace, lambda high: not high)),
+    }
+
+
+def _blocks(trace: Trace, facts: Facts) -> list[tuple[int, int]]:
+    """Of every so many deliveries in order of receipt the last moment and the greatest delay."""
+    issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
+    order = sorted(trace["deliveries"], key=lambda d: (d["delivered_ns"], d["request"], d["client"]))
+    size = facts["block_notifications"]
+    blocks = [order[first : first + size] for first in range(0, len(order), size)]
+    return [(b[-1]["delivered_ns"], max(d["delivered_ns"] - issued[d["request"]] for d in b)) for b in blocks]
+
+
+def max_delay(trace: Trace, facts: Facts) -> list[tuple[str, float, float]]:
+    return [("", (at - facts["publish_from_ns"]) / S, delay / S) for at, delay in _blocks(trace, facts)]
+
+
+def stabilisation_time(trace: Trace, facts: Facts) -> Found:
+    blocks = _blocks(trace, facts)
+    late = [number for number, (_, delay) in enumerate(blocks) if delay >= facts["delay_bound_ns"]]
+    if not blocks or (late and late[-1] == len(blocks) - 1):
+        return {"seconds": None}
+    return {"seconds": (blocks[late[-1]][0] - facts["publish_from_ns"]) / S if late else 0.0}
+
+
+def matching_delay(trace: Trace, facts: Facts) -> Found:
+    jobs: dict[int, list[tuple[int, int, bool]]] = {}
+    for h in trace["hops"]:
+        if h["handled_ns"] is not None:
+            jobs.setdefault(h["receiver"], []).append((h["handled_ns"], h["arrived_ns"], h["kind"] == "notify"))
+    for r in trace["requests"]:
+        if r["handled_ns"] is not None:
+            arrived = r["issued_ns"] + facts["client_delay_ns"]
+            jobs.setdefault(r["broker"], []).append((r["handled_ns"], arrived, r["kind"] == "publish"))
+    times = []
+    for served in jobs.values():
+        free = None
+        for handled, arrived, counts in sorted(served):
+            begin = arrived if free is None else max(free, arrived)
+            if counts:
+                times.append(handled - begin - facts["processor_base_ns"])
+            free = handled
+    return spread(times)
+
+
+def deliveries(trace: Trace, facts: Facts) -> Found:
+    published = sum(r["kind"] == "publish" for r in trace["requests"])
+    return {"number": len(trace["deliveries"]), "per_notification": len(trace["deliveries"]) / published}
+
+
+def delivery_hops(trace: Trace, facts: Facts) -> Found:
+    hops = [d["hop"] for d in trace["deliveries"]]
+    return {"mean": mean(hops), "maximum": max(hops)}
+
+
+def pure_forwards(trace: Trace, facts: Facts) -> Found:
+    served = {(d["request"], d["broker"]) for d in trace["deliveries"]}
+    copies = [h for h in trace["hops"] if h["kind"] == "notify" and h["handled_ns"] is not None]
+    pure = sum((h["request"], h["receiver"]) not in served for h in copies)
+    published = sum(r["kind"] == "publish" for r in trace["requests"])
+    return {"number": pure, "share": pure / len(copies), "per_notification": pure / published}
+
+
+def _high_rate(trace: Trace) -> tuple[Rows, Rows, set[tuple[int, int]]]:
+    """Its publications, their copies from its host broker, and the links of these."""
+    names = {c["client"]: c["name"] for c in trace["clients"]}
+    own = [r for r in trace["requests"] if names[r["client"]] == "high-rate" and r["kind"] == "publish"]
+    host = {r["request"]: r["broker"] for r in own}
+    copies = [h for h in trace["hops"] if h["kind"] == "notify" and host.get(h["request"]) == h["sender"]]
+    return own, copies, {(h["sender"], h["receiver"]) for h in copies}
+
+
+def high_rate_queue(trace: Trace, facts: Facts) -> Found:
+    own, copies, links = _high_rate(trace)
+    start, sent = min(r["issued_ns"] for r in own), max(r["issued_ns"] for r in own)
+    empty = max(h["left_ns"] for h in copies)
+
+    def average(until: int) -> float:
+        area = 0.0
+        for h in trace["hops"]:
+            if (h["sender"], h["receiver"]) in links:
+                area += max(0, min(h["left_ns"], until) - max(h["queued_ns"], start))
+        return float(area / (until - start) / len(links))
+
+    found = mean(h["queue"] for h in copies)
+    return {"until_empty": average(empty), "while_sending": average(sent), "found": found, "links": len(links)}
+
+
+def _over_time(trace: Trace, facts: Facts, value: Callable[[list[int]], dict[str, float]], keep: Any) -> list[Any]:
+    moments: dict[int, list[int]] = {}
+    for q in trace["queues"]:
+        if keep(q) and q["at_ns"] >= facts["publish_from_ns"]:
+            moments.setdefault(q["at_ns"], []).append(q["queue"])
+    rows = []
+    for at, lengths in moments.items():
+        rows += [(part, (at - facts["publish_from_ns"]) / S, found) for part, found in value(lengths).items()]
+    return sorted(rows)
+
+
+def high_rate_queue_over_time(trace: Trace, facts: Facts) -> list[Any]:
+    _, _, links = _high_rate(trace)
+    return _over_time(
+        trace,
+        facts,
+        lambda lengths: {"mean": sum(lengths) / len(links), "longest": max(lengths)},
+        lambda q: (q["sender"], q["receiver"]) in links,
+    )
+
+
+def queue_over_time(trace: Trace, facts: Facts) -> list[Any]:
+    return _over_time(trace, facts, lambda lengths: {"total": sum(lengths), "longest": max(lengths)}, lambda q: True)
+
+
+def link_queues(trace: Trace, facts: Facts) -> list[Any]:
+    span = facts["publish_until_ns"] - facts["publish_from_ns"]
+    links: dict[tuple[int, int], Rows] = {}
+    for h in trace["hops"]:
+        if h["queued_ns"] >= facts["publish_from_ns"]:
+            links.setdefault((h["sender"], h["receiver"]), []).append(h)
+    return [
+        (*link, len(rows), sum(h["left_ns"] - h["queued_ns"] for h in rows) / span, max(h["queue"] for h in rows) + 1)
+        for link, rows in sorted(links.items())
+    ]
+
+
+def link_queue(trace: Trace, facts: Facts) -> Found:
+    rows = link_queues(trace, facts)
+    means = [row[3] for row in rows]
+    return {"mean": mean(means), "busiest": max(means), "longest": max(row[4] for row in rows)}
+
+
+METRICS: dict[str, Callable[[Trace, Facts], Any]] = {
+    function.__name__: function
+    for function in (
+        advertisement_delay, srt_entries, subscription_delay, subscription_ready_delay, prt_entries, messages,
+        messages_caused, messages_per_request, notification_delay, high_rate_delay, others_delay, under_bound,
+        max_delay, stabilisation_time, matching_delay, deliveries, delivery_hops, pure_forwards, high_rate_queue,
+        high_rate_queue_over_time, link_queue, link_queues, queue_over_time,
+    )
+}  # fmt: skip
