@@ -1,4 +1,10 @@
-"""OctopiA: content-based publish/subscribe over a structured cyclic overlay of brokers."""
+"""OctopiA: content-based publish/subscribe over a structured cyclic overlay of brokers.
+
+Clients of a live overlay (`connect`, `connect_sync`) are loaded when they are first used, since sockets and TLS take
+longer to load than all the rest together.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from octopia.embedded import Delivery, Overlay, Publisher, Subscriber
 from octopia.errors import (
@@ -12,6 +18,7 @@ from octopia.errors import (
     RemoteProtocolError,
     ScenarioError,
     TopologyError,
+    UnreachableError,
 )
 from octopia.language import (
     Filter,
@@ -26,6 +33,9 @@ from octopia.language import (
 from octopia.matching import Matcher
 from octopia.topology import BrokerId, Scot, Tree
 from octopia.version import __version__
+
+if TYPE_CHECKING:
+    from octopia.net import connect, connect_sync
 
 __all__ = [
     "BrokerId",
@@ -48,11 +58,22 @@ __all__ = [
     "Subscriber",
     "TopologyError",
     "Tree",
+    "UnreachableError",
     "__version__",
     "conforms",
+    "connect",
+    "connect_sync",
     "covers",
     "matches",
     "overlaps",
     "parse_filter",
     "parse_notification",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("connect", "connect_sync"):
+        from octopia import net
+
+        return getattr(net, name)
+    raise AttributeError(f"module 'octopia' has no attribute {name!r}")

@@ -7,6 +7,7 @@
     │   ├── PlacementError    brokers cannot be placed on these machines
     │   └── ScenarioError     a scenario file, with the place in it
     ├── RefusedError          a broker refused a client's request, and says why
+    ├── UnreachableError      no broker answers, or the connection is gone for good
     └── ProtocolError
         ├── LocalProtocolError    our own host or broker broke the protocol: a bug on this side
         └── RemoteProtocolError   a peer broke the protocol: its connection is at fault, not ours
@@ -84,6 +85,10 @@ class ScenarioError(InputError):
 
 class RefusedError(OctopiaError):
     """A broker refused what a client asked for. The message is the broker's reason."""
+
+
+class UnreachableError(OctopiaError):
+    """No broker answers, or the connection is gone and will not be made again."""
 
 
 class ProtocolError(OctopiaError):

@@ -9,12 +9,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from octopia.cli.adv import adv
+from octopia.cli.bench import bench
 from octopia.cli.demo import demo
 from octopia.cli.explain import explain
+from octopia.cli.pub import pub
 from octopia.cli.replay import replay
+from octopia.cli.serve import serve
 from octopia.cli.simulate import EPILOG as SIMULATE_EPILOG
 from octopia.cli.simulate import simulate
+from octopia.cli.status import status
+from octopia.cli.sub import sub
+from octopia.cli.top import top
 from octopia.cli.topology import topology
+from octopia.cli.trace import trace
+from octopia.cli.units import units
 from octopia.cli.warmup import warmup
 from octopia.version import __version__
 
@@ -50,6 +59,15 @@ app.command(cls=_Command)(topology)
 app.command(cls=_Command)(replay)
 app.command(cls=_Command)(explain)
 app.command(cls=_Command, epilog=SIMULATE_EPILOG)(simulate)
+app.command(cls=_Command)(serve)
+app.command(cls=_Command)(pub)
+app.command(cls=_Command)(sub)
+app.command(cls=_Command)(adv)
+app.command(cls=_Command)(status)
+app.command(cls=_Command)(top)
+app.command(cls=_Command)(trace)
+app.command(cls=_Command)(bench)
+app.command(cls=_Command)(units)
 app.command(cls=_Command)(warmup)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from octopia.errors import LanguageError
 from octopia.language.limits import DISJUNCTS_MAX, PREDICATES_MAX
-from octopia.language.predicate import Predicate, SortKey
+from octopia.language.predicate import Operator, Predicate, SortKey
 
 Grouped: TypeAlias = Mapping[str, tuple[Predicate, ...]]
 
@@ -26,12 +26,16 @@ class Conjunction:
     predicates: tuple[Predicate, ...]
     # The same predicates by attribute, in order of attribute: the form that overlap and covering work on.
     by_attribute: Grouped = field(init=False, repr=False, compare=False)
+    # Those that look at a value: whether an attribute is there at all is known before any value is looked at.
+    testing: tuple[Predicate, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
         ordered = _canonical(predicates)
         object.__setattr__(self, "predicates", ordered)
         groups = {name: tuple(group) for name, group in groupby(ordered, key=lambda p: p.attribute)}
         object.__setattr__(self, "by_attribute", MappingProxyType(groups))
+        testing = tuple(predicate for predicate in ordered if predicate.operator is not Operator.PRESENT)
+        object.__setattr__(self, "testing", testing)
 
     def __iter__(self) -> Iterator[Predicate]:
         return iter(self.predicates)

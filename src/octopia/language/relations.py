@@ -66,10 +66,11 @@ def conjunction_matches(conjunction: Conjunction, notification: Notification) ->
 
 def conjunction_conforms(notification: Notification, conjunction: Conjunction) -> bool:
     """`conforms` for one conjunction."""
-    promised = conjunction.by_attribute
-    for name, value in notification.items():
-        predicates = promised.get(name)
-        if predicates is None or not all(p.accepts(value) for p in predicates):
+    if not notification.keys() <= conjunction.by_attribute.keys():
+        return False
+    for predicate in conjunction.testing:
+        value = notification.get(predicate.attribute)
+        if value is not None and not predicate.accepts(value):
             return False
     return True
 

@@ -1,0 +1,115 @@
+"""Cases of the live overlay, each against its goal: CPU µs per notification (what one core could do) and the rate seen.
+
+On a shared machine load, subscribers and brokers take the processor from each other, so the rate that was seen says
+little; a broker's CPU time per notification says how many it can carry on a core of its own. Peers (nats-server,
+redis-server, mosquitto, rabbitmq-server) are looked for, and named as missing where they are not installed.
+"""
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.live.brokers import Brokers
+from benchmarks.live.client import client_rate, latency_us
+from benchmarks.live.load import Publisher, Subscribers
+from benchmarks.live.workload import advertisement, deliveries, frames, subscriptions
+
+PEERS = ("nats-server", "redis-server", "mosquitto", "rabbitmq-server")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    goal_per_s: float
+    notifications: int
+    tree: str = "path:1"
+    filters: int = 1000
+    connections: int = 10
+    fan: bool = False
+    per_write: int = 200
+    pause_s: float = 0.0
+    counts_deliveries: bool = False
+
+
+CASES = (
+    Case("1 broker, 1,000 subscriptions, batched", 150_000, 60_000),
+    Case("1 broker, 1,000 subscriptions, one per read", 20_000, 10_000, per_write=1, pause_s=0.00015),
+    Case("1 broker, fan-out 40", 1_000_000, 8_000, filters=40, connections=40, fan=True, counts_deliveries=True),
+    Case("path of 3 brokers, 1,000 subscriptions, batched", 100_000, 40_000, tree="path:3"),
+)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """One case: CPU of the busiest view, all brokers together, per notification."""
+    brokers = Brokers(case.tree, 1)
+    ports = [brokers.ports[broker] for broker in brokers.scot.brokers]
+    filters = subscriptions(case.filters, fan=case.fan)
+    groups = [filters[n :: case.connections] for n in range(case.connections)]
+    subscribers = Subscribers(ports[-1], groups)
+    publisher = Publisher(ports[0], advertisement())
+    try:
+        sent = frames("P", case.notifications)
+        warm = case.notifications // 10
+        publisher.send(sent[:warm], case.per_write, case.pause_s)
+        before = deliveries(groups, 0, warm)
+        subscribers.wait_for(before)
+        cpu_s, begin = brokers.cpu_s(), time.perf_counter()
+        publisher.send(sent[warm:], case.per_write, case.pause_s)
+        delivered = deliveries(groups, warm, case.notifications)
+        subscribers.wait_for(before + delivered)
+        wall_s = time.perf_counter() - begin
+        cpu_s = brokers.cpu_s() - cpu_s
+    finally:
+        publisher.close()
+        subscribers.close()
+        brokers.close()
+    count = delivered if case.counts_deliveries else case.notifications - warm
+    hops = len(brokers.scot.brokers)
+    return {
+        "case": case.name,
+        "goal_per_s": case.goal_per_s,
+        "cpu_us_each": 1e6 * cpu_s / count,
+        "per_s_and_core": count / cpu_s * hops,
+        "seen_per_s": count / wall_s,
+        "bytes": len(sent[0]),
+        "deliveries": delivered,
+        "deliveries_each": delivered / (case.notifications - warm),
+    }
+
+
+def run() -> dict[str, Any]:
+    rows = [measure(case) for case in CASES]
+    client = client_rate()
+    latency = latency_us()
+    peers = {name: "present, not measured here" if shutil.which(name) else "not installed" for name in PEERS}
+    _show(rows, client, latency, peers)
+    return {"cases": rows, "client": client, "latency": latency, "peers": peers}
+
+
+def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: dict[str, Any], peers: dict[str, str]) -> None:
+    console = Console(width=130)
+    table = Table(title="Live overlay, brokers as processes on loopback")
+    for column in ("case", "goal/s", "CPU µs each", "per s and core", "seen/s", "deliveries each"):
+        table.add_column(column, justify="left" if column == "case" else "right")
+    for row in rows:
+        table.add_row(
+            row["case"],
+            f"{row['goal_per_s']:,.0f}",
+            f"{row['cpu_us_each']:.2f}",
+            f"{row['per_s_and_core']:,.0f}",
+            f"{row['seen_per_s']:,.0f}",
+            f"{row['deliveries_each']:.1f}",
+        )
+    console.print(table)
+    console.print(
+        f"Python client: {client['cpu_us_each']:.2f} CPU µs a publication ({client['per_s_and_core']:,.0f}/s and core)"
+    )
+    console.print(
+        f"Latency through {latency['hops']} broker(s): "
+        + ", ".join(f"{k} {v:,.0f} µs" for k, v in latency["us"].items())
+    )
+    console.print("Peers: " + ", ".join(f"{name} {what}" for name, what in peers.items()))

@@ -1,0 +1,138 @@
+"""When a registration has taken effect everywhere: questions that follow it on the same links.
+
+A subscription is in force when every broker of its cluster has stored it and every CIB_SET it caused has arrived; an
+advertisement, when the region has stored it and answered. Links keep order, so a question sent after these messages
+arrives after them, and its answer after their answers. So the host broker asks its neighbours, they ask theirs, and
+when the last has answered the client is told. All that clients ask for while one question is under way share the next.
+
+Rules of this file: no I/O; `send` queues a message towards a neighbour. Only links that are up are asked: a link that
+comes up later is brought in line by the core before anything else is sent on it. An iLink on which nothing but
+notifications went since the last answer need not be asked.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from octopia.topology import BrokerId
+from octopia.wire import Barrier, BarrierDone
+
+Done = Callable[[], None]
+Send = Callable[[BrokerId, Barrier | BarrierDone], None]
+
+REGION: Final = False
+CLUSTER: Final = True
+
+
+class _Question:
+    """One question under way: the answers it waits for, and what to do then."""
+
+    __slots__ = ("done", "missing")
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+        self.missing = 1  # the asker itself, until all have been asked
+
+
+class Barriers:
+    """The questions of one broker."""
+
+    def __init__(self, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...], send: Send) -> None:
+        self._a_links = a_links
+        self._i_links = i_links
+        self._send = send
+        self._up: dict[BrokerId, None] = {}
+        # Links that have neither come up nor been given up since this broker started: nothing is in force without them.
+        self._expected: dict[BrokerId, None] = dict.fromkeys(a_links + i_links)
+        self._number = 0
+        # per neighbour: the questions it has not answered, in order, and whether there is anything to ask it about
+        self._asked: dict[BrokerId, dict[int, _Question]] = {n: {} for n in a_links + i_links}
+        self._control_since: dict[BrokerId, bool] = dict.fromkeys(a_links + i_links, False)
+        self._waiting: dict[bool, list[Done]] = {REGION: [], CLUSTER: []}
+        self._running = {REGION: False, CLUSTER: False}
+
+    def link_up(self, neighbour: BrokerId) -> None:
+        self._up[neighbour] = None
+        self._came(neighbour)
+
+    def link_given_up(self, neighbour: BrokerId) -> None:
+        self._came(neighbour)
+
+    def _came(self, neighbour: BrokerId) -> None:
+        self._expected.pop(neighbour, None)
+        if not self._expected:
+            for cluster_wide in (REGION, CLUSTER):
+                if self._waiting[cluster_wide] and not self._running[cluster_wide]:
+                    self._start(cluster_wide)
+
+    def link_down(self, neighbour: BrokerId) -> None:
+        """Nothing will come from there: what it was asked counts as answered."""
+        self._up.pop(neighbour, None)
+        asked, self._asked[neighbour] = self._asked[neighbour], {}
+        self._control_since[neighbour] = False
+        for question in asked.values():
+            self._answered(question)
+
+    def control_sent(self, neighbour: BrokerId) -> None:
+        """A message that changes tables was sent on this link."""
+        self._control_since[neighbour] = True
+
+    def when_in_force(self, cluster_wide: bool, done: Done) -> None:
+        """Call `done` when everything sent so far has taken effect."""
+        self._waiting[cluster_wide].append(done)
+        if not self._running[cluster_wide] and not self._expected:
+            self._start(cluster_wide)
+
+    def received(self, sender: BrokerId, barrier: Barrier) -> None:
+        """A neighbour asks."""
+        number = barrier.number
+
+        def answer() -> None:
+            if sender in self._up:
+                self._send(sender, BarrierDone(number))
+
+        if barrier.cluster_wide:
+            self._ask(CLUSTER, sender, answer)
+        else:
+            answer()
+
+    def answered(self, sender: BrokerId, done: BarrierDone) -> None:
+        """A neighbour answers; an answer to what was given up does nothing."""
+        question = self._asked[sender].pop(done.number, None)
+        if question is not None:
+            self._answered(question)
+
+    def _start(self, cluster_wide: bool) -> None:
+        waiting, self._waiting[cluster_wide] = self._waiting[cluster_wide], []
+        self._running[cluster_wide] = True
+
+        def finished() -> None:
+            self._running[cluster_wide] = False
+            for done in waiting:
+                done()
+            if self._waiting[cluster_wide] and not self._running[cluster_wide]:
+                self._start(cluster_wide)
+
+        self._ask(cluster_wide, None, finished)
+
+    def _ask(self, cluster_wide: bool, but: BrokerId | None, done: Done) -> None:
+        question = _Question(done)
+        if cluster_wide:
+            for neighbour in self._a_links:
+                if neighbour != but and neighbour in self._up:
+                    self._ask_one(neighbour, CLUSTER, question)
+        for neighbour in self._i_links:
+            if neighbour in self._up and (self._control_since[neighbour] or self._asked[neighbour]):
+                self._ask_one(neighbour, REGION, question)
+        self._answered(question)
+
+    def _ask_one(self, neighbour: BrokerId, cluster_wide: bool, question: _Question) -> None:
+        self._number += 1
+        self._control_since[neighbour] = False
+        question.missing += 1
+        self._asked[neighbour][self._number] = question
+        self._send(neighbour, Barrier(self._number, cluster_wide))
+
+    def _answered(self, question: _Question) -> None:
+        question.missing -= 1
+        if not question.missing:
+            question.done()

@@ -1,0 +1,244 @@
+"""`octopia.connect_sync`: the client for code without asyncio.
+
+    with octopia.connect_sync("octopia://127.0.0.1:7430") as client:
+        client.advertise("price > 0")
+        client.publish({"price": 120})
+        with client.subscribe("price > 100") as quotes:
+            for quote in quotes:
+                ...
+
+Rules of this file: the asynchronous client runs in a thread of its own; these methods hand over and wait. Publishing
+does not wait for the other thread: notifications are collected and handed over many at a time, so that a loop of
+`publish` is quick; what was refused is raised by a later call, at the latest by `flush` or on leaving. Iterating takes
+what has come in one step. A client may be used by several threads; a subscription is read by one at a time.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, Self, TypeVar
+
+from octopia.errors import OctopiaError
+from octopia.language import FilterLike, Notification, NotificationLike
+from octopia.net.client import Client
+from octopia.net.subscription import BATCH_MAX, Subscription
+from octopia.wire import Delivery
+
+_T = TypeVar("_T")
+# Notifications that wait for the other thread; then `publish` waits.
+HANDOVER_MAX = 10_000
+
+
+class SyncClient:
+    """A connection to a broker that mends itself. Made by `connect_sync`."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._client = Client(url, **options)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="octopia client", daemon=True)
+        self._handover: deque[NotificationLike] = deque()
+        self._room = threading.Semaphore(HANDOVER_MAX)
+        self._wake = threading.Lock()
+        self._publishing: asyncio.Task[None] | None = None
+        self._scheduled = False
+        self._error: BaseException | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return self._client.name
+
+    @property
+    def broker(self) -> str:
+        return self._client.broker
+
+    @property
+    def dropped(self) -> int:
+        return self._client.dropped
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Connect; `UnreachableError` or `RefusedError` where that fails."""
+        self._thread.start()
+        try:
+            self._wait(self._client.open())
+        except BaseException:
+            self._stop()
+            raise
+
+    def close(self) -> None:
+        """Leave the overlay; what was published is sent first. Again does nothing."""
+        if self._closed:
+            return
+        try:
+            self._wait(self._drain())
+            self._wait(self._client.close())
+        finally:
+            self._stop()
+        self._raise_error()
+
+    def _stop(self) -> None:
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    # -- requests
+
+    def advertise(self, filter: FilterLike, *, id: str | None = None) -> str:
+        """Announce what will be published; returns the id to withdraw it by, when it is in force everywhere."""
+        return self._wait(self._client.advertise(filter, id=id))
+
+    def unadvertise(self, id: str) -> None:
+        """Withdraw an advertisement, after what was published so far."""
+        self._wait(self._drain())
+        self._wait(self._client.unadvertise(id))
+
+    def subscribe(self, filter: FilterLike, **options: Any) -> "SyncSubscription":
+        """A subscription, to be entered with `with`. Options are those of `Client.subscribe`."""
+
+        async def make() -> Subscription:
+            return self._client.subscribe(filter, **options)
+
+        return SyncSubscription(self, self._wait(make()))
+
+    # -- publishing
+
+    def publish(self, notification: NotificationLike) -> None:
+        """Publish. Waits only while very much is waiting; what is wrong with it is raised by a later call."""
+        self._raise_error()
+        self._check_open()
+        self._room.acquire()
+        self._handover.append(notification)
+        with self._wake:
+            if not self._scheduled:
+                self._scheduled = True
+                self._loop.call_soon_threadsafe(self._start_publishing)
+
+    def publish_many(self, notifications: Iterable[NotificationLike]) -> int:
+        """Publish one after the other; returns how many."""
+        count = 0
+        for notification in notifications:
+            self.publish(notification)
+            count += 1
+        return count
+
+    def flush(self) -> None:
+        """Wait until the broker has routed everything published so far."""
+        self._wait(self._drain())
+        self._raise_error()
+        self._wait(self._client.flush())
+
+    def _start_publishing(self) -> None:
+        if self._publishing is None or self._publishing.done():
+            self._publishing = self._loop.create_task(self._publish_handover())
+
+    async def _publish_handover(self) -> None:
+        while True:
+            with self._wake:
+                if not self._handover:
+                    self._scheduled = False
+                    return
+            await self._publish_some()
+
+    async def _publish_some(self) -> None:
+        """Publish what is there; a wrong one is remembered, and does not stop the others."""
+        while self._handover:
+            count = 0
+            try:
+                for _ in range(min(len(self._handover), 256)):
+                    count += 1
+                    await self._client.publish(self._handover.popleft())
+            except (OctopiaError, TypeError) as error:
+                self._error = self._error or error
+            finally:
+                self._room.release(max(count, 1))
+            await asyncio.sleep(0)
+
+    async def _drain(self) -> None:
+        while self._scheduled:
+            task = self._publishing
+            if task is not None and not task.done():
+                await task
+            else:
+                await asyncio.sleep(0)
+
+    def _raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _check_open(self) -> None:
+        if self._closed or not self._thread.is_alive():
+            raise OctopiaError("the client is closed; connect a new one")
+
+    def wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run something in the client's thread."""
+        return self._wait(coroutine)
+
+    def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        if self._closed:
+            coroutine.close()
+            raise OctopiaError("the client is closed; connect a new one")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+class SyncSubscription:
+    """`with client.subscribe(filter) as s: for notification in s`."""
+
+    def __init__(self, client: SyncClient, subscription: Subscription) -> None:
+        self._client = client
+        self._subscription = subscription
+
+    @property
+    def id(self) -> str:
+        return self._subscription.id
+
+    @property
+    def dropped(self) -> int:
+        return self._subscription.dropped
+
+    def __enter__(self) -> Self:
+        self._client.wait(self._subscription.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Withdraw the subscription; again does nothing."""
+        self._client.wait(self._subscription.close())
+
+    def __iter__(self) -> Iterator[Notification]:
+        for batch in self.batches():
+            for delivery in batch:
+                yield delivery.notification
+
+    def batches(self, batch_max: int = BATCH_MAX) -> Iterator[list[Delivery]]:
+        """What has come, in lists: waits for the first, then gives all that are there."""
+        while batch := self.next_batch(batch_max):
+            yield batch
+
+    def next_batch(self, batch_max: int = BATCH_MAX, timeout_s: float | None = None) -> list[Delivery]:
+        """What has come, at least one; an empty list when nothing more will come, or not in time."""
+
+        async def within() -> list[Delivery]:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await self._subscription.next_batch(batch_max)
+            except TimeoutError:
+                return []
+
+        return self._client.wait(within())
+
+
+def connect_sync(url: str, **options: Any) -> SyncClient:
+    """A client of the broker at `url`, to be entered with `with`. Options are those of `octopia.net.Client`."""
+    return SyncClient(url, **options)

@@ -1,0 +1,332 @@
+"""What `octopia serve` reads: an overlay file with addresses, limits, TLS and rights.
+
+    [overlay]                           # as in every overlay file
+    tree = "path:3"
+    clusters = 3
+    [placement]                         # as in every overlay file
+    machines = ["m1", "m2"]
+    [routing]
+    name = "idr"                        # the default
+    tau = 10.0
+    window_ms = 50
+    [brokers]
+    host = "127.0.0.1"                  # where brokers listen that nothing else is said of
+    port = 7430                         # the first broker's port; the next ones count up
+    http_port = 9430                    # the first broker's /metrics and /healthz; 0: none
+    addresses = { "b,2" = "10.0.0.5:7430" }
+    machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
+    [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
+    [tls]
+    certificate = "{broker}.pem"        # `{broker}` becomes b-2
+    key = "{broker}.key"
+    authorities = "ca.pem"
+    [links]
+    token = "…"                         # instead of TLS: what neighbours must know of each other
+    [[clients]]                         # once there is one, nobody else gets in
+    name = "feed"
+    token = "…"                         # or certificate = "common name"
+    advertise = "class = 'STOCK' and price is not null"
+    subscribe = "true"                  # left out: nothing may be subscribed to
+    clusters = [0, 1]                   # left out: any
+
+Rules of this file: everything is checked while reading, nothing unknown is passed over; an error names the file, the
+line, the key and the fix. What is missing has a default that works on one machine.
+"""
+
+import hashlib
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from octopia.errors import InputError, OctopiaError
+from octopia.language import Filter, parse_filter
+from octopia.net.addresses import PORT_DEFAULT, Address
+from octopia.net.config_text import ConfigText
+from octopia.net.limits import NetLimits
+from octopia.net.rights import Authority, ClientEntry, Rights
+from octopia.net.tls import client_context, server_context
+from octopia.routing import CongestionParameters, Limits, policy_named
+from octopia.topology import BrokerId, Placement, Scot, Tree, default_clusters, parse_tree, place
+from octopia.wire import WireLimits
+
+HOST_DEFAULT = "127.0.0.1"
+HTTP_PORT_DEFAULT = 9430
+_TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
+_LIMIT_FIELDS: dict[str, type[Any]] = {
+    limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
+}
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Where a broker finds its certificate; `{broker}` in a name becomes region-cluster."""
+
+    certificate: str
+    key: str
+    authorities: str
+    base: Path = field(default_factory=Path)
+
+    def contexts(self, broker: BrokerId) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """For listening and for dialling neighbours."""
+        name = f"{broker.region}-{broker.cluster}"
+        certificate, key, authorities = (
+            str(self.base / file.replace("{broker}", name)) for file in (self.certificate, self.key, self.authorities)
+        )
+        return server_context(certificate, key, authorities), client_context(authorities, certificate, key)
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """A whole overlay, ready to run."""
+
+    name: str
+    scot: Scot
+    addresses: dict[BrokerId, Address]
+    http: dict[BrokerId, Address]
+    placement: Placement | None = None
+    routing: str = "idr"
+    congestion: CongestionParameters = field(default_factory=CongestionParameters)
+    limits: Limits = field(default_factory=Limits)
+    wire_limits: WireLimits = field(default_factory=WireLimits)
+    net_limits: NetLimits = field(default_factory=NetLimits)
+    authority: Authority = field(default_factory=Authority)
+    tls: TlsFiles | None = None
+
+    @property
+    def digest(self) -> str:
+        """Brokers with another overlay or routing are no neighbours."""
+        text = f"{self.scot.tree.edges} {self.scot.tree.nodes} {self.scot.clusters} {self.routing}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def brokers_of(self, *, broker: str | None = None, machine: str | None = None) -> tuple[BrokerId, ...]:
+        """All brokers, one of them, or those of a machine."""
+        if broker is not None:
+            wanted = BrokerId.parse(broker)
+            if wanted not in self.scot:
+                raise InputError(f"there is no broker {wanted} in {self.name}")
+            return (wanted,)
+        if machine is not None:
+            if self.placement is None:
+                raise InputError(f"{self.name} names no machines; add a table [placement]")
+            if machine not in self.placement.machines:
+                raise InputError(f"there is no machine {machine!r}; there are {', '.join(self.placement.machines)}")
+            return self.placement.brokers[machine]
+        return self.scot.brokers
+
+
+def default_config() -> ServeConfig:
+    """What `octopia serve` runs without a file: path:3 × 3 on loopback."""
+    scot = Scot(parse_tree("path:3"), 3)
+    return ServeConfig("octopia", scot, *_consecutive(scot, HOST_DEFAULT, PORT_DEFAULT, HTTP_PORT_DEFAULT))
+
+
+def load_config(path: str | PathLike[str]) -> ServeConfig:
+    """Read a file; an error is one line that begins with the file's name."""
+    text = ConfigText(path)
+    for key in text.document:
+        if key not in _TABLES:
+            text.check_keys("the file", text.document, _TABLES)
+    scot, name, placement = _overlay(text)
+    routing, congestion = _routing(text)
+    addresses, http = _addresses(text, scot, placement)
+    bounds = _limits(text)
+    tls = _tls(text)
+    authority = _authority(text, tls is not None)
+    exposed = [address for address in addresses.values() if not address.is_loopback]
+    if exposed and tls is None and (authority.clients or authority.link_token):
+        raise text.error(
+            "brokers", None, f"tokens would travel in the clear to {exposed[0]}; add a table [tls], or use loopback"
+        )
+    return ServeConfig(
+        name,
+        scot,
+        addresses,
+        http,
+        placement,
+        routing,
+        congestion,
+        Limits(**bounds[Limits]),
+        WireLimits(**bounds[WireLimits]),
+        NetLimits(**bounds[NetLimits]),
+        authority,
+        tls,
+    )
+
+
+def _overlay(text: ConfigText) -> tuple[Scot, str, Placement | None]:
+    if "overlay" not in text.document:
+        raise InputError(f"{text.file}: the table [overlay] is missing")
+    table = text.table("overlay", ("name", "tree", "edges", "nodes", "clusters"))
+    name = text.typed("overlay", table, "name", str, "text", text.file.stem)
+    try:
+        if ("tree" in table) == ("edges" in table or "nodes" in table):
+            raise text.error("overlay", None, "give either tree, a name, or edges, with or without nodes")
+        if "tree" in table:
+            tree = parse_tree(text.typed("overlay", table, "tree", str, "text", ""))
+        else:
+            edges = text.typed("overlay", table, "edges", list, "a list of pairs", [])
+            tree = Tree.from_edges(edges, text.typed("overlay", table, "nodes", list, "a list of labels", []))
+        clusters = table.get("clusters", default_clusters(table.get("tree", "")))
+        if clusters is None:
+            raise text.error("overlay", None, "clusters is missing: give their number")
+        scot = Scot(tree, clusters)
+    except OctopiaError as error:
+        raise _at(text, "overlay", "tree" if "tree" in table else "edges", error) from None
+    if "placement" not in text.document:
+        return scot, name, None
+    machines = text.table("placement", ("machines", "strict"))
+    try:
+        strict = text.typed("placement", machines, "strict", bool, "true or false", False)
+        return scot, name, place(scot, machines.get("machines", 1), strict=strict)
+    except OctopiaError as error:
+        raise _at(text, "placement", "machines", error) from None
+
+
+def _at(text: ConfigText, table: str, key: str, error: OctopiaError) -> InputError:
+    """The error with its place, unless it has one."""
+    if str(error).startswith(str(text.file)):
+        return error if isinstance(error, InputError) else InputError(str(error))
+    return text.error(table, key, str(error))
+
+
+def _routing(text: ConfigText) -> tuple[str, CongestionParameters]:
+    table = text.table("routing", ("name", "tau", "window_ms"))
+    name = text.typed("routing", table, "name", str, "text", "idr")
+    try:
+        policy_named(name)
+    except InputError as error:
+        raise text.error("routing", "name", str(error)) from None
+    tau = text.typed("routing", table, "tau", float, "a number", 10.0)
+    window_ms = text.typed("routing", table, "window_ms", float, "a number of milliseconds", 50.0)
+    try:
+        return name, CongestionParameters(tau, window_ms / 1000)
+    except ValueError as error:
+        raise text.error("routing", "tau" if not tau > 0 else "window_ms", str(error)) from None
+
+
+def _consecutive(
+    scot: Scot, host: str, port: int, http_port: int
+) -> tuple[dict[BrokerId, Address], dict[BrokerId, Address]]:
+    return (
+        {b: Address(host, port + n if port else 0) for n, b in enumerate(scot.brokers)},
+        {b: Address(host, http_port + n) for n, b in enumerate(scot.brokers)} if http_port else {},
+    )
+
+
+def _addresses(
+    text: ConfigText, scot: Scot, placement: Placement | None
+) -> tuple[dict[BrokerId, Address], dict[BrokerId, Address]]:
+    table = text.table("brokers", ("host", "port", "http_port", "addresses", "machines"))
+    host = text.typed("brokers", table, "host", str, "text", HOST_DEFAULT)
+    port = text.typed("brokers", table, "port", int, "a port number", PORT_DEFAULT)
+    http_port = text.typed("brokers", table, "http_port", int, "a port number", HTTP_PORT_DEFAULT)
+    for key, given in (("port", port), ("http_port", http_port)):
+        if not 0 <= given <= 65_535 - len(scot.brokers):
+            raise text.error("brokers", key, f"{given} leaves no room for {len(scot.brokers)} brokers below 65,536")
+    addresses, http = _consecutive(scot, host, port, http_port)
+    machines = text.typed("brokers", table, "machines", dict, "a table of machine = host", {})
+    for machine, at in machines.items():
+        if placement is None or machine not in placement.machines:
+            raise text.error("brokers", "machines", f"there is no machine {machine!r} in [placement]")
+        for broker in placement.brokers[machine]:
+            addresses[broker] = Address(str(at), addresses[broker].port)
+            if broker in http:
+                http[broker] = Address(str(at), http[broker].port)
+    for name, at in text.typed("brokers", table, "addresses", dict, "a table of broker = address", {}).items():
+        try:
+            broker = BrokerId.parse(name)
+            if broker not in scot:
+                raise InputError(f"there is no broker {broker} in this overlay")
+            addresses[broker] = Address.parse(str(at), addresses[broker].port)
+        except InputError as error:
+            raise text.error("brokers", "addresses", str(error)) from None
+    return addresses, http
+
+
+def _limits(text: ConfigText) -> dict[type[Any], dict[str, Any]]:
+    table = text.table("limits", tuple(_LIMIT_FIELDS))
+    bounds: dict[type[Any], dict[str, Any]] = {NetLimits: {}, WireLimits: {}, Limits: {}}
+    for key, value in table.items():
+        kind = _LIMIT_FIELDS[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            raise text.error("limits", key, f"must be a number above 0, not {value!r}")
+        try:
+            kind(**{key: value})
+        except InputError as error:
+            raise text.error("limits", key, str(error)) from None
+        bounds[kind][key] = value
+    return bounds
+
+
+def _tls(text: ConfigText) -> TlsFiles | None:
+    if "tls" not in text.document:
+        return None
+    table = text.table("tls", ("certificate", "key", "authorities"))
+    for key in ("certificate", "key", "authorities"):
+        if key not in table:
+            raise text.error("tls", None, f"{key} is missing: give the name of a PEM file")
+    certificate, key, authorities = (
+        text.typed("tls", table, key, str, "a file name", "") for key in ("certificate", "key", "authorities")
+    )
+    return TlsFiles(certificate, key, authorities, text.file.parent)
+
+
+def _authority(text: ConfigText, tls: bool) -> Authority:
+    links = text.table("links", ("token",))
+    token = text.typed("links", links, "token", str, "text", "")
+    given = text.document.get("clients", [])
+    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+        raise InputError(f"{text.file}: clients must be tables: write [[clients]]")
+    entries = tuple(_client(text, entry, number) for number, entry in enumerate(given))
+    _check_distinct(text, entries)
+    return Authority(entries, token, tls)
+
+
+def _client(text: ConfigText, entry: dict[str, Any], number: int) -> ClientEntry:
+    text.check_keys("clients", entry, ("name", "token", "certificate", "advertise", "subscribe", "clusters"), number)
+
+    def words(key: str) -> str:
+        return text.typed("clients", entry, key, str, "text", "", number)
+
+    name = words("name")
+    if not name:
+        raise text.error("clients", None, "name is missing", number)
+    if not words("token") and not words("certificate"):
+        raise text.error("clients", None, f"{name} needs a token or a certificate's common name", number)
+    clusters = entry.get("clusters")
+    if clusters is not None and (not isinstance(clusters, list) or any(type(c) is not int for c in clusters)):
+        raise text.error("clients", "clusters", "must be a list of cluster numbers", number)
+    rights = Rights(
+        name,
+        _right(text, entry, "advertise", number),
+        _right(text, entry, "subscribe", number),
+        None if clusters is None else tuple(clusters),
+    )
+    return ClientEntry(rights, words("token"), words("certificate"))
+
+
+def _right(text: ConfigText, entry: dict[str, Any], key: str, number: int) -> Filter | None:
+    if key not in entry:
+        return None
+    try:
+        return parse_filter(text.typed("clients", entry, key, str, "a filter", "", number))
+    except OctopiaError as error:
+        raise _at_client(text, key, error, number) from None
+
+
+def _at_client(text: ConfigText, key: str, error: OctopiaError, number: int) -> InputError:
+    if str(error).startswith(str(text.file)):
+        return InputError(str(error))
+    return text.error("clients", key, str(error), number)
+
+
+def _check_distinct(text: ConfigText, entries: Iterable[ClientEntry]) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for number, entry in enumerate(entries):
+        for kind, value in (("token", entry.token), ("certificate", entry.certificate)):
+            if value and seen.setdefault((kind, value), entry.rights.name) != entry.rights.name:
+                other = seen[kind, value]
+                raise text.error("clients", kind, f"{entry.rights.name} and {other} have the same {kind}", number)

@@ -1,0 +1,76 @@
+"""`/metrics`, `/healthz` and `/traces`: a few lines of HTTP/1.1, parsed by h11.
+
+Rules of this file: only GET, no body, one answer per connection; a request that takes too long or is too large is
+closed. It shows what the broker counts and changes nothing.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import h11
+
+from octopia.net.health import health
+from octopia.net.traces import traces_json
+
+if TYPE_CHECKING:
+    from octopia.net.host import BrokerHost
+
+REQUEST_S = 5.0
+REQUEST_BYTES_MAX = 16 * 1024
+
+
+class HttpPeer(asyncio.Protocol):
+    """One request and its answer."""
+
+    def __init__(self, host: "BrokerHost") -> None:
+        self._host = host
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._timer = self._host.loop.call_later(REQUEST_S, self._transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._http.receive_data(data)
+            while True:
+                event = self._http.next_event()
+                if isinstance(event, h11.Request):
+                    self._answer(event)
+                    return
+                if event in (h11.NEED_DATA, h11.PAUSED):
+                    return
+        except h11.RemoteProtocolError:
+            self._transport.close()
+
+    def _answer(self, request: h11.Request) -> None:
+        path = request.target.split(b"?")[0]
+        if request.method not in (b"GET", b"HEAD"):
+            self._send(405, "text/plain", b"only GET\n", request.method)
+        elif path == b"/metrics":
+            # Loading Prometheus' library takes longer than everything else here: not before someone asks.
+            from octopia.net.metrics import render
+
+            kind, body = render(self._host)
+            self._send(200, kind, body, request.method)
+        elif path == b"/healthz":
+            well, body = health(self._host)
+            self._send(200 if well else 503, "application/json", body, request.method)
+        elif path == b"/traces":
+            self._send(200, "application/json", traces_json(self._host), request.method)
+        else:
+            self._send(404, "text/plain", b"there are /metrics, /healthz and /traces\n", request.method)
+
+    def _send(self, status: int, kind: str, body: bytes, method: bytes) -> None:
+        headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close")]
+        parts = [self._http.send(h11.Response(status_code=status, headers=headers))]
+        if method != b"HEAD":
+            parts.append(self._http.send(h11.Data(data=body)))
+        self._transport.write(b"".join(part for part in parts if part))
+        self._transport.close()

@@ -1,0 +1,52 @@
+"""Bounds of the live overlay: queues, connections, times.
+
+Rules of this file: every queue, table and wait of `octopia.net` has its bound here, the unit last in the name, and says
+what happens there. The bounds of frames are `octopia.wire.WireLimits`, those of tables `octopia.routing.Limits`.
+"""
+
+from dataclasses import dataclass, fields
+
+from octopia.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class NetLimits:
+    """What one broker allows."""
+
+    # A connection more is told so and closed.
+    connections_max: int = 10_000
+    # Frames that may be sent to a peer and not be confirmed by it (and at most 4 MiB of them); more wait in its queue.
+    # Peers confirm every 512 frames, so a smaller window slows them down.
+    window_frames: int = 4096
+    # Frames, and bytes, that wait for a client; then the subscription's policy decides.
+    client_queue_frames_max: int = 10_000
+    client_queue_bytes_max: int = 16 * 1024 * 1024
+    # The same towards a neighbour; then whoever brings more is not read from until half of it is gone.
+    link_queue_frames_max: int = 50_000
+    link_queue_bytes_max: int = 64 * 1024 * 1024
+    # A peer that has not said who it is within this time is told so and closed.
+    handshake_s: float = 5.0
+    # A peer is asked for a sign of life this often, and closed after three times as long without one.
+    heartbeat_s: float = 10.0
+    # The longest time that a session outlives its connection. Clients may ask for less.
+    session_s_max: float = 300.0
+    # A neighbour that returns within this time finds its link as it was; after it the link counts as down.
+    link_grace_s: float = 5.0
+    # A neighbour that has not come, or not come back, within this time is not waited for any longer.
+    link_give_up_s: float = 15.0
+    # A full queue of which nothing leaves for so long is given up: the client is disconnected, the link reset.
+    stall_s: float = 30.0
+    # Order of a publisher's notifications: the longest wait for one that went another way, and how many wait.
+    reorder_hold_s: float = 0.25
+    reorder_notifications_max: int = 10_000
+    # Time to write what is queued before a broker that was told to stop does stop.
+    drain_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            wants_int = not field.name.endswith(("_s", "_s_max"))
+            right = type(value) is int if wants_int else type(value) in (int, float)
+            if not right or not value > 0 or value > 2**40:
+                what = "a whole number" if wants_int else "a number of seconds"
+                raise InputError(f"{field.name} is {value!r}: {what} above 0 is needed")

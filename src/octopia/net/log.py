@@ -1,0 +1,58 @@
+"""Structured logs: one JSON object per line on standard error, through `logging`.
+
+Rules of this file: an entry is a short fixed text and named fields, so that a machine can filter by either. Nothing
+secret is ever a field. A library user who configures `logging` gets ordinary records with the fields in `extra`.
+"""
+
+import json
+import logging
+import time
+from typing import Any
+
+LOGGER = logging.getLogger("octopia.net")
+
+
+class Log:
+    """Entries of one broker."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: str) -> None:
+        self._broker = broker
+
+    def debug(self, text: str, **named: Any) -> None:
+        self._write(logging.DEBUG, text, named)
+
+    def info(self, text: str, **named: Any) -> None:
+        self._write(logging.INFO, text, named)
+
+    def warning(self, text: str, **named: Any) -> None:
+        self._write(logging.WARNING, text, named)
+
+    def _write(self, level: int, text: str, named: dict[str, Any]) -> None:
+        if LOGGER.isEnabledFor(level):
+            LOGGER.log(level, text, extra={"octopia": {"broker": self._broker, **named}})
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "text": record.getMessage(),
+            **getattr(record, "octopia", {}),
+        }
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def log_to_stderr(level: str = "info") -> None:
+    """What `octopia serve` does."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    LOGGER.handlers = [handler]
+    LOGGER.propagate = False
+    LOGGER.setLevel(level.upper())

@@ -1,0 +1,158 @@
+"""Order of one publisher's notifications, where dynamic routing takes different ways.
+
+Links keep order, so notifications that take the same way arrive as they were published. IDR changes the way into a
+cluster when a link is overloaded, and what goes the new way may overtake what still waits on the old one. Two parts:
+
+- `Ways`, at every broker that chooses: for each publisher and cluster the way taken last. A copy that takes another way
+  than an earlier one did a moment ago is stamped with the sequence number of that earlier one, and with how long it is
+  worth waiting for it.
+- `Reorder`, at the subscriber's broker: a stamped notification waits until the earlier one has come, or until the time
+  is over; those of the same publisher queue up behind it.
+
+Rules of this file: no I/O and no clock. As long as nothing is diverted nothing is remembered, nothing is stamped and
+nothing waits: the cost is one test per message. The earlier one need not be for this broker at all, which it cannot
+know; then the time runs out, so the wait after a change of ways is at most `hold_s`. Order is lost only by a copy that
+comes later than that, or when the buffer is full; it is then delivered late, and counted.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+from octopia.routing import Deliver, Notify
+from octopia.topology import BrokerId, civ
+from octopia.wire import PLAIN, CopyHeader, WireNotification
+
+WAYS_MAX = 100_000
+LAST_MAX = 200_000
+
+
+class _Way:
+    """The way into one cluster for one publisher."""
+
+    __slots__ = ("neighbour", "other_s", "other_sequence", "sent_s", "sequence")
+
+    def __init__(self, neighbour: BrokerId, sequence: int, now: float, before: int) -> None:
+        self.neighbour = neighbour
+        self.sequence = sequence
+        self.sent_s = now
+        # The last that went another way, and when. What went before diverting began is not known: take the one before.
+        self.other_sequence = before
+        self.other_s = now
+
+
+class Ways:
+    """Where copies went, as far as that may still matter."""
+
+    __slots__ = ("_cluster", "_hold_s", "_ways")
+
+    def __init__(self, broker: BrokerId, hold_s: float) -> None:
+        self._cluster = broker.cluster
+        self._hold_s = hold_s
+        self._ways: dict[tuple[str, int], _Way] = {}
+
+    def __len__(self) -> int:
+        return len(self._ways)
+
+    def header(self, to: BrokerId, message: Notify, now: float) -> CopyHeader:
+        """The header of a copy that goes to this neighbour now; `PLAIN` where nothing can have been overtaken."""
+        seen = message.notification
+        if not isinstance(seen, WireNotification):
+            return PLAIN
+        came = seen.header if isinstance(seen.header, CopyHeader) else PLAIN
+        earlier, hold_s = came.earlier, came.hold_ms / 1000
+        served = message.civ
+        if to.cluster != self._cluster:
+            served |= civ.bit(to.cluster)
+        for cluster in civ.bits(served):
+            way = self._took((message.publisher, cluster), to, message.civ >> cluster & 1 == 1, seen.sequence, now)
+            if way is not None and way.other_s + self._hold_s > now:
+                earlier = max(earlier, way.other_sequence)
+                hold_s = max(hold_s, way.other_s + self._hold_s - now)
+        traced = seen.header is True or came.traced
+        return CopyHeader(b"", traced, earlier, round(hold_s * 1000)) if earlier or traced else PLAIN
+
+    def _took(self, key: tuple[str, int], to: BrokerId, diverts: bool, sequence: int, now: float) -> _Way | None:
+        way = self._ways.get(key)
+        if way is None:
+            if diverts and len(self._ways) < WAYS_MAX:
+                way = self._ways[key] = _Way(to, sequence, now, max(sequence - 1, 0))
+            return way
+        if way.neighbour != to:
+            way.other_sequence, way.other_s = way.sequence, way.sent_s
+            way.neighbour = to
+        way.sequence, way.sent_s = sequence, now
+        return way
+
+    def forget_old(self, now: float) -> None:
+        """What was sent so long ago is not waited for any more."""
+        if self._ways:
+            self._ways = {key: way for key, way in self._ways.items() if way.sent_s + self._hold_s > now}
+
+
+class Reorder:
+    """Deliveries that wait for an earlier one, by publisher."""
+
+    def __init__(self, deliver: Callable[[Deliver], None], waiting_max: int) -> None:
+        self._deliver = deliver
+        self._waiting_max = waiting_max
+        self.last: dict[str, int] = {}
+        # per publisher, by sequence: (sequence, number of arrival, earlier, until, order)
+        self.waiting: dict[str, list[tuple[int, int, int, float, Deliver]]] = {}
+        self._arrivals = count()
+        self.held_total = 0
+        self.late_total = 0
+        self._held = 0
+
+    def __len__(self) -> int:
+        return self._held
+
+    def take(self, order: Deliver, now: float) -> None:
+        """A delivery for subscriptions that want order: now, or when its time comes."""
+        seen = order.notification
+        assert isinstance(seen, WireNotification)  # noqa: S101  every notification here came by a wire
+        sequence, publisher = seen.sequence, order.publisher
+        waiting = self.waiting.get(publisher)
+        header = seen.header if isinstance(seen.header, CopyHeader) else PLAIN
+        must_wait = header.hold_ms > 0 and self.last.get(publisher, 0) < header.earlier
+        if waiting is None and not must_wait:
+            self._release(order, sequence)
+            return
+        if waiting and sequence < waiting[0][0] and not must_wait:
+            # One of those that the others wait for.
+            self._release(order, sequence)
+        else:
+            until = now + header.hold_ms / 1000 if must_wait else now
+            heappush(
+                self.waiting.setdefault(publisher, []),
+                (sequence, next(self._arrivals), header.earlier, until, order),
+            )
+            self._held += 1
+            self.held_total += 1
+        self._release_ready(publisher, now)
+
+    def _release(self, order: Deliver, sequence: int) -> None:
+        last = self.last.get(order.publisher, 0)
+        if sequence < last:
+            self.late_total += 1
+        else:
+            self.last[order.publisher] = sequence
+        self._deliver(order)
+
+    def _release_ready(self, publisher: str, now: float) -> None:
+        waiting = self.waiting.get(publisher)
+        while waiting:
+            sequence, _, earlier, until, order = waiting[0]
+            if self._held <= self._waiting_max and now < until and self.last.get(publisher, 0) < earlier:
+                return
+            heappop(waiting)
+            self._held -= 1
+            self._release(order, sequence)
+        self.waiting.pop(publisher, None)
+
+    def release_due(self, now: float) -> None:
+        """Time has passed: let go what has waited long enough."""
+        if len(self.last) >= LAST_MAX:
+            self.last.clear()
+        for publisher in list(self.waiting):
+            self._release_ready(publisher, now)

@@ -1,0 +1,267 @@
+"""Output queues: frames that wait for the socket, and frames that the peer has not confirmed.
+
+Rules of this file: a queue belongs to a session, not to a connection. Frames are numbered by their order; what the peer
+confirmed is forgotten, what it did not confirm is sent again on the next connection of the same session, so that a
+broken connection loses nothing. Two bounds: a window of frames that may be sent and not confirmed, so that a peer that
+confirms nothing is sent nothing more; and what waits behind it, at which the owner decides what happens (`is_full`).
+Nothing is dropped here unasked. Writing is done once per turn of the event loop, all frames joined, in pieces small
+enough that the length of the queue keeps its meaning.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from octopia.errors import RemoteProtocolError
+from octopia.wire import Dropped, message_frame
+
+WRITE_BYTES_MAX = 256 * 1024
+WINDOW_FRAMES = 4096
+WINDOW_BYTES = 4 * 1024 * 1024
+
+
+class Source(Protocol):
+    """Something that brings notifications in and can be asked to stop for a while."""
+
+    def hold(self, box: "Outbox") -> None:
+        """Stop reading until `release` was called for every box that asked."""
+
+    def release(self, box: "Outbox") -> None:
+        """This box has room again."""
+
+
+class Turn:
+    """One turn of the event loop: the boxes that have something to write, flushed together at its end."""
+
+    __slots__ = ("_boxes", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._boxes: list[Outbox] = []
+
+    def note(self, box: "Outbox") -> None:
+        if not self._boxes:
+            self._loop.call_soon(self.flush)
+        self._boxes.append(box)
+
+    def flush(self) -> None:
+        boxes, self._boxes = self._boxes, []
+        for box in boxes:
+            box.turn_ended()
+
+
+class Outbox:
+    """The numbered frames of one session in one direction."""
+
+    __slots__ = (
+        "_blocked",
+        "_dropped",
+        "_noted",
+        "_turn",
+        "_unconfirmed",
+        "_unconfirmed_bytes",
+        "bytes_max",
+        "confirmed",
+        "dropped_total",
+        "frames_max",
+        "sent",
+        "transport",
+        "waiting",
+        "waiting_bytes",
+        "window",
+        "writable",
+    )
+
+    def __init__(self, turn: Turn, frames_max: int, bytes_max: int, window: int = WINDOW_FRAMES) -> None:
+        self._turn = turn
+        self.frames_max = frames_max
+        self.bytes_max = bytes_max
+        self.window = window
+        self.waiting: deque[bytes] = deque()
+        self.waiting_bytes = 0
+        self._unconfirmed: deque[list[bytes]] = deque()
+        self._unconfirmed_bytes = 0
+        self.sent = 0
+        self.confirmed = 0
+        self.transport: asyncio.WriteTransport | None = None
+        self.writable = False
+        self._noted = False
+        self._dropped = 0
+        self.dropped_total = 0
+        self._blocked: dict[Source, None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should wait here, though the socket was given all that it takes."""
+        if len(self.waiting) < self.frames_max and self.waiting_bytes < self.bytes_max:
+            return False
+        self.flush()
+        return len(self.waiting) >= self.frames_max or self.waiting_bytes >= self.bytes_max
+
+    @property
+    def held(self) -> int:
+        """All frames, waiting and unconfirmed."""
+        return len(self.waiting) + self.sent - self.confirmed
+
+    def put(self, frame: bytes) -> None:
+        """Queue a frame. The caller looks at `is_full`."""
+        self.waiting.append(frame)
+        self.waiting_bytes += len(frame)
+        if not self._noted:
+            self._noted = True
+            self._turn.note(self)
+
+    def put_many(self, frames: Iterable[bytes]) -> None:
+        for frame in frames:
+            self.put(frame)
+
+    def turn_ended(self) -> None:
+        self._noted = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand what waits to the socket, as far as it and the window take it."""
+        transport = self.transport
+        if transport is None:
+            return
+        if self._dropped and self.writable and self._room() > 0:
+            notice = message_frame(Dropped(self._dropped))
+            self._dropped = 0
+            self.waiting.appendleft(notice)
+            self.waiting_bytes += len(notice)
+        while self.waiting and self.writable and (room := self._room()) > 0:
+            chunk, size = self._next_chunk(room)
+            self.sent += len(chunk)
+            self.waiting_bytes -= size
+            self._unconfirmed.append(chunk)
+            self._unconfirmed_bytes += size
+            transport.write(b"".join(chunk))
+        if self._blocked:
+            self._release_if_room()
+
+    def _room(self) -> int:
+        """How many frames the window still takes."""
+        if self._unconfirmed_bytes >= WINDOW_BYTES:
+            return 0
+        return self.window - self.sent + self.confirmed
+
+    def _next_chunk(self, room: int) -> tuple[list[bytes], int]:
+        waiting = self.waiting
+        if self.waiting_bytes <= WRITE_BYTES_MAX and len(waiting) <= room:
+            chunk = list(waiting)
+            waiting.clear()
+            return chunk, self.waiting_bytes
+        chunk, size = [], 0
+        while waiting and size < WRITE_BYTES_MAX and len(chunk) < room:
+            frame = waiting.popleft()
+            chunk.append(frame)
+            size += len(frame)
+        return chunk, size
+
+    # -- what the peer says
+
+    def confirm(self, received: int) -> None:
+        """The peer has dealt with so many frames of the session."""
+        if not self.confirmed <= received <= self.sent:
+            raise RemoteProtocolError(
+                f"{received} frames are confirmed; {self.confirmed} to {self.sent} would be possible"
+            )
+        while self.confirmed < received:
+            chunk = self._unconfirmed[0]
+            part = min(len(chunk), received - self.confirmed)
+            self.confirmed += part
+            self._unconfirmed_bytes -= sum(map(len, chunk if part == len(chunk) else chunk[:part]))
+            if part == len(chunk):
+                self._unconfirmed.popleft()
+            else:
+                self._unconfirmed[0] = chunk[part:]
+        if self.waiting:
+            self.flush()
+
+    def attach(self, transport: asyncio.WriteTransport, received: int) -> None:
+        """A connection carries the session from now on; so many of its frames had arrived before."""
+        self.confirm(received)
+        again = [frame for chunk in self._unconfirmed for frame in chunk]
+        self._unconfirmed.clear()
+        self.waiting_bytes += self._unconfirmed_bytes
+        self._unconfirmed_bytes = 0
+        self.waiting.extendleft(reversed(again))
+        self.sent = received
+        self.transport = transport
+        self.writable = True
+        if (self.waiting or self._dropped) and not self._noted:
+            self._noted = True
+            self._turn.note(self)
+
+    def detach(self) -> None:
+        """The connection is gone; the session waits for another."""
+        self.transport = None
+        self.writable = False
+
+    def clear(self) -> int:
+        """Forget everything: the session is over. Returns how many frames were not confirmed."""
+        lost = self.held
+        self.waiting.clear()
+        self._unconfirmed.clear()
+        self.waiting_bytes = self._unconfirmed_bytes = self.sent = self.confirmed = self._dropped = 0
+        self._release_if_room()
+        return lost
+
+    def keep_unsent(self, wanted: Callable[[bytes], bool]) -> int:
+        """The session is over, but frames like these that were never sent may still go. Returns how many are lost."""
+        before = self.held
+        kept = [frame for frame in self.waiting if wanted(frame)]
+        self.clear()
+        self.put_many(kept)
+        return before - len(kept)
+
+    def take_all(self) -> list[bytes]:
+        """Everything that is not confirmed, in order; the box is empty after."""
+        frames = [*(frame for chunk in self._unconfirmed for frame in chunk), *self.waiting]
+        self.clear()
+        return frames
+
+    def resume_writing(self) -> None:
+        self.writable = self.transport is not None
+        self.flush()
+
+    # -- at the bound
+
+    def drop_oldest(self, droppable: Callable[[bytes], bool]) -> bool:
+        """Drop the oldest waiting frame of this kind; False where there is none."""
+        for at, frame in enumerate(self.waiting):
+            if droppable(frame):
+                del self.waiting[at]
+                self._count_drop(frame)
+                return True
+        return False
+
+    def drop_newest(self) -> None:
+        """Drop the frame that was put last."""
+        self._count_drop(self.waiting.pop())
+
+    def _count_drop(self, frame: bytes) -> None:
+        self.waiting_bytes -= len(frame)
+        self._dropped += 1
+        self.dropped_total += 1
+
+    def block(self, source: Source) -> None:
+        """Hold a source until half of the box is empty again."""
+        if source not in self._blocked:
+            self._blocked[source] = None
+            source.hold(self)
+
+    def _release_if_room(self) -> None:
+        if self._blocked and 2 * len(self.waiting) <= self.frames_max and 2 * self.waiting_bytes <= self.bytes_max:
+            self.release_all()
+
+    def release_all(self) -> None:
+        """Whatever waits for room here need not: the owner has another way."""
+        blocked, self._blocked = self._blocked, {}
+        for source in blocked:
+            source.release(self)
+
+    def forget(self, source: Source) -> None:
+        """This source is gone."""
+        self._blocked.pop(source, None)

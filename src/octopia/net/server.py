@@ -1,0 +1,139 @@
+"""Brokers that listen: sockets, the clock's tick, start and end, for one or many brokers in one process.
+
+Rules of this file: all brokers of a process share one event loop, one turn (so that their writes are joined) and one
+tick. Starting is done when every broker listens; links come up by themselves. Stopping drains: nobody new is let in,
+what is queued is written, then everyone is told and closed.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+from octopia.net.addresses import Address
+from octopia.net.config import ServeConfig
+from octopia.net.host import BrokerHost
+from octopia.net.http import HttpPeer
+from octopia.net.outbox import Turn
+from octopia.net.peer import Peer
+from octopia.topology import BrokerId, Scot
+from octopia.wire import Side
+
+
+class Server:
+    """Some brokers of an overlay, running in this process. `async with Server(...)` starts and stops them."""
+
+    def __init__(
+        self,
+        overlay: Scot,
+        addresses: Mapping[BrokerId, Address],
+        *,
+        brokers: Iterable[BrokerId] | None = None,
+        http: Mapping[BrokerId, Address] | None = None,
+        tls: Callable[[BrokerId], tuple[ssl.SSLContext, ssl.SSLContext]] | None = None,
+        **options: Any,
+    ) -> None:
+        self.overlay = overlay
+        self.addresses = dict(addresses)
+        self.brokers = tuple(overlay.brokers if brokers is None else brokers)
+        self.http = dict(http or {})
+        self._tls = tls
+        self._options = options
+        self.hosts: dict[BrokerId, BrokerHost] = {}
+        self._servers: list[asyncio.Server] = []
+        self._ticker: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def of(cls, config: ServeConfig, brokers: Iterable[BrokerId] | None = None) -> Self:
+        """The brokers of a configuration, all or some."""
+        return cls(
+            config.scot,
+            config.addresses,
+            brokers=brokers,
+            http=config.http,
+            tls=None if config.tls is None else config.tls.contexts,
+            routing=config.routing,
+            congestion=config.congestion,
+            limits=config.limits,
+            wire_limits=config.wire_limits,
+            net_limits=config.net_limits,
+            authority=config.authority,
+            overlay_digest=config.digest,
+        )
+
+    async def start(self) -> None:
+        """Listen, then look for neighbours. A port 0 is replaced by the one that the system chose."""
+        loop = asyncio.get_running_loop()
+        turn = Turn(loop)
+        for id in self.brokers:
+            host = BrokerHost(id, self.overlay, turn=turn, **self._options)
+            listen, host.tls_dial = self._tls(id) if self._tls is not None else (None, None)
+            self.hosts[id] = host
+            address = self.addresses[id]
+            server = await loop.create_server(
+                lambda host=host: Peer(host, Side.ACCEPTING_BROKER),
+                address.host,
+                address.port,
+                ssl=listen,
+            )
+            self._servers.append(server)
+            self.addresses[id] = Address(address.host, server.sockets[0].getsockname()[1])
+            await self._start_http(host)
+        for host in self.hosts.values():
+            for neighbour, link in host.links.items():
+                link.address = self.addresses.get(neighbour)
+            host.start()
+        self._tick()
+
+    async def _start_http(self, host: BrokerHost) -> None:
+        address = self.http.get(host.id)
+        if address is None:
+            return
+        server = await host.loop.create_server(lambda: HttpPeer(host), address.host, address.port)
+        self._servers.append(server)
+        self.http[host.id] = Address(address.host, server.sockets[0].getsockname()[1])
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        for host in self.hosts.values():
+            host.tick()
+        window_s = min((host.congestion.window_s for host in self.hosts.values()), default=0.05)
+        self._ticker = loop.call_later(window_s / 2, self._tick)
+
+    async def links_up(self) -> None:
+        """Wait until every link between brokers of this process is up."""
+        while not all(link.is_up for host in self.hosts.values() for n, link in host.links.items() if n in self.hosts):
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Drain and close. Calling it again does nothing."""
+        for server in self._servers:
+            server.close()
+        for host in self.hosts.values():
+            host.draining = True
+        loop = asyncio.get_running_loop()
+        drain_s = max((host.net_limits.drain_s for host in self.hosts.values()), default=0)
+        until = loop.time() + drain_s
+        while loop.time() < until and not all(host.is_quiet for host in self.hosts.values()):
+            await asyncio.sleep(0.01)
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for host in self.hosts.values():
+            host.stop()
+        # Let the last words be written.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        until = loop.time() + 1
+        while loop.time() < until and any(host.peers for host in self.hosts.values()):
+            await asyncio.sleep(0.005)
+        for host in self.hosts.values():
+            for peer in list(host.peers):
+                peer.abort()
+        self._servers.clear()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()

@@ -1,0 +1,214 @@
+"""A client at its host broker: what it may do, what waits for it, and how long it is remembered.
+
+Rules of this file: a session outlives its connection by the time agreed in the handshake; while it lives, everything
+for the client is queued up to the bound. At the bound the policy of the subscription decides: `block` stops reading
+from whoever brought the notification, `drop_oldest` and `drop_newest` drop and count, `disconnect` ends the session. A
+client that is away cannot hold up others: for it `block` is `drop_newest`. Where several subscriptions of different
+policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.outbox import Outbox
+from octopia.net.peer import Peer
+from octopia.net.rights import Rights
+from octopia.routing import Advertised, ClientLeft, Published, Subscribed, Unadvertised, Unsubscribed
+from octopia.wire import (
+    Accepted,
+    AdvertiseRequest,
+    BadRequest,
+    Kind,
+    Refused,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    UnsubscribeRequest,
+    WireNotification,
+    message_frame,
+)
+
+if TYPE_CHECKING:
+    from octopia.net.host import BrokerHost
+
+_STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
+_POLICY_OF = {strength: policy for policy, strength in _STRENGTH.items()}
+
+
+class Session:
+    """One client of one broker."""
+
+    def __init__(self, host: "BrokerHost", name: str, secret: bytes, session_s: float, rights: Rights) -> None:
+        self.host = host
+        self.name = name
+        self.secret = secret
+        self.session_s = session_s
+        self.rights = rights
+        limits = host.net_limits
+        self.box = Outbox(
+            host.turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames
+        )
+        self.peer: Peer | None = None
+        self.ended = False
+        self.left_s: float | None = None  # since when it has no connection
+        self.policies: dict[str, str] = {}
+        self.unordered: dict[str, None] = {}
+        self._unordered_before = 0
+        self.last_sequence = -1
+        self.published = 0
+        self.received = 0
+        self.stalled_since: tuple[float, int] | None = None
+        # The policy, where all subscriptions have the same: no need to look at each delivery.
+        self._only_policy: str | None = "block"
+
+    # -- what the client asks
+
+    def take_in(self, messages: list[Any]) -> None:
+        host, name = self.host, self.name
+        now = host.now()
+        handle, carry_out = host.broker.handle, host.carry_out
+        peer = self.peer
+        published = self.published
+        for message in messages:
+            if type(message) is WireNotification:
+                if message.publisher != name:
+                    raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
+                if message.sequence <= self.last_sequence:
+                    # Sent again after a broken connection.
+                    host.counters.duplicates += 1
+                    continue
+                self.last_sequence = message.sequence
+                self.published += 1
+                actions = handle(Published(name, str(message.sequence), message), now)
+                if message.header is not None:
+                    host.note_trace(name, message, actions)
+                carry_out(actions)
+            elif type(message) in _REQUESTS:
+                _REQUESTS[type(message)](self, message, now)
+            elif peer is not None:
+                peer.manage(message)
+        host.counters.notifications += self.published - published
+
+    def _advertise(self, request: AdvertiseRequest, now: float) -> None:
+        self.rights.check_advertise(request.filter, self.host.id)
+        self.host.carry_out(self.host.broker.handle(Advertised(self.name, request.id, request.filter), now))
+
+    def _unadvertise(self, request: UnadvertiseRequest, now: float) -> None:
+        self.host.carry_out(self.host.broker.handle(Unadvertised(self.name, request.id), now))
+
+    def _subscribe(self, request: SubscribeRequest, now: float) -> None:
+        self.rights.check_subscribe(request.filter, self.host.id)
+        self.host.carry_out(self.host.broker.handle(Subscribed(self.name, request.id, request.filter), now))
+
+    def _unsubscribe(self, request: UnsubscribeRequest, now: float) -> None:
+        self.host.carry_out(self.host.broker.handle(Unsubscribed(self.name, request.id), now))
+        self.policies.pop(request.id, None)
+        self.unordered.pop(request.id, None)
+        self._note_policies()
+
+    def advertise(self, request: AdvertiseRequest, now: float) -> None:
+        try:
+            self._advertise(request, now)
+        except RefusedError as error:
+            self.refuse("advertise", request.id, str(error))
+
+    def subscribe(self, request: SubscribeRequest, now: float) -> None:
+        before = self.policies.get(request.id)
+        self.policies[request.id] = request.policy
+        if not request.ordered:
+            self.unordered[request.id] = None
+        self._note_policies()
+        try:
+            self._subscribe(request, now)
+        except RefusedError as error:
+            self.refuse("subscribe", request.id, str(error))
+            if before is None:
+                self._unsubscribe_quietly(request.id)
+
+    def _unsubscribe_quietly(self, id: str) -> None:
+        self.policies.pop(id, None)
+        self.unordered.pop(id, None)
+        self._note_policies()
+
+    def refuse_bad(self, request: BadRequest, now: float) -> None:
+        self.refuse(request.request, request.id, request.reason)
+
+    def refuse(self, request: str, id: str, reason: str) -> None:
+        self.host.counters.refusals += 1
+        self.box.put(message_frame(Refused(request, id, reason)))
+
+    def accept(self, request: str, id: str) -> None:
+        self.box.put(message_frame(Accepted(request, id)))
+
+    def takes_any(self, subscriptions: tuple[str, ...]) -> bool:
+        """Whether all of these allow reordering."""
+        return all(id in self.unordered for id in subscriptions)
+
+    def _note_policies(self) -> None:
+        self.host.unordered_subscriptions += len(self.unordered) - self._unordered_before
+        self._unordered_before = len(self.unordered)
+        distinct = set(self.policies.values())
+        self._only_policy = distinct.pop() if len(distinct) == 1 else None if distinct else "block"
+
+    # -- what comes for the client
+
+    def overflow(self, frame: bytes, subscriptions: tuple[str, ...]) -> None:
+        """The box was full when this delivery was put into it."""
+        if self.ended:
+            self.box.drop_newest()
+            return
+        policy = self._only_policy or self._policy_for(subscriptions)
+        if policy == "block":
+            if self.peer is not None:
+                if self.host.source is not None:
+                    self.box.block(self.host.source)
+                return
+            policy = "drop_newest"
+        if policy == "disconnect":
+            self.host.end_session(self, "slow", "its queue is full and its subscription says to disconnect then")
+            return
+        if policy == "drop_oldest" and self.box.drop_oldest(self._is_droppable):
+            return
+        self.box.drop_newest()
+
+    def _policy_for(self, subscriptions: tuple[str, ...]) -> str:
+        return _POLICY_OF[min(_STRENGTH[self.policies.get(id, "block")] for id in subscriptions)]
+
+    def _is_droppable(self, frame: bytes) -> bool:
+        # Other frames are answers to requests, which are never dropped.
+        return frame[4] == Kind.DELIVER
+
+    # -- connections come and go
+
+    def attach(self, peer: Peer, received: int) -> None:
+        self.peer = peer
+        self.left_s = None
+        self.box.attach(peer.transport, received)
+
+    def lost(self, peer: Peer, said_goodbye: bool) -> None:
+        if self.peer is not peer:
+            return
+        self.received = peer.connection.received
+        self.peer = None
+        self.box.detach()
+        # Who is away holds nobody up.
+        self.box.release_all()
+        if said_goodbye or not self.session_s:
+            self.host.forget(self)
+        else:
+            self.left_s = self.host.now()
+
+    def leave(self, now: float) -> None:
+        """The client is gone for good."""
+        self.host.carry_out(self.host.broker.handle(ClientLeft(self.name), now))
+        self.box.clear()
+        self.unordered.clear()
+        self._note_policies()
+
+
+_REQUESTS: dict[type, Any] = {
+    AdvertiseRequest: Session.advertise,
+    UnadvertiseRequest: Session._unadvertise,  # noqa: SLF001  own class
+    SubscribeRequest: Session.subscribe,
+    UnsubscribeRequest: Session._unsubscribe,  # noqa: SLF001
+    BadRequest: Session.refuse_bad,
+}

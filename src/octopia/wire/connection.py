@@ -1,0 +1,280 @@
+"""One connection, without I/O: bytes in, messages out; and the other way round.
+
+    dialling side      HELLO ->            <- WELCOME (or GOODBYE)            then both ways, as the role allows
+    accepting side     -> HELLO            `open(role)`, WELCOME ->
+
+Rules of this file: nothing but the handshake is accepted before the handshake is done, and after it only the kinds that
+this role may send. Everything a peer can do wrong ends in one `RemoteProtocolError` whose text may be told to the peer;
+what came before it in the same bytes stays available in `messages`. A wrong filter is not a breach of the protocol but
+a request to be refused: it comes out as `BadRequest`. The connection counts numbered frames, which sessions need.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from struct import Struct
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+from msgspec.msgpack import Decoder
+
+from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
+from octopia.hints import one_line
+from octopia.wire.frames import PREFIX_BYTES, FrameBuffer, too_long
+from octopia.wire.kinds import BROKER_TO_BROKER, BROKER_TO_CLIENT, CLIENT_TO_BROKER, FIRST_NUMBERED, Kind, kind_name
+from octopia.wire.limits import (
+    HANDSHAKE_BYTES_MAX,
+    LINK_EXTRA_BYTES,
+    REASON_CHARS_MAX,
+    SUBSCRIPTIONS_PER_DELIVERY_MAX,
+    WireLimits,
+)
+from octopia.wire.link_messages import LinkReader
+from octopia.wire.messages import (
+    POLICIES,
+    ROLE_BROKER,
+    ROLE_CLIENT,
+    Accepted,
+    Ack,
+    AdvertiseRequest,
+    Barrier,
+    BarrierDone,
+    Delivery,
+    Dropped,
+    Goodbye,
+    Hello,
+    Id,
+    Name,
+    Ping,
+    Pong,
+    Refused,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    UnsubscribeRequest,
+    Welcome,
+)
+from octopia.wire.parcel import ParcelReader, WireNotification
+from octopia.wire.values import array_decoder, filter_in, filter_type
+
+_HEAD: Final = Struct(">IB")
+_HEADER_LENGTH: Final = Struct(">I")
+_NOTIFICATIONS: Final = frozenset({Kind.PUBLISH, Kind.DELIVER, Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES})
+# Head of a frame with a notification, as far as its header: length, kind, length of the header.
+_NOTIFICATION_HEAD_BYTES: Final = 9
+
+
+class BadRequest(msgspec.Struct, frozen=True):
+    """A client's request whose filter is none: to be refused with this reason."""
+
+    request: str
+    id: str
+    reason: str
+
+
+class Side(Enum):
+    """Who we are on this connection."""
+
+    CLIENT = "client"
+    DIALLING_BROKER = "dialling broker"
+    ACCEPTING_BROKER = "accepting broker"
+
+
+class Codec:
+    """Decoders for one set of limits; made once and shared by all connections."""
+
+    def __init__(self, limits: WireLimits) -> None:
+        self.limits = limits
+        self._parcels = ParcelReader(limits)
+        self._filter_request = array_decoder(Id, filter_type(limits))
+        self._subscribe_request = array_decoder(Id, filter_type(limits), Name, bool)
+        self._publish_header = Decoder(tuple[bool]).decode
+        self._deliver_header = Decoder(
+            Annotated[tuple[Id, ...], Meta(min_length=1, max_length=SUBSCRIPTIONS_PER_DELIVERY_MAX)]
+        ).decode
+        links = LinkReader(limits, self._parcels)
+        self.decoders: dict[int, Callable[[bytes], Any]] = {
+            Kind.HELLO: Decoder(Hello).decode,
+            Kind.WELCOME: Decoder(Welcome).decode,
+            Kind.GOODBYE: Decoder(Goodbye).decode,
+            Kind.ACK: Decoder(Ack).decode,
+            Kind.PING: Decoder(Ping).decode,
+            Kind.PONG: Decoder(Pong).decode,
+            Kind.ADVERTISE: self._advertise,
+            Kind.UNADVERTISE: Decoder(UnadvertiseRequest).decode,
+            Kind.SUBSCRIBE: self._subscribe,
+            Kind.UNSUBSCRIBE: Decoder(UnsubscribeRequest).decode,
+            Kind.ACCEPTED: Decoder(Accepted).decode,
+            Kind.REFUSED: Decoder(Refused).decode,
+            Kind.DROPPED: Decoder(Dropped).decode,
+            Kind.LINK_ADVERTISE: links.advertise,
+            Kind.LINK_UNADVERTISE: links.unadvertise,
+            Kind.LINK_SUBSCRIBE: links.subscribe,
+            Kind.LINK_UNSUBSCRIBE: links.unsubscribe,
+            Kind.LINK_CIB_SET: links.cib_set,
+            Kind.LINK_CIB_CLEAR: links.cib_clear,
+            Kind.LINK_SUBSCRIPTIONS_COMPLETE: links.subscriptions_complete,
+            Kind.LINK_ADVERTISEMENTS_COMPLETE: links.advertisements_complete,
+            Kind.BARRIER: Decoder(Barrier).decode,
+            Kind.BARRIER_DONE: Decoder(BarrierDone).decode,
+        }
+        self.notification_decoders: dict[int, Callable[[bytes, bytes], Any]] = {
+            Kind.PUBLISH: self._publish,
+            Kind.DELIVER: self._deliver,
+            Kind.NOTIFY: links.notify,
+            Kind.NOTIFY_TREE: links.notify_tree,
+            Kind.NOTIFY_ROUTES: links.notify_routes,
+        }
+
+    def _advertise(self, body: bytes) -> AdvertiseRequest | BadRequest:
+        id, filter = self._filter_request(body)
+        try:
+            return AdvertiseRequest(id, filter_in(filter, self.limits))
+        except InputError as error:
+            return BadRequest("advertise", id, reason_text(str(error)))
+
+    def _subscribe(self, body: bytes) -> SubscribeRequest | BadRequest:
+        id, filter, policy, ordered = self._subscribe_request(body)
+        if policy not in POLICIES:
+            return BadRequest("subscribe", id, f"unknown policy {policy!r}; there are {', '.join(POLICIES)}")
+        try:
+            return SubscribeRequest(id, filter_in(filter, self.limits), policy, ordered)
+        except InputError as error:
+            return BadRequest("subscribe", id, reason_text(str(error)))
+
+    def _publish(self, head: bytes, parcel: bytes) -> WireNotification:
+        if not head:
+            return self._parcels.read(parcel)
+        (traced,) = self._publish_header(head)
+        return self._parcels.read(parcel, traced)
+
+    def _deliver(self, head: bytes, parcel: bytes) -> Delivery:
+        subscriptions = self._deliver_header(head)
+        seen = self._parcels.read(parcel)
+        return Delivery(seen, seen.publisher, str(seen.sequence), subscriptions)
+
+
+class Connection:
+    """The state of one connection. Feed it what the socket gives; it knows neither sockets nor time."""
+
+    __slots__ = (
+        "_allowed",
+        "_buffer",
+        "_codec",
+        "_frame_bytes_max",
+        "_notifications",
+        "_others",
+        "_side",
+        "closed",
+        "messages",
+        "received",
+    )
+
+    def __init__(self, side: Side, codec: Codec) -> None:
+        self._side = side
+        self._codec = codec
+        self._buffer = FrameBuffer()
+        self._frame_bytes_max = HANDSHAKE_BYTES_MAX
+        self.closed = False
+        self.received = 0
+        self.messages: list[Any] = []
+        first = (Kind.HELLO,) if side is Side.ACCEPTING_BROKER else (Kind.WELCOME, Kind.GOODBYE)
+        self._allow(first)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is done."""
+        return self._frame_bytes_max != HANDSHAKE_BYTES_MAX
+
+    def open(self, role: str, received: int = 0) -> None:
+        """The handshake is done and the peer may speak in this role; so many of its frames have come before."""
+        if self.is_open:
+            raise LocalProtocolError("the connection is open already")
+        limits = self._codec.limits
+        extra = LINK_EXTRA_BYTES if role == ROLE_BROKER or self._side is Side.CLIENT else 0
+        self._frame_bytes_max = limits.frame_bytes_max + extra
+        self.received = received
+        if role == ROLE_BROKER:
+            self._allow(BROKER_TO_CLIENT if self._side is Side.CLIENT else BROKER_TO_BROKER)
+        elif role == ROLE_CLIENT and self._side is Side.ACCEPTING_BROKER:
+            self._allow(CLIENT_TO_BROKER)
+        else:
+            raise LocalProtocolError(f"no connection between {self._side.value} and {role!r}")
+
+    def receive(self, data: bytes) -> list[Any]:
+        """The messages that these bytes complete. After a `Hello` the rest waits until `open` and the next call."""
+        messages: list[Any] = []
+        self.messages = messages
+        try:
+            self._receive(data, messages)
+        except (RemoteProtocolError, InputError) as error:
+            self.closed = True
+            raise RemoteProtocolError(reason_text(str(error))) from None
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            self.closed = True
+            raise RemoteProtocolError(reason_text(f"a frame cannot be decoded: {error}")) from None
+        return messages
+
+    def _receive(self, data: bytes, messages: list[Any]) -> None:
+        if self.closed:
+            return
+        at_hand = self._buffer.take(data)
+        if at_hand is None:
+            return
+        data = at_hand
+        notifications, others = self._notifications, self._others
+        frame_bytes_max = self._frame_bytes_max
+        at, end, needed = 0, len(data), PREFIX_BYTES + 1
+        numbered = 0
+        while end - at > PREFIX_BYTES:
+            length, kind = _HEAD.unpack_from(data, at)
+            if not 0 < length <= frame_bytes_max:
+                raise too_long(length, frame_bytes_max, data[at : at + 8])
+            stop = at + PREFIX_BYTES + length
+            if stop > end:
+                needed = stop - at
+                break
+            if kind in notifications:
+                if length < _NOTIFICATION_HEAD_BYTES - PREFIX_BYTES:
+                    raise RemoteProtocolError(f"a frame {kind_name(kind)} of {length} bytes has no room for its header")
+                start = at + _NOTIFICATION_HEAD_BYTES
+                parcel = start + _HEADER_LENGTH.unpack_from(data, start - 4)[0]
+                if parcel >= stop:
+                    raise RemoteProtocolError(
+                        f"a frame {kind_name(kind)} whose header leaves no room for a notification"
+                    )
+                messages.append(notifications[kind](data[start:parcel], data[parcel:stop]))
+                numbered += 1
+            elif kind in others:
+                messages.append(others[kind](data[at + PREFIX_BYTES + 1 : stop]))
+                numbered += kind >= FIRST_NUMBERED
+                if kind <= Kind.GOODBYE:
+                    # What follows is for `open` to allow, or comes after the end.
+                    at = stop
+                    self.closed = kind == Kind.GOODBYE
+                    break
+            else:
+                raise self._not_allowed(kind)
+            at = stop
+        self.received += numbered
+        self._buffer.keep(data[at:], needed)
+
+    def _allow(self, kinds: Iterable[Kind]) -> None:
+        allowed = tuple(kinds)
+        self._allowed = frozenset(map(int, allowed))
+        decoders = self._codec
+        self._others = {int(kind): decoders.decoders[kind] for kind in allowed if kind not in _NOTIFICATIONS}
+        self._notifications = {
+            int(kind): decoders.notification_decoders[kind] for kind in allowed if kind in _NOTIFICATIONS
+        }
+
+    def _not_allowed(self, kind: int) -> RemoteProtocolError:
+        if not self.is_open:
+            first = "HELLO" if self._side is Side.ACCEPTING_BROKER else "WELCOME"
+            return RemoteProtocolError(f"a frame {kind_name(kind)} before the handshake; {first} comes first")
+        return RemoteProtocolError(f"a frame {kind_name(kind)}, which this peer may not send")
+
+
+def reason_text(text: str) -> str:
+    """`text` as one line that fits into a `Goodbye` or a `Refused`."""
+    line = one_line(text)
+    return line if len(line) <= REASON_CHARS_MAX else f"{line[: REASON_CHARS_MAX - 1]}…"

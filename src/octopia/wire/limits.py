@@ -1,0 +1,60 @@
+"""Every bound of the wire protocol, in one place.
+
+Rules of this file: constants and one value; the unit last in the name, and for each the reason of its size. Whatever a
+peer sends is measured against these before it is decoded, so that no frame can cost more than its own size. The bounds
+of the language (`octopia.language`) hold as well; these can only be narrower.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from octopia.errors import InputError
+from octopia.language import DISJUNCTS_MAX, FILTER_TEXT_CHARS_MAX, NOTIFICATION_ATTRIBUTES_MAX, PREDICATES_MAX
+
+# Length prefix, kind, and, in frames that carry a notification, the length of the routing header.
+PREFIX_BYTES: Final = 4
+PLAIN_OVERHEAD_BYTES: Final = 9
+
+# Before a peer has said who it is, it gets no more memory than this.
+HANDSHAKE_BYTES_MAX: Final = 16 * 1024
+NAME_CHARS_MAX: Final = 256
+TOKEN_CHARS_MAX: Final = 4096
+REASON_CHARS_MAX: Final = 2000
+CAPABILITIES_MAX: Final = 64
+SECRET_BYTES_MAX: Final = 64
+
+# What a broker adds when it passes on what a client sent: keys, trees, routes.
+LINK_EXTRA_BYTES: Final = 1024 * 1024
+# Keys in one message between brokers; longer lists are cut into several messages, which mean the same.
+KEYS_MAX: Final = 8192
+ROUTES_MAX: Final = 16_384
+BROKERS_MAX: Final = 100_000
+CIV_BYTES_MAX: Final = 128
+SUBSCRIPTIONS_PER_DELIVERY_MAX: Final = 1_000_000
+
+# An integer of the language's 8,192 bits and a sign.
+INTEGER_BYTES_MAX: Final = 1025
+SEQUENCE_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """What one side accepts from the other. Both ends of a link between brokers must have the same."""
+
+    frame_bytes_max: int = 1024 * 1024
+    attributes_max: int = NOTIFICATION_ATTRIBUTES_MAX
+    conjunctions_max: int = DISJUNCTS_MAX
+    predicates_max: int = PREDICATES_MAX
+    filter_text_chars_max: int = FILTER_TEXT_CHARS_MAX
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("frame_bytes_max", 1024, 256 * 1024 * 1024),
+            ("attributes_max", 1, NOTIFICATION_ATTRIBUTES_MAX),
+            ("conjunctions_max", 1, DISJUNCTS_MAX),
+            ("predicates_max", 1, PREDICATES_MAX),
+            ("filter_text_chars_max", 1, FILTER_TEXT_CHARS_MAX),
+        ):
+            given = getattr(self, name)
+            if type(given) is not int or not least <= given <= most:
+                raise InputError(f"{name} is {given!r}: a number from {least:,} to {most:,} is allowed")

@@ -1,0 +1,241 @@
+"""Core messages between brokers as frames, and back.
+
+Rules of this file: the wire form is written out here, field by field, and does not follow the core's classes by itself,
+so that a change there cannot silently change the protocol. Brokers and keys are arrays. A list of keys too long for one
+message is cut: CIB_SET and CIB_CLEAR name advertisements one by one, so two halves mean the same as the whole. A
+notification's header is empty for a plain copy, which is by far the most common.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeAlias
+
+from msgspec import Meta, Struct
+from msgspec.msgpack import Decoder
+
+from octopia.errors import LocalProtocolError
+from octopia.routing import (
+    Advertise,
+    AdvertisementsComplete,
+    CibClear,
+    CibSet,
+    Key,
+    Message,
+    Notify,
+    NotifyRoutes,
+    NotifyTree,
+    Route,
+    Subscribe,
+    SubscriptionsComplete,
+    Unadvertise,
+    Unsubscribe,
+)
+from octopia.topology import BrokerId
+from octopia.wire.frames import frame, notification_frame
+from octopia.wire.kinds import Kind
+from octopia.wire.limits import (
+    BROKERS_MAX,
+    CIV_BYTES_MAX,
+    KEYS_MAX,
+    NAME_CHARS_MAX,
+    ROUTES_MAX,
+    SEQUENCE_MAX,
+    WireLimits,
+)
+from octopia.wire.parcel import ParcelReader, WireNotification
+from octopia.wire.values import ENCODER, array_decoder, filter_in, filter_out, filter_type
+
+_Region: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+_Number: TypeAlias = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
+_Broker: TypeAlias = tuple[_Region, _Number]
+_Key: TypeAlias = tuple[_Region, _Number, _Number]
+_Keys: TypeAlias = Annotated[list[_Key], Meta(max_length=KEYS_MAX)]
+_Brokers: TypeAlias = Annotated[list[_Broker], Meta(max_length=BROKERS_MAX)]
+_Route: TypeAlias = tuple[_Broker, _Key, _Keys]
+
+
+class CopyHeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What a copy carries besides its parcel; a plain copy has no header at all.
+
+    `civ`: the clusters it must still serve, most significant byte first. `traced`: brokers note that it passed.
+    `earlier` and `hold_ms`: this copy may have overtaken the publisher's notification of that sequence number, which
+    went another way; a subscriber's broker that keeps order waits so long for it.
+    """
+
+    civ: Annotated[bytes, Meta(max_length=CIV_BYTES_MAX)] = b""
+    traced: bool = False
+    earlier: _Number = 0
+    hold_ms: _Number = 0
+
+
+PLAIN: Final = CopyHeader()
+
+
+def _key_out(key: Key) -> tuple[str, int, int]:
+    return (key.host.region, key.host.cluster, key.serial)
+
+
+def _key_in(given: tuple[str, int, int]) -> Key:
+    return Key(BrokerId(given[0], given[1]), given[2])
+
+
+def _pieces(keys: tuple[Key, ...]) -> list[list[tuple[str, int, int]]]:
+    return [[_key_out(key) for key in keys[at : at + KEYS_MAX]] for at in range(0, len(keys), KEYS_MAX)]
+
+
+def civ_bytes(civ: int) -> bytes:
+    return civ.to_bytes((civ.bit_length() + 7) // 8, "big")
+
+
+# ---- out
+
+
+def link_frames(message: Message, header: CopyHeader = PLAIN) -> list[bytes]:
+    """The frames of a core message; one but for lists that are too long."""
+    return _ENCODE[type(message)](message, header)
+
+
+def _advertise_out(message: Advertise, _: CopyHeader) -> list[bytes]:
+    return [frame(Kind.LINK_ADVERTISE, ENCODER.encode((_key_out(message.key), filter_out(message.filter))))]
+
+
+def _unadvertise_out(message: Unadvertise, _: CopyHeader) -> list[bytes]:
+    return [frame(Kind.LINK_UNADVERTISE, ENCODER.encode((_key_out(message.key),)))]
+
+
+def _subscribe_out(message: Subscribe, _: CopyHeader) -> list[bytes]:
+    tids = [_key_out(tid) for tid in message.tids]
+    body = (_key_out(message.key), filter_out(message.filter), tids)
+    return [frame(Kind.LINK_SUBSCRIBE, ENCODER.encode(body))]
+
+
+def _unsubscribe_out(message: Unsubscribe, _: CopyHeader) -> list[bytes]:
+    tids = [_key_out(tid) for tid in message.tids]
+    return [frame(Kind.LINK_UNSUBSCRIBE, ENCODER.encode((_key_out(message.key), tids)))]
+
+
+def _cib_set_out(message: CibSet, _: CopyHeader) -> list[bytes]:
+    return [frame(Kind.LINK_CIB_SET, ENCODER.encode((piece,))) for piece in _pieces(message.advertisements)]
+
+
+def _cib_clear_out(message: CibClear, _: CopyHeader) -> list[bytes]:
+    return [frame(Kind.LINK_CIB_CLEAR, ENCODER.encode((piece,))) for piece in _pieces(message.advertisements)]
+
+
+def _subscriptions_complete_out(message: SubscriptionsComplete, _: CopyHeader) -> list[bytes]:
+    hosts = [(host.region, host.cluster) for host in message.hosts]
+    return [frame(Kind.LINK_SUBSCRIPTIONS_COMPLETE, ENCODER.encode((hosts,)))]
+
+
+def _advertisements_complete_out(_: AdvertisementsComplete, __: CopyHeader) -> list[bytes]:
+    return [frame(Kind.LINK_ADVERTISEMENTS_COMPLETE, ENCODER.encode(()))]
+
+
+def parcel_of(message: Notify | NotifyTree | NotifyRoutes) -> bytes:
+    notification = message.notification
+    if not isinstance(notification, WireNotification):
+        raise LocalProtocolError(f"notification {message.id} of {message.publisher} has no parcel: it came by no wire")
+    return notification.parcel
+
+
+def _notify_out(message: Notify, header: CopyHeader) -> list[bytes]:
+    if message.civ:
+        header = CopyHeader(civ_bytes(message.civ), header.traced, header.earlier, header.hold_ms)
+    head = b"" if header == PLAIN else ENCODER.encode(header)
+    return [notification_frame(Kind.NOTIFY, head, parcel_of(message))]
+
+
+def _notify_tree_out(message: NotifyTree, header: CopyHeader) -> list[bytes]:
+    head = ENCODER.encode((_key_out(message.tid), header))
+    return [notification_frame(Kind.NOTIFY_TREE, head, parcel_of(message))]
+
+
+def _notify_routes_out(message: NotifyRoutes, header: CopyHeader) -> list[bytes]:
+    routes = [
+        ((r.destination.region, r.destination.cluster), _key_out(r.tid), [_key_out(tid) for tid in r.left])
+        for r in message.routes
+    ]
+    return [notification_frame(Kind.NOTIFY_ROUTES, ENCODER.encode((routes, header)), parcel_of(message))]
+
+
+_ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = {
+    Advertise: _advertise_out,
+    Unadvertise: _unadvertise_out,
+    Subscribe: _subscribe_out,
+    Unsubscribe: _unsubscribe_out,
+    CibSet: _cib_set_out,
+    CibClear: _cib_clear_out,
+    SubscriptionsComplete: _subscriptions_complete_out,
+    AdvertisementsComplete: _advertisements_complete_out,
+    Notify: _notify_out,
+    NotifyTree: _notify_tree_out,
+    NotifyRoutes: _notify_routes_out,
+}
+
+
+# ---- in
+
+
+class LinkReader:
+    """Decodes the bodies of frames between brokers. `LanguageError` and decoding errors are the caller's to turn."""
+
+    def __init__(self, limits: WireLimits, parcels: ParcelReader) -> None:
+        filter = filter_type(limits)
+        self._limits = limits
+        self._parcels = parcels
+        self._key_and_filter = array_decoder(_Key, filter)
+        self._key_filter_tids = array_decoder(_Key, filter, _Keys)
+        self._key = Decoder(tuple[_Key]).decode
+        self._key_and_tids = Decoder(tuple[_Key, _Keys]).decode
+        self._keys = Decoder(tuple[_Keys]).decode
+        self._brokers = Decoder(tuple[_Brokers]).decode
+        self._nothing = Decoder(tuple[()]).decode
+        self._copy_header = Decoder(CopyHeader).decode
+        self._tree_header = Decoder(tuple[_Key, CopyHeader]).decode
+        self._routes_header = Decoder(tuple[Annotated[list[_Route], Meta(max_length=ROUTES_MAX)], CopyHeader]).decode
+
+    def advertise(self, body: bytes) -> Advertise:
+        key, filter = self._key_and_filter(body)
+        return Advertise(_key_in(key), filter_in(filter, self._limits))
+
+    def unadvertise(self, body: bytes) -> Unadvertise:
+        return Unadvertise(_key_in(self._key(body)[0]))
+
+    def subscribe(self, body: bytes) -> Subscribe:
+        key, filter, tids = self._key_filter_tids(body)
+        return Subscribe(_key_in(key), filter_in(filter, self._limits), tuple(map(_key_in, tids)))
+
+    def unsubscribe(self, body: bytes) -> Unsubscribe:
+        key, tids = self._key_and_tids(body)
+        return Unsubscribe(_key_in(key), tuple(map(_key_in, tids)))
+
+    def cib_set(self, body: bytes) -> CibSet:
+        return CibSet(tuple(map(_key_in, self._keys(body)[0])))
+
+    def cib_clear(self, body: bytes) -> CibClear:
+        return CibClear(tuple(map(_key_in, self._keys(body)[0])))
+
+    def subscriptions_complete(self, body: bytes) -> SubscriptionsComplete:
+        return SubscriptionsComplete(tuple(BrokerId(*host) for host in self._brokers(body)[0]))
+
+    def advertisements_complete(self, body: bytes) -> AdvertisementsComplete:
+        self._nothing(body)
+        return AdvertisementsComplete()
+
+    def notify(self, head: bytes, parcel: bytes) -> Notify:
+        if not head:
+            seen = self._parcels.read(parcel)
+            return Notify(seen.publisher, str(seen.sequence), seen)
+        header = self._copy_header(head)
+        seen = self._parcels.read(parcel, header)
+        return Notify(seen.publisher, str(seen.sequence), seen, int.from_bytes(header.civ, "big"))
+
+    def notify_tree(self, head: bytes, parcel: bytes) -> NotifyTree:
+        tid, header = self._tree_header(head)
+        seen = self._parcels.read(parcel, header)
+        return NotifyTree(seen.publisher, str(seen.sequence), seen, _key_in(tid))
+
+    def notify_routes(self, head: bytes, parcel: bytes) -> NotifyRoutes:
+        given, header = self._routes_header(head)
+        routes = tuple(Route(BrokerId(*to), _key_in(tid), tuple(map(_key_in, left))) for to, tid, left in given)
+        seen = self._parcels.read(parcel, header)
+        return NotifyRoutes(seen.publisher, str(seen.sequence), seen, routes)

@@ -1,0 +1,138 @@
+"""The parcel: a notification as it travels, made once by its publisher's client and never again.
+
+    parcel = [attributes, publisher, sequence]        a MessagePack array of three
+
+Rules of this file: every frame that carries a notification ends with its parcel, so a broker passes on the bytes that
+came in and puts only a new, small header before them. `WireNotification` holds both, the attributes for matching and
+the bytes for sending. A parcel is decoded in one call whose type checks the kinds, the number of attributes and NaN;
+what that call turns away goes the slower way, which lets through what is rare (long integers, infinities) and says of
+the rest what is wrong with it. The number of attributes is compared with the number in the map's head, so that a
+repeated name cannot pass unseen.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+from msgspec.msgpack import Decoder
+
+from octopia.errors import LanguageError, RemoteProtocolError
+from octopia.language import Notification, Value
+from octopia.wire.limits import NAME_CHARS_MAX, SEQUENCE_MAX, WireLimits
+from octopia.wire.values import ENCODER, AnyValue, PlainValue, value_in, value_out
+
+_FIXMAP: Final = 0x80
+_FIXMAP_END: Final = 0x8F
+_MAP16: Final = 0xDE
+_NAME = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+_SEQUENCE = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
+
+# A notification is frozen for everyone else; these two fill a new one without checking its values a second time.
+_set_values: Final = Notification._values.__set__  # type: ignore[attr-defined]  # noqa: SLF001
+_get_values: Final = Notification._values.__get__  # type: ignore[attr-defined]  # noqa: SLF001
+_set_hash: Final = Notification._hash.__set__  # type: ignore[union-attr]  # noqa: SLF001
+
+
+class WireNotification(Notification):
+    """A notification with the bytes it came in. Equal to any notification of the same content."""
+
+    __slots__ = ("header", "parcel", "publisher", "sequence")
+    parcel: bytes
+    publisher: str
+    sequence: int
+    header: Any  # what came before the parcel and must go on with it; None for a plain copy
+
+
+_new: Final = object.__new__
+_set_parcel: Final = WireNotification.parcel.__set__  # type: ignore[attr-defined]
+_set_publisher: Final = WireNotification.publisher.__set__  # type: ignore[attr-defined]
+_set_sequence: Final = WireNotification.sequence.__set__  # type: ignore[attr-defined]
+_set_header: Final = WireNotification.header.__set__
+
+
+def _trusted(values: dict[str, Value], parcel: bytes, publisher: str, sequence: int, header: Any) -> WireNotification:
+    made: WireNotification = _new(WireNotification)
+    _set_values(made, values)
+    _set_hash(made, None)
+    _set_parcel(made, parcel)
+    _set_publisher(made, publisher)
+    _set_sequence(made, sequence)
+    _set_header(made, header)
+    return made
+
+
+def encode_parcel(notification: Notification, publisher: str, sequence: int) -> bytes:
+    """The parcel of a (checked) notification."""
+    values = notification.to_dict()
+    try:
+        return ENCODER.encode((values, publisher, sequence))
+    except OverflowError:
+        return ENCODER.encode(({name: value_out(v) for name, v in values.items()}, publisher, sequence))
+
+
+def wire_notification(notification: Notification, publisher: str, sequence: int) -> WireNotification:
+    """A notification made on this side, ready to travel."""
+    parcel = encode_parcel(notification, publisher, sequence)
+    return _trusted(notification.to_dict(), parcel, publisher, sequence, None)
+
+
+class ParcelReader:
+    """Decodes parcels within given limits."""
+
+    __slots__ = ("_decode", "_decode_any")
+
+    def __init__(self, limits: WireLimits) -> None:
+        size = Meta(min_length=1, max_length=limits.attributes_max)
+        plain = Annotated[dict[str, PlainValue], size]
+        rare = Annotated[dict[str, AnyValue], size]
+        self._decode = Decoder(tuple[plain, _NAME, _SEQUENCE]).decode
+        self._decode_any = Decoder(tuple[rare, _NAME, _SEQUENCE]).decode
+
+    def read(self, parcel: bytes, header: Any = None) -> WireNotification:
+        """The notification of a parcel, or `RemoteProtocolError`."""
+        try:
+            values, publisher, sequence = self._decode(parcel)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            # UnicodeDecodeError is a ValueError
+            values, publisher, sequence = self._read_rare(parcel)
+        if parcel[1] - _FIXMAP != len(values) and _attributes_said(parcel) != len(values):
+            raise RemoteProtocolError("a notification names an attribute twice")
+        if "" in values:
+            raise RemoteProtocolError("a notification has an attribute without a name")
+        return _trusted(values, parcel, publisher, sequence, header)
+
+    def _read_rare(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
+        try:
+            given, publisher, sequence = self._decode_any(parcel)
+            checked = Notification.of({name: value_in(value) for name, value in given.items()})
+        except (LanguageError, msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise RemoteProtocolError(f"no notification: {error}") from None
+        return checked.to_dict(), publisher, sequence
+
+
+def _attributes_said(parcel: bytes) -> int:
+    """The number in the head of the attributes' map, which starts at the parcel's second byte."""
+    first = parcel[1]
+    if _FIXMAP <= first <= _FIXMAP_END:
+        return first - _FIXMAP
+    return int.from_bytes(parcel[2:4] if first == _MAP16 else parcel[2:6], "big")
+
+
+_READER: Final = ParcelReader(WireLimits())
+
+
+def check_parcel(attributes: dict[str, Any], publisher: str, sequence: int) -> tuple[bytes, Notification]:
+    """The parcel of a plain dict, and the notification: checked by decoding what was encoded, which is quicker.
+
+    Whatever that does not like is checked value by value, and the error is the language's own.
+    """
+    try:
+        parcel = ENCODER.encode((attributes, publisher, sequence))
+        seen = _READER.read(parcel)
+        # The encoder makes strings of decimals, dates and the like, which are not in the language.
+        if _get_values(seen) == attributes:
+            return parcel, seen
+    except (TypeError, ValueError, OverflowError, RecursionError, RemoteProtocolError):
+        pass
+    checked = Notification.of(attributes)
+    return encode_parcel(checked, publisher, sequence), checked

@@ -1,0 +1,118 @@
+"""A live overlay on loopback in one process, for tests: brokers that can be stopped and started, clients.
+
+Nothing here sleeps to synchronise: a test waits for acknowledgements, for flushes and for conditions that must come
+true; `asyncio.timeout` ends a test that waits in vain.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Self
+
+from octopia.net import Address, Client, NetLimits, Server, Subscription
+from octopia.topology import BrokerId, Scot, parse_tree
+from octopia.wire import Delivery
+
+WAIT_S = 200.0
+QUICK = NetLimits(link_grace_s=0.3, link_give_up_s=2.0, heartbeat_s=5.0)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test's coroutine with a limit that only a hanging one meets."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(WAIT_S):
+            await main()
+
+    asyncio.run(limited())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; the test's time limit ends what never becomes so."""
+    while not condition():
+        await asyncio.sleep(0.002)
+
+
+class Live:
+    """An overlay of which each broker is a server of its own."""
+
+    def __init__(self, tree: str = "path:3", clusters: int = 3, **options: Any) -> None:
+        self.scot = Scot(parse_tree(tree), clusters)
+        self.options = {"net_limits": QUICK, **options}
+        self.servers: dict[BrokerId, Server] = {}
+        self.addresses: dict[BrokerId, Address] = {}
+        self.clients: list[Client] = []
+
+    async def __aenter__(self) -> Self:
+        first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address("127.0.0.1", 0)), **self.options)
+        await first.start()
+        self.servers = dict.fromkeys(self.scot.brokers, first)
+        self.addresses = dict(first.addresses)
+        await first.links_up()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self.clients:
+            await client.close()
+        for server in dict.fromkeys(self.servers.values()):
+            await server.stop()
+
+    def host(self, broker: str) -> Any:
+        id = BrokerId.parse(broker)
+        return self.servers[id].hosts[id]
+
+    def url(self, broker: str) -> str:
+        return f"octopia://{self.addresses[BrokerId.parse(broker)]}"
+
+    async def client(self, broker: str, **options: Any) -> Client:
+        client = Client(self.url(broker), **options)
+        await client.open()
+        self.clients.append(client)
+        return client
+
+    async def publisher(self, broker: str, *filters: str, **options: Any) -> Client:
+        client = await self.client(broker, **options)
+        for filter in filters:
+            await client.advertise(filter)
+        return client
+
+    async def subscriber(self, broker: str, filter: str, **options: Any) -> Subscription:
+        client = await self.client(broker)
+        subscription = client.subscribe(filter, **options)
+        await client.start_subscription(subscription)
+        return subscription
+
+    def all_links_up(self) -> bool:
+        return all(
+            link.is_up and link.peer is not None
+            for id, server in self.servers.items()
+            for n, link in server.hosts[id].links.items()
+            if n in self.servers
+        )
+
+
+async def take(subscription: Subscription, count: int) -> list[Delivery]:
+    """The next so many deliveries."""
+    taken: list[Delivery] = []
+    while len(taken) < count:
+        batch = await subscription.next_batch(count - len(taken))
+        assert batch, "the subscription ended"
+        taken += batch
+    return taken
+
+
+def waiting(subscription: Subscription) -> list[Delivery]:
+    """What has come and was not taken, without waiting."""
+    return list(subscription._inbox)
+
+
+Scene = Callable[[Live], Awaitable[None]]
+
+
+def in_overlay(scene: Scene, **options: Any) -> None:
+    """Run a scene in a fresh overlay."""
+
+    async def main() -> None:
+        async with Live(**options) as live:
+            await scene(live)
+
+    run(main)

@@ -1,0 +1,120 @@
+"""What people look at, and the client without asyncio."""
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from octopia.errors import LanguageError, OctopiaError, RefusedError
+from octopia.net import Address, Server, UnreachableError, connect_sync
+from octopia.topology import BrokerId, Scot, parse_tree
+
+
+@contextmanager
+def serving(tree: str = "path:2", clusters: int = 2) -> Iterator[Server]:
+    """An overlay in a thread of its own, since what is tested here blocks."""
+    scot = Scot(parse_tree(tree), clusters)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    anywhere = dict.fromkeys(scot.brokers, Address("127.0.0.1", 0))
+    server = Server(scot, anywhere, http=anywhere)
+
+    async def start() -> None:
+        await server.start()
+        await server.links_up()
+
+    try:
+        asyncio.run_coroutine_threadsafe(start(), loop).result(20)
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def url(server: Server, broker: str) -> str:
+    return f"octopia://{server.addresses[BrokerId.parse(broker)]}"
+
+
+def get(server: Server, broker: str, path: str) -> tuple[int, str]:
+    address = server.http[BrokerId.parse(broker)]
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_publish_and_subscribe_without_asyncio() -> None:
+    with (
+        serving() as server,
+        connect_sync(url(server, "a,0"), name="p") as publisher,
+        connect_sync(url(server, "b,1")) as reader,
+    ):
+        assert (publisher.name, publisher.broker) == ("p", "(a,0)")
+        id = publisher.advertise("n is not null")
+        with reader.subscribe("n >= 0") as numbers:
+            assert publisher.publish_many({"n": n} for n in range(5000)) == 5000
+            got = []
+            for notification in numbers:
+                got.append(notification["n"])
+                if len(got) == 5000:
+                    break
+            assert got == list(range(5000))
+            assert numbers.next_batch(timeout_s=0.01) == []
+            publisher.flush()
+            publisher.unadvertise(id)
+            publisher.publish({"n": 1})
+            with pytest.raises(RefusedError, match="no advertisement"):
+                publisher.flush()
+
+
+def test_errors_without_asyncio() -> None:
+    with serving("path:1", 1) as server:
+        client = connect_sync(url(server, "a,0"))
+        with client:
+            client.advertise("n > 0")
+            client.publish({"n": float("nan")})
+            with pytest.raises(LanguageError, match="NaN"):
+                client.flush()
+            with pytest.raises(LanguageError):
+                client.subscribe("n >")
+        client.close()
+        with pytest.raises(OctopiaError, match="closed"):
+            client.publish({"n": 1})
+    with pytest.raises(UnreachableError):
+        connect_sync("octopia://127.0.0.1:1").open()
+
+
+def test_metrics_and_health() -> None:
+    with serving() as server, connect_sync(url(server, "a,0")) as client:
+        client.advertise("n > 0")
+        with client.subscribe("n > 0") as numbers:
+            client.publish({"n": 1})
+            assert len(numbers.next_batch()) == 1
+            status, text = get(server, "a,0", "/metrics")
+            assert status == 200
+            samples = {
+                (sample.name, *sample.labels.values()): sample.value
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+            }
+            assert samples["octopia_deliveries_total", "(a,0)"] == 1
+            assert samples["octopia_clients", "(a,0)"] == 1
+            assert samples["octopia_subscriptions", "(a,0)"] == 1
+            assert samples["octopia_link_up", "(a,0)", "(b,0)"] == 1
+            assert samples["octopia_link_queue_frames", "(a,0)", "(a,1)"] == 0
+            status, text = get(server, "b,0", "/healthz")
+            state = json.loads(text)
+            assert (status, state["broker"], state["status"], state["subscriptions"]) == (200, "(b,0)", "ok", 1)
+            assert {link["neighbour"]: link["up"] for link in state["links"]} == {"(a,0)": True, "(b,1)": True}
+        assert get(server, "a,0", "/else")[0] == 404

@@ -1,0 +1,174 @@
+"""The scenes of Fig. 7 and 8 over real sockets; a link is overloaded since its socket takes nothing and a queue grows.
+
+The numbers are those of the paper as the reading notes correct them; see tests/scenes for the same without sockets.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from octopia.net import NetLimits
+from octopia.routing import Notify
+from octopia.topology import BrokerId
+from tests.net.live import Live, in_overlay, take, until
+
+LIMITS = NetLimits(reorder_hold_s=0.05)
+AT_A_TO_C = {"S1": "c,0", "S2": "c,1", "S3": "a,2", "S4": "c,2"}
+AT_D = {"S1": "a,0", "S2": "c,1", "S3": "c,2", "S4": "c,2"}
+Hop = tuple[str, str, str]
+
+
+class Recorder:
+    """Every copy of the probe that a broker puts on a link: from, to, CIV."""
+
+    def __init__(self, live: Live) -> None:
+        self.hops: list[Hop] = []
+        for broker in live.scot.brokers:
+            for neighbour, link in live.host(f"{broker.region},{broker.cluster}").links.items():
+                link.send = self._recording(broker, neighbour, link.send)
+
+    def _recording(self, sender: BrokerId, receiver: BrokerId, send: Callable[[Any, Any], None]) -> Any:
+        def record(message: Any, frames: list[bytes]) -> None:
+            if isinstance(message, Notify) and "probe" in message.notification:
+                self.hops.append((str(sender), str(receiver), f"{message.civ:03b}"))
+            send(message, frames)
+
+        return record
+
+
+class Clog:
+    """A link that takes nothing more, and the messages that wait for it. Registered before: a clog stops that."""
+
+    def __init__(self, live: Live, sender: str, receiver: str, queued: int) -> None:
+        self.live = live
+        self.host, self.neighbour = live.host(sender), BrokerId.parse(receiver)
+        self.at = (sender, receiver)
+        self.queued = queued
+        self.tag = f"w{sender}{receiver}".replace(",", "")
+        self.box = self.host.links[self.neighbour].box
+
+    async def prepare(self) -> None:
+        await self.live.subscriber(self.at[1], f"{self.tag} > 0")
+        self.filler = await self.live.publisher(self.at[0], f"{self.tag} is not null")
+
+    async def close(self) -> None:
+        self.box.writable = False
+        for _ in range(self.queued):
+            await self.filler.publish({self.tag: 1})
+        await self.filler.flush()
+        assert len(self.box.waiting) == self.queued
+        lst = self.host.broker.state.lst
+        await until(lambda: lst.queue_length(self.neighbour) == self.queued)
+        assert lst.overloaded(self.neighbour) == (self.queued > 10)
+
+
+SCENES: dict[str, Any] = {
+    "7a": (AT_A_TO_C, [("b,2", "b,0", 40)], 6, {("(b,2)", "(b,1)", "001")}),
+    "7b": (
+        AT_A_TO_C,
+        [("b,2", "b,0", 40), ("b,2", "b,1", 40), ("b,2", "a,2", 1)],
+        4,
+        {("(b,2)", "(c,2)", "011")},
+    ),
+    "7c": (
+        AT_A_TO_C,
+        [("b,2", "b,0", 40), ("b,1", "b,0", 40), ("c,1", "c,0", 40)],
+        5,
+        {("(b,2)", "(b,1)", "001"), ("(b,1)", "(c,1)", "001")},
+    ),
+    "7d": (
+        AT_D,
+        [("b,2", "b,0", 60), ("b,2", "b,1", 40), ("b,2", "c,2", 40)],
+        5,
+        {("(b,2)", "(b,1)", "001")},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_fig_7(name: str) -> None:
+    places, overloads, messages, carrying = SCENES[name]
+
+    async def scene(live: Live) -> None:
+        publisher = await live.publisher("b,2", "probe is not null", name="P")
+        subscriptions = {client: await live.subscriber(at, "probe > 0") for client, at in places.items()}
+        recorder = Recorder(live)
+        clogs = [Clog(live, *each) for each in overloads]
+        for clog in clogs:
+            await clog.prepare()
+        for clog in clogs:
+            await clog.close()
+        await publisher.publish({"probe": 1})
+        await publisher.flush()
+        for clog in clogs:
+            clog.box.resume_writing()
+        for subscription in subscriptions.values():
+            assert [d.publisher for d in await take(subscription, 1)] == ["P"]
+        assert len(recorder.hops) == messages
+        assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
+
+    in_overlay(scene, net_limits=LIMITS)
+
+
+def test_fig_8() -> None:
+    async def scene(live: Live) -> None:
+        places = {"S1": "a,0", "S2": "f,0", "S3": "f,1", "S4": "f,2"}
+        wanted = {"S1": "p in (2, 3)", "S2": "p = 3", "S3": "p = 3", "S4": "p in (1, 2, 3)"}
+        subscriptions = {c: await live.subscriber(at, f"probe > 0 and {wanted[c]}") for c, at in places.items()}
+        publishers = {
+            p: await live.publisher(at, f"probe is not null and p = {p}")
+            for p, at in {1: "a,2", 2: "a,1", 3: "e,1"}.items()
+        }
+        recorder = Recorder(live)
+        for p, (messages, receivers) in {
+            1: (4, ["S4"]),
+            2: (6, ["S1", "S4"]),
+            3: (8, ["S1", "S2", "S3", "S4"]),
+        }.items():
+            recorder.hops.clear()
+            await publishers[p].publish({"probe": 1, "p": p})
+            for client in receivers:
+                assert [d.notification["p"] for d in await take(subscriptions[client], 1)] == [p]
+            assert len(recorder.hops) == messages
+
+    in_overlay(scene, tree="h", clusters=3, routing="snr")
+
+
+def test_a_thousand_subscribes_and_unsubscribes_under_load_miss_nothing_after_the_acknowledgement() -> None:
+    """Notifications flow all the time; each subscription must get all that were published after it was acknowledged."""
+
+    async def scene(live: Live) -> None:
+        import asyncio
+
+        publisher = await live.publisher("a,0", "n is not null")
+        client = await live.client("c,2")
+        stop = False
+        published = 0
+
+        async def publish() -> None:
+            nonlocal published
+            while not stop:
+                await publisher.publish({"n": published})
+                published += 1
+                if published % 100 == 0:
+                    # As fast as the broker can take it, and no faster: a long queue would only make the test longer.
+                    await publisher.flush()
+
+        load = asyncio.create_task(publish())
+        for turn in range(100):
+            subscriptions = [client.subscribe("n >= 0") for _ in range(10)]
+            await asyncio.gather(*(client.start_subscription(s) for s in subscriptions))
+            first = published
+            await until(lambda first=first: published > first + 5)  # type: ignore[misc]
+            for subscription in subscriptions:
+                numbers: list[Any] = []
+                while not numbers or numbers[-1] < first + 5:
+                    numbers += [d.notification["n"] for d in await subscription.next_batch()]
+                assert numbers[0] <= first, (turn, numbers[0], first)
+                assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            await asyncio.gather(*(s.close() for s in subscriptions))
+        stop = True
+        await load
+
+    in_overlay(scene, tree="path:3", clusters=3)

@@ -1,0 +1,338 @@
+"""The connection: round trips whatever the cuts, and each way a peer can be wrong ends in one error with a reason."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octopia.errors import LocalProtocolError, RemoteProtocolError
+from octopia.language import Notification, parse_filter, parse_notification
+from octopia.routing import (
+    Advertise,
+    AdvertisementsComplete,
+    CibClear,
+    CibSet,
+    Key,
+    Message,
+    Notify,
+    NotifyRoutes,
+    NotifyTree,
+    Route,
+    Subscribe,
+    SubscriptionsComplete,
+    Unadvertise,
+    Unsubscribe,
+)
+from octopia.topology import BrokerId
+from octopia.wire import (
+    Accepted,
+    Ack,
+    AdvertiseRequest,
+    BadRequest,
+    Barrier,
+    BarrierDone,
+    Codec,
+    Connection,
+    Delivery,
+    Dropped,
+    Goodbye,
+    Hello,
+    Kind,
+    Ping,
+    Pong,
+    Refused,
+    Side,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    UnsubscribeRequest,
+    Welcome,
+    WireLimits,
+    advertise_frame,
+    deliver_frame,
+    encode_parcel,
+    frame,
+    link_frames,
+    message_frame,
+    notification_frame,
+    publish_frame,
+    subscribe_frame,
+    unadvertise_frame,
+    unsubscribe_frame,
+    wire_notification,
+)
+
+CODEC = Codec(WireLimits())
+HELLO = Hello([1], "client", "c")
+QUOTE = parse_notification({"class": "STOCK", "price": 10.5, "volume": 7, "up": True, "long": 2**100, "far": math.inf})
+FILTER = parse_filter("class = 'STOCK' and price > 10 or volume in (1, 2) and long > 1e300 and name like 'A%'")
+A0, B2 = BrokerId("a", 0), BrokerId("b", 2)
+
+
+def at_broker(role: str, codec: Codec = CODEC) -> Connection:
+    """The accepting side of a connection whose handshake is done."""
+    connection = Connection(Side.ACCEPTING_BROKER, codec)
+    assert connection.receive(message_frame(HELLO)) == [HELLO]
+    connection.open(role)
+    return connection
+
+
+def at_client(codec: Codec = CODEC) -> Connection:
+    connection = Connection(Side.CLIENT, codec)
+    welcome = Welcome(1, "(b,2)", "c")
+    assert connection.receive(message_frame(welcome)) == [welcome]
+    connection.open("broker")
+    return connection
+
+
+def seen(sequence: int = 1) -> Any:
+    return wire_notification(QUOTE, "p", sequence)
+
+
+FROM_CLIENT = [
+    (advertise_frame("a1", FILTER), AdvertiseRequest("a1", FILTER)),
+    (unadvertise_frame("a1"), UnadvertiseRequest("a1")),
+    (subscribe_frame("s1", FILTER, "disconnect", False), SubscribeRequest("s1", FILTER, "disconnect", False)),
+    (unsubscribe_frame("s1"), UnsubscribeRequest("s1")),
+    (publish_frame(encode_parcel(QUOTE, "p", 1)), seen()),
+    (message_frame(Ack(5)), Ack(5)),
+    (message_frame(Ping(1)), Ping(1)),
+    (message_frame(Pong(1)), Pong(1)),
+]
+TO_CLIENT = [
+    (message_frame(Accepted("subscribe", "s1")), Accepted("subscribe", "s1")),
+    (message_frame(Refused("publish", "7", "no")), Refused("publish", "7", "no")),
+    (deliver_frame(("s1", "s2"), encode_parcel(QUOTE, "p", 9)), Delivery(seen(9), "p", "9", ("s1", "s2"))),
+    (message_frame(Dropped(3)), Dropped(3)),
+]
+LINK_MESSAGES: list[Message] = [
+    Advertise(Key(A0, 1), FILTER),
+    Unadvertise(Key(A0, 1)),
+    Subscribe(Key(B2, 2**40), FILTER, (Key(A0, 1), Key(A0, 2))),
+    Unsubscribe(Key(B2, 2), (Key(A0, 1),)),
+    CibSet((Key(A0, 1), Key(B2, 2))),
+    CibClear((Key(A0, 1),)),
+    SubscriptionsComplete(),
+    SubscriptionsComplete((A0, B2)),
+    AdvertisementsComplete(),
+    Notify("p", "1", seen()),
+    Notify("p", "1", seen(), 1 << 1023),
+    NotifyTree("p", "1", seen(), Key(A0, 3)),
+    NotifyRoutes("p", "1", seen(), (Route(B2, Key(A0, 3), (Key(A0, 1),)), Route(A0, Key(B2, 3), ()))),
+]
+
+
+@pytest.mark.parametrize("stream", [FROM_CLIENT, TO_CLIENT, [(link_frames(m)[0], m) for m in LINK_MESSAGES]])
+@given(cuts=st.lists(st.integers(1, 400), min_size=1))
+def test_round_trip_whatever_the_cuts(stream: list[tuple[bytes, Any]], cuts: list[int]) -> None:
+    is_link = isinstance(stream[0][1], Advertise)
+    connection = at_client() if stream is TO_CLIENT else at_broker("broker" if is_link else "client")
+    data = b"".join(sent for sent, _ in stream)
+    came: list[Any] = []
+    for size in cuts:
+        came += connection.receive(data[:size])
+        data = data[size:]
+    came += connection.receive(data)
+    assert came == [message for _, message in stream]
+    assert connection.received == sum(not isinstance(message, Ack | Ping | Pong) for _, message in stream)
+
+
+@pytest.mark.parametrize("message", LINK_MESSAGES[9:], ids=lambda m: type(m).__name__)
+def test_the_parcel_goes_on_as_the_bytes_that_came(message: Any) -> None:
+    (came,) = at_broker("broker").receive(link_frames(message)[0])
+    assert came.notification.parcel == message.notification.parcel
+    assert came.notification == QUOTE
+    assert link_frames(came) == link_frames(message)
+
+
+VALUES = st.one_of(
+    st.text(), st.booleans(), st.floats(allow_nan=False), st.integers(-(2**8192) + 1, 2**8192 - 1), st.integers()
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), VALUES, min_size=1, max_size=40))
+def test_every_notification_of_the_language_travels(attributes: dict[str, Any]) -> None:
+    notification = Notification.of(attributes)
+    (came,) = at_broker("client").receive(publish_frame(encode_parcel(notification, "p", 3)))
+    assert came == notification
+    assert [(name, type(v)) for name, v in came.items()] == [(name, type(v)) for name, v in notification.items()]
+    assert (came.publisher, came.sequence) == ("p", 3)
+
+
+def parcel(attributes: bytes, rest: bytes = b"\xa1p\x01") -> bytes:
+    return notification_frame(Kind.PUBLISH, b"", b"\x93" + attributes + rest)
+
+
+BAD = {
+    "attribute twice": (parcel(b"\x82\xa1x\x01\xa1x\x02"), "twice"),
+    "attribute twice in a long map": (
+        parcel(b"\xde\x00\x11" + b"".join(b"\xa1%c\x01" % (97 + i % 16) for i in range(17))),
+        "twice",
+    ),
+    "no attributes": (parcel(b"\x80"), "length >= 1"),
+    "attribute without a name": (parcel(b"\x81\xa0\x01"), "without a name"),
+    "NaN": (parcel(b"\x81\xa1x\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"), "NaN"),
+    "NaN of 32 bits": (parcel(b"\x81\xa1x\xca\x7f\xc0\x00\x00"), "NaN"),
+    "nil": (parcel(b"\x81\xa1x\xc0"), "None|null"),
+    "array": (parcel(b"\x81\xa1x\x90"), "array"),
+    "deep": (parcel(b"\x81\xa1x" + b"\x91" * 100_000), "array"),
+    "binary": (parcel(b"\x81\xa1x\xc4\x01a"), "bytes"),
+    "bad UTF-8": (parcel(b"\x81\xa1x\xa1\xff"), "utf-8"),
+    "surrogate": (parcel(b"\x81\xa1x\xa3\xed\xa0\x80"), "utf-8"),
+    "unknown extension": (parcel(b"\x81\xa1x\xd4\x02\x00"), "extension type 2"),
+    "empty integer": (parcel(b"\x81\xa1x\xc7\x00\x01"), "integer of 0 bytes"),
+    "endless integer": (parcel(b"\x81\xa1x\xc8\x10\x00\x01" + b"\x7f" * 4096), "integer of 4096 bytes"),
+    "integer of 8193 bits": (parcel(b"\x81\xa1x\xc8\x04\x01\x01" + b"\x01" + b"\x00" * 1024), "8193 bits"),
+    "number as a name": (parcel(b"\x81\x01\x01"), "str"),
+    "false length": (parcel(b"\xdf\xff\xff\xff\xff"), "length <= 10000"),
+    "something behind": (parcel(b"\x81\xa1x\x01", b"\xa1p\x01\x01"), "trailing"),
+    "nobody's": (parcel(b"\x81\xa1x\x01", b"\xa0\x01"), "length >= 1"),
+    "negative sequence": (parcel(b"\x81\xa1x\x01", b"\xa1p\xff"), ">= 0"),
+    "header too long": (frame(Kind.PUBLISH, b"\x00\x00\x00\x09" + b"\x93\x81\xa1x\x01"), "no room for a notification"),
+    "no header": (frame(Kind.PUBLISH, b"\x00\x00"), "no room for its header"),
+    "empty frame": (b"\x00\x00\x00\x00\x14", "0 bytes"),
+    "huge frame": (b"\x7f\x00\x00\x00\x14", "at most 1,048,576"),
+    "kind of brokers": (link_frames(CibSet((Key(A0, 1),)))[0], "LINK_CIB_SET, which this peer may not send"),
+    "kind to clients": (message_frame(Dropped(1)), "DROPPED, which this peer may not send"),
+    "no kind": (frame(0x77, b""), "0x77, which this peer may not send"),
+    "second hello": (message_frame(HELLO), "HELLO, which this peer may not send"),
+    "too many predicates": (
+        frame(Kind.SUBSCRIBE, b"\x94\xa1s\x91\xdc\x10\x01" + b"\x93\xa1x\x00\x01" * 4097 + b"\xa5block\xc3"),
+        "length <= 4096",
+    ),
+    "unknown operator": (frame(Kind.ADVERTISE, b"\x92\xa1a\x91\x91\x93\xa1x\x0d\x01"), "operator 13"),
+    "garbage": (frame(Kind.SUBSCRIBE, b"\xc1"), "decoded"),
+    "empty id": (unsubscribe_frame("s")[:5] + b"\x91\xa0", "0 bytes|length|truncated"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_said_and_ends_the_connection(name: str) -> None:
+    data, reason = BAD[name]
+    if name == "empty id":
+        data = frame(Kind.UNSUBSCRIBE, b"\x91\xa0")
+    connection = at_broker("client")
+    with pytest.raises(RemoteProtocolError, match=reason):
+        connection.receive(data)
+    assert connection.closed
+    assert connection.receive(b"anything") == []
+
+
+def test_what_came_before_the_fault_is_kept() -> None:
+    connection = at_broker("client")
+    with pytest.raises(RemoteProtocolError):
+        connection.receive(unsubscribe_frame("s1") + frame(0x77, b""))
+    assert connection.messages == [UnsubscribeRequest("s1")]
+
+
+@pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.HELLO}))
+def test_nothing_but_hello_before_the_handshake(kind: Kind) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"{kind.name} before the handshake"):
+        Connection(Side.ACCEPTING_BROKER, CODEC).receive(frame(kind, b"\x90"))
+
+
+def test_before_the_handshake_there_is_little_room() -> None:
+    with pytest.raises(RemoteProtocolError, match="at most 16,384"):
+        Connection(Side.ACCEPTING_BROKER, CODEC).receive(b"\x00\x00\x40\x01\x01")
+
+
+@pytest.mark.parametrize(("start", "said"), [(b"GET / HTTP/1.1\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01", "TLS")])
+def test_strangers_are_named(start: bytes, said: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=said):
+        Connection(Side.ACCEPTING_BROKER, CODEC).receive(start)
+
+
+def test_what_follows_a_hello_waits_until_the_connection_is_open() -> None:
+    connection = Connection(Side.ACCEPTING_BROKER, CODEC)
+    assert connection.receive(message_frame(HELLO) + unsubscribe_frame("s1")) == [HELLO]
+    connection.open("client")
+    assert connection.receive(b"") == [UnsubscribeRequest("s1")]
+
+
+def test_nothing_is_read_after_goodbye() -> None:
+    connection = at_broker("client")
+    assert connection.receive(message_frame(Goodbye("bye")) + b"rest") == [Goodbye("bye")]
+    assert connection.closed
+    assert connection.receive(b"more") == []
+
+
+def test_unknown_fields_of_the_handshake_are_passed_over() -> None:
+    body = b"\x83\xa8versions\x91\x01\xa4role\xa6client\xa3new\x92\x01\x02"
+    assert Connection(Side.ACCEPTING_BROKER, CODEC).receive(frame(Kind.HELLO, body)) == [Hello([1], "client")]
+
+
+@pytest.mark.parametrize(
+    ("data", "asked", "reason"),
+    [
+        (frame(Kind.SUBSCRIBE, b"\x94\xa1s\xaaprice >> 1\xa5block\xc3"), "subscribe", "position"),
+        (frame(Kind.ADVERTISE, b"\x92\xa1a\xa0"), "advertise", "empty"),
+        (frame(Kind.ADVERTISE, b"\x92\xa1a\x91\x91\x93\xa1x\x02\xc3"), "advertise", "booleans have no order"),
+        (frame(Kind.ADVERTISE, b"\x92\xa1a\x91\x91\x93\xa1x\x00\xc0"), "advertise", "must be str, int, float or bool"),
+        (frame(Kind.ADVERTISE, b"\x92\xa1a\x91\x91\x93\xa1x\x06\x01"), "advertise", "needs a string"),
+        (frame(Kind.SUBSCRIBE, b"\x94\xa1s\xa5x > 1\xa4loud\xc3"), "subscribe", "unknown policy 'loud'"),
+    ],
+)
+def test_a_wrong_filter_is_a_request_to_refuse(data: bytes, asked: str, reason: str) -> None:
+    (came,) = at_broker("client").receive(data)
+    assert isinstance(came, BadRequest)
+    assert came.request == asked
+    assert reason in came.reason
+
+
+def test_a_filter_may_be_text() -> None:
+    (came,) = at_broker("client").receive(frame(Kind.SUBSCRIBE, b"\x94\xa1s\xa9price > 1\xa5block\xc3"))
+    assert came == SubscribeRequest("s", parse_filter("price > 1"))
+
+
+def test_limits_can_be_narrower() -> None:
+    codec = Codec(WireLimits(frame_bytes_max=1024, attributes_max=2, predicates_max=2, conjunctions_max=2))
+    three = publish_frame(encode_parcel(parse_notification({"a": 1, "b": 2, "c": 3}), "p", 1))
+    with pytest.raises(RemoteProtocolError, match="length <= 2"):
+        at_broker("client", codec).receive(three)
+    with pytest.raises(RemoteProtocolError, match="at most 1,024"):
+        at_broker("client", codec).receive(b"\x00\x00\x04\x01\x14")
+    (bad,) = at_broker("client", codec).receive(frame(Kind.ADVERTISE, b"\x92\xa1a\xb9a > 1 and b > 1 and c > 1"))
+    assert isinstance(bad, BadRequest)
+    assert "3 predicates" in bad.reason
+
+
+def test_open_is_for_once_and_for_known_roles() -> None:
+    connection = at_broker("client")
+    with pytest.raises(LocalProtocolError):
+        connection.open("client")
+    with pytest.raises(LocalProtocolError):
+        Connection(Side.CLIENT, CODEC).open("client")
+
+
+def outcome(connection: Connection, data: bytes) -> str:
+    """What a peer is told: nothing, or the one reason."""
+    try:
+        connection.receive(data)
+    except RemoteProtocolError as error:
+        assert connection.closed
+        return str(error)
+    return ""
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_messages_or_one_error(data: bytes) -> None:
+    for connection in (at_broker("client"), at_broker("broker"), at_client(), Connection(Side.ACCEPTING_BROKER, CODEC)):
+        assert outcome(connection, data).isprintable()
+
+
+def test_barriers_between_brokers() -> None:
+    data = message_frame(Barrier(7, True)) + message_frame(BarrierDone(7))
+    assert data == b"\x00\x00\x00\x04\x36\x92\x07\xc3" + b"\x00\x00\x00\x03\x37\x91\x07"
+    assert at_broker("broker").receive(data) == [Barrier(7, True), BarrierDone(7)]
+
+
+ALL_FRAMES = [sent for sent, _ in FROM_CLIENT + TO_CLIENT] + [link_frames(m)[0] for m in LINK_MESSAGES]
+
+
+@given(st.sampled_from(ALL_FRAMES), st.data())
+def test_a_frame_with_any_byte_changed_gives_messages_or_one_error(sent: bytes, data: Any) -> None:
+    at = data.draw(st.integers(0, len(sent) - 1))
+    changed = sent[:at] + bytes([data.draw(st.integers(0, 255))]) + sent[at + 1 :]
+    for connection in (at_broker("client"), at_broker("broker"), at_client()):
+        assert outcome(connection, changed).isprintable()
