@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from octopia.matching import Matcher
+from octopia.matching.run import BLOCK_BOXES
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "matching-boxes.svg"
 BOXES = 400
@@ -35,10 +36,9 @@ def main() -> None:
     axes = figure.add_axes((0.08, 0.08, 0.88, 0.86))
     lows, highs = layout.cells_low.reshape(2, -1), layout.cells_high.reshape(2, -1)
     blocks = visited = 0
-    for node, (_, first, last) in enumerate(layout.nodes.tolist()):
-        if first < 0:
-            continue
-        (x0, x1), (y0, y1) = layout.bounds[node * 2 : node * 2 + 2, :2].tolist()
+    for first in range(0, run.size, BLOCK_BOXES):
+        last = min(first + BLOCK_BOXES, run.size)
+        (x0, y0), (x1, y1) = lows[:, first:last].min(axis=1), highs[:, first:last].max(axis=1)
         inside = x0 <= EVENT["price"] <= x1 and y0 <= EVENT["volume"] <= y1
         colour = COLOURS[blocks % len(COLOURS)]
         blocks += 1

@@ -8,6 +8,7 @@ import pytest
 from octopia.errors import LanguageError
 from octopia.language import Filter, Notification, matches
 from octopia.matching import Matcher
+from octopia.matching import batch as batches
 from tests.matching.histories import NAMES, draw_filter
 
 POOLS: dict[str, tuple[pa.DataType, list[object]]] = {
@@ -156,8 +157,6 @@ def test_an_empty_batch_and_an_empty_matcher() -> None:
 
 
 def test_answers_larger_than_a_chunk(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from octopia.matching import batch as batches
-
     monkeypatch.setattr(batches, "CHUNK_ROWS", 1)
     index: Matcher[int] = Matcher()
     for id in range(100):

@@ -137,6 +137,24 @@ def test_a_large_run_is_given_back_piece_by_piece(kernels: str, monkeypatch: pyt
     assert [run.live for run in index.runs()] == [200]
 
 
+def test_strings_asked_for_are_forgotten_with_their_last_filter() -> None:
+    index: Matcher[int] = Matcher()
+    index.add(0, "s <> 'a' and s <> 'b' or s = 'c' and s = 'd' or t = 'a'")
+    index.add(1, "s = 'a' and x > 1")
+    index.settle()
+    assert {name: sorted(codes.of) for name, codes in index._space._codes.items()} == {
+        "s": ["a", "b", "c", "d"],
+        "t": ["a"],
+    }
+    index.remove(0)
+    assert {name: sorted(codes.of) for name, codes in index._space._codes.items()} == {"s": ["a"]}
+    assert (index.match({"s": "a", "x": 2}), index.match({"s": "b", "x": 2})) == ([1], [])
+    index.add(2, "s <> 'b'")
+    index.remove(2)
+    assert index.match({"s": "b", "x": 2}) == []
+    assert sorted(index._space._codes["s"].of) == ["a"]
+
+
 def test_what_is_removed_is_given_back() -> None:
     index: Matcher[int] = Matcher()
     for round_ in range(3):
@@ -173,6 +191,25 @@ def test_what_is_removed_is_given_back() -> None:
         ("x > -9e999", {"x": float("-inf")}, False),
         ("x >= -9e999", {"y": 1}, False),
         ("x = 9e999", {"x": float("inf")}, True),
+        ("x <> 5", {"x": 5.0}, False),
+        ("x <> 5", {"x": 6}, True),
+        ("x <> 5", {"x": 2**53 + 1}, True),
+        ("x <> 5", {"x": float("-inf")}, True),
+        ("x <> 5", {"x": "5"}, False),
+        ("x <> 5", {"y": 6}, False),
+        ("x <> 5 and x <> 6", {"x": 6}, False),
+        ("x <> 5 and x <> 6", {"x": 7}, True),
+        ("x <> 5 and x >= 5 and x <= 6", {"x": 5}, False),
+        ("x <> 9007199254740992", {"x": 2**53 + 1}, True),
+        ("x <> 9007199254740993", {"x": 2**53 + 1}, False),
+        ("x <> 9e999", {"x": 10**400}, True),
+        ("x <> 'a'", {"x": "a"}, False),
+        ("x <> 'a'", {"x": ""}, True),
+        ("x <> 'a'", {"x": 5}, False),
+        ("x <> 'a' and x <> 'b'", {"x": "b"}, False),
+        ("x <> 'a' and x <> 'b'", {"x": "never asked for"}, True),
+        ("x <> 'a' and x = 'a'", {"x": "a"}, False),
+        ("x <> 'a' and x like 'a%'", {"x": "ab"}, True),
     ],
 )
 def test_numbers_by_value_and_types_told_apart(
@@ -208,6 +245,33 @@ def test_ids_are_any_hashable_added_once_and_removed_once() -> None:
     with pytest.raises(KeyError):
         index.remove("s")
     assert index.filter_of(1) == parse_filter("x = 1")
+
+
+def test_an_id_that_is_no_integer_may_come_late(kernels: str) -> None:
+    index: Matcher[object] = Matcher()
+    for id in range(100):
+        index.add(id, "x > 1")
+    index.settle()
+    assert sorted(index.match({"x": 2}), key=str) == sorted(range(100), key=str)
+    index.add("late", "x > 1")
+    index.add(2**63, "x > 1")
+    assert sorted(index.match({"x": 2}), key=str) == sorted([*range(100), "late", 2**63], key=str)
+    index.settle()
+    assert sorted(index.match({"x": 2}), key=str) == sorted([*range(100), "late", 2**63], key=str)
+
+
+def test_answers_of_any_length(kernels: str) -> None:
+    index: Matcher[int] = Matcher()
+    for id in range(5000):
+        index.add(id, f"x >= {id}")
+    index.settle()
+    for x in (0, 62, 63, 64, 65, 127, 128, 1000, 4999):
+        assert sorted(index.match({"x": x})) == list(range(x + 1))
+        assert sorted(index.match_rows(Notification.of({"x": x})).tolist()) == list(range(x + 1))
+    for id in range(4990):
+        index.remove(id)
+    assert sorted(index.match({"x": 9000})) == list(range(4990, 5000))
+    assert len(index._out) + len(index._out_ids) <= 1000, "memory for answers is given back"
 
 
 def test_bad_filters_and_notifications_change_nothing() -> None:
@@ -263,6 +327,30 @@ def test_the_choice_of_kernels() -> None:
     assert (kernels_in_use(), warm_up()) == ("numpy", "numpy")
     use_kernels(None)
     assert warm_up() == kernels_in_use()
+
+
+def test_nothing_is_compiled_after_warming_up() -> None:
+    script = (
+        "import pyarrow as pa, octopia\n"
+        "from octopia.matching import kernels_numba as k, warm_up\n"
+        "kernels = (k.search, k.search_many, k.gather, k.mark_groups, k.plant)\n"
+        "warm_up()\n"
+        "before = [len(kernel.signatures) for kernel in kernels]\n"
+        "batch = pa.RecordBatch.from_pydict({'x': [1, 2.5, None], 's': ['a', 'b', None]})\n"
+        "for ids in (range(200), [str(i) for i in range(200)]):\n"
+        "    for more in ('', ' or x = 7', ' and x <> 3'):\n"
+        "        m = octopia.Matcher()\n"
+        "        for n, id in enumerate(ids):\n"
+        "            m.add(id, f\"x > {n} and s like 'a%'\" + more, group=n)\n"
+        "            if n % 60 == 0: m.match_batch(batch), m.match({'x': 9, 's': 'ab'})\n"
+        "        m.match_batch_groups(batch), m.match_groups({'x': 9}), m.matches_any({'x': 1})\n"
+        "        m.overlapping('x = 9')\n"
+        "        m.settle(), m.match_batch(batch), m.match({'x': 9}), m.overlapped_by('x = 9')\n"
+        "print(min(before) > 0, [len(kernel.signatures) for kernel in kernels] == before)\n"
+    )
+    pytest.importorskip("numba")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
 
 
 def test_a_matcher_can_be_sent_to_another_process() -> None:

@@ -1,10 +1,11 @@
 """Matching a record batch: all events against all runs, and the answers put together again.
 
 Rules of this file: the same answers as one by one. Rows come out event after event. Memory is bounded by the answers:
-a run's rows are collected in chunks of `CHUNK_ROWS` or what one event may need, if that is more.
+a run's rows are collected in chunks of `CHUNK_ROWS` or what one event may need, if that is more. What one run found in
+one chunk is the answer as it is: copying it would take as long as half of the search.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 from octopia.language import Notification
 from octopia.matching.columns import Points
 from octopia.matching.kernels import kernels
-from octopia.matching.run import BLOCK_BOXES, Run
+from octopia.matching.run import BLOCK_BOXES, Layout
 
 CHUNK_ROWS = 1 << 22
 
@@ -22,32 +23,31 @@ Rows = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 
 
-def search_batch(runs: Iterable[Run], events: Points, values: npt.NDArray[Any]) -> tuple[Counts, npt.NDArray[Any]]:
-    """How many matches each event has, and for each match what stands for its row in `values`, event after event."""
-    answers = [_search_run(run, events) for run in runs]
-    count = len(events.combination)
-    total = np.zeros(count, dtype=np.int64)
+def search_batch(layouts: list[Layout], events: Points, dtype: npt.DTypeLike) -> tuple[Counts, npt.NDArray[Any]]:
+    """How many matches each event has, and what the layouts hold for each match, of this type, event after event."""
+    answers = [_search_run(layout, events) for layout in layouts]
+    if len(answers) == 1:
+        return answers[0]
+    total = np.zeros(len(events.combination), dtype=np.int64)
     for counts, _ in answers:
         total += counts
-    if len(answers) == 1:
-        return total, values[answers[0][1]]
     starts = np.cumsum(total) - total
-    found = np.empty(int(total.sum()), dtype=values.dtype)
-    fill = np.zeros(count, dtype=np.int64)
+    found = np.empty(int(total.sum()), dtype=dtype)
     for counts, rows in answers:
-        kernels().gather(counts, starts, rows, values, fill, found)
+        kernels().gather(counts, starts, rows, found)
+        starts += counts
     return total, found
 
 
-def _search_run(run: Run, events: Points) -> tuple[Counts, Rows]:
+def _search_run(layout: Layout, events: Points) -> tuple[Counts, npt.NDArray[Any]]:
+    size = len(layout.rows)
     counts = np.zeros(len(events.combination), dtype=np.int64)
-    parts: list[Rows] = []
+    parts = [np.empty(0, dtype=layout.rows.dtype)]
     event = 0
-    room = max(CHUNK_ROWS, run.size + BLOCK_BOXES)
     while event < len(counts):
-        out = np.empty(room + run.size + BLOCK_BOXES, dtype=np.int32)
+        out = np.empty(max(CHUNK_ROWS, size) + size + BLOCK_BOXES, dtype=layout.rows.dtype)
         event, found = kernels().search_many(
-            *run.layout,
+            *layout,
             events.combination,
             events.probes_from,
             events.probes,
@@ -57,23 +57,28 @@ def _search_run(run: Run, events: Points) -> tuple[Counts, Rows]:
             out,
             counts,
         )
-        parts.append(out[:found] if event < len(counts) or parts else out[:found].copy())
-    return counts, parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, dtype=np.int32)])
+        # give back what was not written to: nobody else holds the array
+        out.resize(found, refcheck=False)
+        parts.append(out)
+    return counts, parts[-1] if len(parts) <= 2 else np.concatenate(parts)
 
 
 def checked(
     counts: Counts,
     rows: Rows,
     batch: pa.RecordBatch,
-    doubtful: npt.NDArray[np.bool_],
+    to_check: npt.NDArray[np.bool_],
+    inexact: npt.NDArray[np.bool_],
     satisfies: Callable[[int, Notification | None], bool],
 ) -> tuple[Counts, Rows]:
-    """Each row of an event once, and `doubtful` rows only if the filter itself agrees."""
+    """Each row of an event once, and `inexact` ones only if the filter itself agrees; `to_check` says where to look."""
     events = np.repeat(np.arange(len(counts)), counts)
-    _, first = np.unique(events * np.int64(len(doubtful) + 1) + rows, return_index=True)
-    keep = np.zeros(len(rows), dtype=np.bool_)
-    keep[first] = True
-    for at in np.flatnonzero(keep & doubtful[rows]).tolist():
+    places = np.flatnonzero(to_check[rows])
+    _, first = np.unique(events[places] * np.int64(len(to_check) + 1) + rows[places], return_index=True)
+    keep = np.ones(len(rows), dtype=np.bool_)
+    keep[places] = False
+    keep[places[first]] = True
+    for at in places[first][inexact[rows[places[first]]]].tolist():
         keep[at] = satisfies(int(rows[at]), notification_of(batch, int(events[at])))
     return np.bincount(events[keep], minlength=len(counts)), rows[keep]
 

@@ -1,15 +1,16 @@
-"""A conjunction as a box: closed intervals on dimensions, and the string conditions that no interval can hold.
+"""A conjunction as a box: closed intervals on dimensions, values left out, and conditions that neither can hold.
 
 Most of a filter is intervals in disguise. `price > 10` is one already; `symbol = 'AAPL'` is the interval [c, c] on the
-number c that stands for that string; `flag = true` is [1, 1], and so is "is present". What is left are the other
-conditions on strings (prefix, contains, order, …), the atoms, whose truth depends on nothing but one string.
+number c that stands for that string; `flag = true` is [1, 1], and so is "is present". `<>` leaves a value out: a number
+or the code of a string. What remains are the other conditions on strings (prefix, contains, order, …), the atoms, whose
+truth depends on nothing but one string.
 
-Rules of this file: a box never misses a notification that the conjunction accepts. Where an interval of floats cannot
-say exactly what the predicate says (an integer past 2^53, `<>` on numbers), the box is wider and marked inexact, and
-its matches are tested again with the filter itself.
+Rules of this file: a box never misses a notification that the conjunction accepts. Where floats cannot say exactly what
+the predicate says (an integer past 2^53), the box is wider and marked inexact, and its matches are tested again with
+the filter itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from math import inf, nextafter
 from typing import NamedTuple
@@ -30,12 +31,15 @@ class Axis(IntEnum):
 
 
 Dimension = tuple[str, Axis]
+Span = tuple[float, float]
 
 
 class Box(NamedTuple):
-    """A conjunction, taken apart. `lows` and `highs` are the closed bounds on `dimensions`, in that order."""
+    """A conjunction, taken apart. `lows` and `highs` are the closed bounds on `dimensions`, in that order; after them,
+    the values left out on the dimensions `without`, as lows and highs alike."""
 
     dimensions: tuple[Dimension, ...]
+    without: tuple[Dimension, ...]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     atoms: tuple[Predicate, ...]
@@ -49,14 +53,24 @@ _EQ, _NE, _GE, _LE, _GT = Operator.EQ, Operator.NE, Operator.GE, Operator.LE, Op
 _THERE = (1.0, 1.0)
 
 
+def coded_strings(conjunction: Conjunction) -> list[tuple[str, str]]:
+    """The strings, with their attributes, whose codes `take_apart` asks for: each as often as it does."""
+    return [
+        (p.attribute, p.value)  # type: ignore[misc]
+        for p in conjunction.predicates
+        if p.kind is _KIND_STRING and (p.operator is _EQ or p.operator is _NE)
+    ]
+
+
 def take_apart(conjunction: Conjunction, code_of: Callable[[str, str], float]) -> Box:
     """The box of a conjunction; `code_of(attribute, string)` gives the number that stands for a string."""
-    spans: dict[Dimension, tuple[float, float]] = {}
+    spans: dict[Dimension, Span] = {}
+    without: list[Dimension] = []
+    values: list[float] = []
     atoms: list[Predicate] = []
     inexact = False
-    last_typed: Dimension | None = None
     for predicate in conjunction.predicates:
-        attribute, kind = predicate.attribute, predicate.kind
+        attribute, kind, operator = predicate.attribute, predicate.kind, predicate.operator
         span, axis = _THERE, _PRESENT
         if kind is _KIND_NUMBER:
             interval = _interval(predicate)
@@ -65,41 +79,57 @@ def take_apart(conjunction: Conjunction, code_of: Callable[[str, str], float]) -
             else:
                 span, axis = interval, _NUMBER
         elif kind is _KIND_STRING:
-            if predicate.operator is not _EQ:
+            if operator is not _EQ and operator is not _NE:
                 atoms.append(predicate)
                 continue
             code = code_of(attribute, predicate.value)  # type: ignore[arg-type]
             span, axis = (code, code), _STRING
         elif kind is _KIND_BOOL:
-            wanted = float(bool(predicate.value) is (predicate.operator is _EQ))
+            wanted = float(bool(predicate.value) is (operator is _EQ))
             span, axis = (wanted, wanted), _BOOL
         dimension = (attribute, axis)
-        if axis is not _PRESENT:
-            # no value is of two types: nothing satisfies such a box, but another box may seem to meet it
-            if last_typed is not None and last_typed[0] == attribute and last_typed[1] is not axis:
-                inexact = True
-            last_typed = dimension
+        if operator is _NE and (axis is _NUMBER or axis is _STRING):
+            without.append(dimension)
+            values.append(span[0])
+            continue
         known = spans.get(dimension)
-        if known is not None:
-            span = (max(known[0], span[0]), min(known[1], span[1]))
-            # nothing satisfies an empty interval, but two of them may seem to meet: let the filter itself decide
-            if span[0] > span[1]:
-                inexact = True
-        spans[dimension] = span
-    if not spans:
-        return Box((), (), (), tuple(atoms), inexact)
-    lows, highs = zip(*spans.values(), strict=True)
-    return Box(tuple(spans), lows, highs, tuple(atoms), inexact)
+        spans[dimension] = span if known is None else (max(known[0], span[0]), min(known[1], span[1]))
+    lows, highs = zip(*spans.values(), strict=True) if spans else ((), ())
+    return Box(
+        tuple(spans),
+        tuple(without),
+        (*lows, *values),
+        (*highs, *values),
+        tuple(atoms),
+        inexact or _is_empty(spans),
+    )
 
 
-def _interval(predicate: Predicate) -> tuple[float, float] | None:
-    """The floats that satisfy a condition on a number, as a closed interval; None where there is no such interval."""
+def _is_empty(spans: Mapping[Dimension, Span]) -> bool:
+    """Whether nothing satisfies the intervals: to another box they may seem to be met, so let the filter decide."""
+    typed_before = None
+    for (attribute, axis), (low, high) in spans.items():
+        if low > high:
+            return True
+        if axis is not _PRESENT:
+            # intervals of one attribute follow each other, and no value is of two types
+            if attribute == typed_before:
+                return True
+            typed_before = attribute
+    return False
+
+
+def _interval(predicate: Predicate) -> Span | None:
+    """The floats that satisfy a condition on a number, as a closed interval; None where there is no such interval.
+
+    For `<>` it is the interval that is left out.
+    """
     constant, operator = predicate.value, predicate.operator
     try:
         bound = float(constant)  # type: ignore[arg-type]
     except OverflowError:
         return None
-    if bound != constant or operator is _NE:
+    if bound != constant:
         return None
     if operator is _EQ:
         return bound, bound
@@ -111,6 +141,8 @@ def _interval(predicate: Predicate) -> tuple[float, float] | None:
         return -inf, bound
     if not -EXACT_MAX < bound < EXACT_MAX:
         return None
+    if operator is _NE:
+        return bound, bound
     return (nextafter(bound, inf), inf) if operator is _GT else (-inf, nextafter(bound, -inf))
 
 

@@ -8,31 +8,37 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from octopia.matching.tree_numpy import plant
+
+__all__ = ["gather", "mark_groups", "plant", "search", "search_many"]
+
 Array = npt.NDArray[Any]
 
 
 def search(
-    local: Array, kinds: Array, places: Array, nodes: Array, bounds: Array, cells_low: Array,
-    cells_high: Array, rows: Array, alive: Array, probes: Array, above: Array, below: Array, out: Array, found: int,
+    local: Array, kinds: Array, intervals: Array, places: Array, cells_low: Array, cells_high: Array, inner_low: Array,
+    inner_high: Array, rows: Array, alive: Array, probes: Array, above: Array, below: Array, out: Array, found: int,
     limit: int,
 ) -> int:  # fmt: skip
     """Rows of the boxes around a point, written to `out` from `found` on; returns the new count."""
     for probe in probes:
-        line = local[probe] if probe < len(local) else -1
+        line = local[min(probe, len(local) - 1)]
         if line < 0:
             continue
-        (_, slot, cell, place, bound), (_, end_slot, end_cell, end_place, _) = kinds[line : line + 2]
-        mine = places[place:end_place]
-        width = end_place - place
-        # the root of the tree has the bounds of the whole kind
-        root = bounds[bound : bound + width]
-        if (above[mine] < root[:, 0]).any() or (below[mine] > root[:, 1]).any():
-            continue
-        shape = (width, end_slot - slot)
-        inside = alive[slot:end_slot] == 1
-        inside &= (cells_low[cell:end_cell].reshape(shape) <= above[mine][:, None]).all(axis=0)
-        inside &= (cells_high[cell:end_cell].reshape(shape) >= below[mine][:, None]).all(axis=0)
-        hits = rows[slot:end_slot][inside]
+        (slot, block, cell, place, _), (end_slot, end_block, end_cell, end_place, _) = kinds[line : line + 2]
+        bounded, mine = intervals[line], places[place:end_place]
+        high_side, low_side = above[mine, None], below[mine, None]
+        count = end_slot - slot
+        # what lies around the boxes is in the columns after them
+        height = (end_cell - cell) // len(mine) if len(mine) else count
+        lows = cells_low[cell:end_cell].reshape(len(mine), height)[:, :count]
+        highs = cells_high[cell:end_cell].reshape(len(mine), height)[:, :count]
+        bits = alive[block:end_block].astype("<u8").view(np.uint8)
+        inside = np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
+        inside &= (lows[:bounded] <= high_side[:bounded]).all(axis=0)
+        inside &= (highs[:bounded] >= low_side[:bounded]).all(axis=0)
+        inside &= ((lows[bounded:] < high_side[bounded:]) | (highs[bounded:] > low_side[bounded:])).all(axis=0)
+        hits = rows[slot:end_slot][inside][: len(out) - found]
         out[found : found + len(hits)] = hits
         found += len(hits)
         if found >= limit:
@@ -41,32 +47,29 @@ def search(
 
 
 def search_many(
-    local: Array, kinds: Array, places: Array, nodes: Array, bounds: Array, cells_low: Array,
-    cells_high: Array, rows: Array, alive: Array, combination: Array, probes_from: Array, probes: Array, above: Array,
+    local: Array, kinds: Array, intervals: Array, places: Array, cells_low: Array, cells_high: Array, inner_low: Array,
+    inner_high: Array, rows: Array, alive: Array, combination: Array, probes_from: Array, probes: Array, above: Array,
     below: Array, first: int, out: Array, counts: Array,
 ) -> tuple[int, int]:  # fmt: skip
     """The same for the events from `first` on, until `out` might not hold another event."""
     found = 0
-    room = len(out) - len(rows)
     for event in range(first, len(combination)):
-        if found > room:
+        if found > len(out) - len(rows):
             return event, found
         mine = combination[event]
         before = found
         found = search(
-            local, kinds, places, nodes, bounds, cells_low, cells_high, rows, alive,
+            local, kinds, intervals, places, cells_low, cells_high, inner_low, inner_high, rows, alive,
             probes[probes_from[mine] : probes_from[mine + 1]], above[event], below[event], out, found, len(out),
         )  # fmt: skip
         counts[event] = found - before
     return len(combination), found
 
 
-def gather(counts: Array, starts: Array, rows: Array, values: Array, fill: Array, out: Array) -> None:
-    """What stands for the rows of one run, event after event, to the place of each event in the whole; `fill` moves."""
-    if len(rows):
-        before = np.cumsum(counts) - counts
-        out[np.repeat(starts + fill - before, counts) + np.arange(len(rows))] = values[rows]
-    fill += counts
+def gather(counts: Array, starts: Array, rows: Array, out: Array) -> None:
+    """What was found in one run, event after event, to where each event's part of the whole begins."""
+    before = np.cumsum(counts) - counts
+    out[np.repeat(starts - before, counts) + np.arange(len(rows))] = rows
 
 
 def mark_groups(counts: Array, groups: Array, masks: Array) -> None:

@@ -5,9 +5,10 @@ between a box and a point; so an advertisement is a "point" whose upper side is 
 lower bound, and the same search finds the boxes it meets.
 
 Rules of this file: a question never misses a filter that overlaps. It is exact where both sides are intervals, codes
-and presence. Conditions on strings that all boxes of a kind share are held against the question once per kind. What
-is left (a string that is asked for by name against a prefix, an interval wider than its predicate, a filter that
-names nothing) is `doubtful`: what is found there is tested with `octopia.overlaps`.
+and presence, and where one value meets boxes that leave values out. Conditions on strings that all boxes of a kind
+share are held against the question once per kind. What is left (a string that is asked for by name against a prefix, an
+interval against a value left out, a box wider than its predicate, a filter that names nothing) is `doubtful`: what is
+found there is tested with `octopia.overlaps`.
 """
 
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from octopia.language import Conjunction, Filter, Operator, Predicate, overlaps
 from octopia.matching.boxes import Axis, take_apart
 from octopia.matching.space import BoxKind, Point, Probes, Space
 
+_TYPED = (Axis.NUMBER, Axis.STRING, Axis.BOOL)
 _ANYTHING = (inf, -inf)
 _NOTHING = (-inf, inf)
 
@@ -44,16 +46,17 @@ class Question(NamedTuple):
 def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question:
     """One conjunction of an advertisement, or of a subscription, as a search among the other."""
     box = take_apart(conjunction, _codes(space))
-    spans = dict(zip(box.dimensions, zip(box.highs, box.lows, strict=True), strict=True))
-    with_atoms = {atom.attribute for atom in box.atoms}
+    # the values that it leaves out follow the intervals, and say nothing that an interval could
+    spans = dict(zip(box.dimensions, zip(box.highs, box.lows, strict=True), strict=False))
+    with_more = {atom.attribute for atom in box.atoms} | {attribute for attribute, _ in box.without}
     # An attribute that the question does not name: a subscription may not ask for it, an advertisement may promise it.
     unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
     sides = [unnamed] * space.size
     contradictory = box.inexact
     for attribute in conjunction.by_attribute:
         axes = space.axes_of(attribute)
-        typed = [axis for axis in (Axis.NUMBER, Axis.STRING, Axis.BOOL) if (attribute, axis) in spans]
-        if attribute in with_atoms:
+        typed = [axis for axis in _TYPED if (attribute, axis) in spans or (attribute, axis) in box.without]
+        if any(atom.attribute == attribute for atom in box.atoms):
             typed.append(Axis.STRING)
         contradictory = contradictory or len(set(typed)) > 1
         for axis, place in zip(Axis, axes or (), strict=False):
@@ -61,7 +64,8 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
                 sides[place] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
     certain: list[int] = []
     doubtful: list[int] = []
-    meeting = _Meeting(conjunction, with_atoms, stored)
+    points = {attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis in _TYPED}
+    meeting = _Meeting(conjunction, with_more, points - with_more, stored)
     for kind in space.kinds.values():
         sure = meeting.decides(kind)
         if sure is not False:
@@ -98,10 +102,11 @@ def _side(span: tuple[float, float] | None, axis: Axis, typed: list[Axis], *, wi
 class _Meeting:
     """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide it."""
 
-    def __init__(self, asked: Conjunction, with_atoms: set[str], stored: Stored) -> None:
+    def __init__(self, asked: Conjunction, with_more: set[str], points: set[str], stored: Stored) -> None:
         self._asked = asked.by_attribute
         self._named = frozenset(asked.by_attribute)
-        self._with_atoms = with_atoms
+        self._with_more = with_more
+        self._points = points
         self._stored = stored
         self._known: dict[tuple[str, tuple[Predicate, ...]], bool] = {}
 
@@ -112,10 +117,13 @@ class _Meeting:
         if kind.inexact or not self._named or not kind.attributes:
             return None
         sure: bool | None = True
-        for attribute in sorted(self._with_atoms | {atom.attribute for atom in kind.atoms}):
+        more = {atom.attribute for atom in kind.atoms}
+        # one value is left out or it is not; of an interval something may remain
+        more |= {attribute for attribute, _ in kind.without if attribute not in self._points}
+        for attribute in sorted(self._with_more | more):
             if attribute not in self._named or attribute not in kind.attributes:
                 continue
-            if any((attribute, axis) in kind.dimensions for axis in (Axis.NUMBER, Axis.STRING, Axis.BOOL)):
+            if any(name == attribute and axis in _TYPED for name, axis in (*kind.dimensions, *kind.without)):
                 sure = None
             elif not self._strings_meet(attribute, tuple(a for a in kind.atoms if a.attribute == attribute)):
                 return False

@@ -8,7 +8,7 @@ so that a point stays short; numbers of kinds and codes are not, since removed b
 kinds a combination of strings opens is remembered, up to a bound, and forgotten when kinds come or go.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -23,20 +23,27 @@ Probes = npt.NDArray[np.int32]
 Point = npt.NDArray[np.float64]
 
 
-class BoxKind:
-    """Boxes of the same dimensions and atoms. `places` are the dimensions' numbers in this space."""
+# attribute, codes of its strings, places of its axes
+_Plan = tuple[str, dict[str, float], int, int, int, int]
+KindKey = tuple[tuple[Dimension, ...], tuple[Dimension, ...], tuple[Predicate, ...], bool]
 
-    __slots__ = ("atom_numbers", "atoms", "attributes", "boxes", "dimensions", "id", "inexact", "places")
+
+class BoxKind:
+    """Boxes of the same dimensions and atoms. `places` are the numbers in this space of the dimensions, first of those
+    with an interval, then of those `without` a value."""
+
+    __slots__ = ("atom_numbers", "atoms", "attributes", "boxes", "dimensions", "id", "inexact", "places", "without")
 
     def __init__(self, id: int, box: Box, places: tuple[int, ...], atom_numbers: tuple[int, ...]) -> None:
         self.id = id
         self.dimensions = box.dimensions
+        self.without = box.without
         self.places = places
         self.atoms = box.atoms
         self.atom_numbers = atom_numbers
         self.inexact = box.inexact
         self.boxes = 0
-        self.attributes = frozenset([a for a, _ in self.dimensions] + [atom.attribute for atom in self.atoms])
+        self.attributes = frozenset([a for a, _ in (*box.dimensions, *box.without)] + [a.attribute for a in box.atoms])
 
 
 class _Atom:
@@ -53,21 +60,26 @@ class _Atom:
 class _Codes:
     """Numbers that stand for the strings of one attribute, counted."""
 
-    __slots__ = ("counts", "next", "of")
+    __slots__ = ("next", "of", "users")
 
     def __init__(self) -> None:
         self.of: dict[str, float] = {}
-        self.counts: dict[float, int] = {}
+        self.users: dict[str, int] = {}
         self.next = 0.0
 
     def take(self, text: str) -> float:
         code = self.of.get(text)
         if code is None:
             code = self.of[text] = self.next
-            self.counts[code] = 0
+            self.users[text] = 0
             self.next += 1.0
-        self.counts[code] += 1
+        self.users[text] += 1
         return code
+
+    def release(self, text: str) -> None:
+        self.users[text] -= 1
+        if not self.users[text]:
+            del self.of[text], self.users[text]
 
 
 class Space:
@@ -75,7 +87,7 @@ class Space:
 
     def __init__(self) -> None:
         self.kinds: dict[int, BoxKind] = {}
-        self._kind_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...], bool], BoxKind] = {}
+        self._kind_of: dict[KindKey, BoxKind] = {}
         self._next_kind = 0
         self._places: dict[Dimension, int] = {}
         self._users: dict[Dimension, int] = {}
@@ -83,7 +95,7 @@ class Space:
         self._codes: dict[str, _Codes] = {}
         # attribute -> its places by axis (None where it has none), for the one pass over a notification
         self._axes: dict[str, list[int | None]] = {}
-        self._planned: list[tuple[str, int, int, int, int]] | None = None
+        self._planned: list[_Plan] | None = None
         self._atoms: dict[str, dict[Predicate, _Atom]] = {}
         self._next_atom = 0
         self._without_atoms: dict[int, BoxKind] = {}
@@ -99,7 +111,7 @@ class Space:
         return self._next_kind
 
     def code_of(self, attribute: str, text: str) -> float:
-        """The number of a string that a filter asks for; counted, see `release_codes`."""
+        """The number of a string that a filter asks for; counted, see `release_code`."""
         codes = self._codes.get(attribute)
         if codes is None:
             codes = self._codes[attribute] = _Codes()
@@ -110,35 +122,24 @@ class Space:
         codes = self._codes.get(attribute)
         return -1.0 if codes is None else codes.of.get(text, -1.0)
 
-    def release_codes(self, attribute: str, used: Iterable[float]) -> None:
-        """Give back codes of boxes that are gone, once per box."""
-        codes = self._codes[attribute]
-        ended = set()
-        for code in used:
-            codes.counts[code] -= 1
-            if not codes.counts[code]:
-                ended.add(code)
-        if ended:
-            for code in sorted(ended):
-                del codes.counts[code]
-            codes.of = {text: code for text, code in codes.of.items() if code not in ended}
-            if not codes.of:
-                del self._codes[attribute]
+    def release_code(self, attribute: str, text: str) -> None:
+        """A filter that asked for a string is gone; to be called before its boxes leave their kinds."""
+        self._codes[attribute].release(text)
 
     # -- kinds
 
     def kind_for(self, box: Box) -> BoxKind:
         """The kind of a box, with one more box in it."""
-        key = (box.dimensions, box.atoms, box.inexact)
+        key = (box.dimensions, box.without, box.atoms, box.inexact)
         kind = self._kind_of.get(key)
         if kind is None:
             kind = self._new_kind(key, box)
         kind.boxes += 1
         return kind
 
-    def _new_kind(self, key: tuple[tuple[Dimension, ...], tuple[Predicate, ...], bool], box: Box) -> BoxKind:
+    def _new_kind(self, key: KindKey, box: Box) -> BoxKind:
         atoms = [self._use_atom(atom) for atom in box.atoms]
-        places = tuple(self._use(dimension) for dimension in box.dimensions)
+        places = tuple(self._use(dimension) for dimension in (*box.dimensions, *box.without))
         kind = BoxKind(self._next_kind, box, places, tuple(atom.number for atom in atoms))
         self._next_kind += 1
         self._kind_of[key] = self.kinds[kind.id] = kind
@@ -147,15 +148,15 @@ class Space:
         self._openings.clear()
         return kind
 
-    def leave(self, kind: BoxKind) -> None:
-        """One box of the kind is gone; with the last, the kind."""
-        kind.boxes -= 1
+    def leave(self, kind: BoxKind, boxes: int = 1) -> None:
+        """Boxes of the kind are gone; with the last, the kind."""
+        kind.boxes -= boxes
         if kind.boxes:
             return
-        del self._kind_of[kind.dimensions, kind.atoms, kind.inexact]
+        del self._kind_of[kind.dimensions, kind.without, kind.atoms, kind.inexact]
         del self.kinds[kind.id]
         self._without_atoms.pop(kind.id, None)
-        for dimension in kind.dimensions:
+        for dimension in (*kind.dimensions, *kind.without):
             self._disuse(dimension)
         for atom in kind.atoms:
             self._disuse_atom(atom, kind)
@@ -200,6 +201,8 @@ class Space:
         self._free.append(self._places.pop(dimension))
         attribute, axis = dimension
         self._planned = None
+        if axis is Axis.STRING:
+            del self._codes[attribute]
         axes = self._axes[attribute]
         axes[axis] = None
         if not any(place is not None for place in axes):
@@ -216,7 +219,7 @@ class Space:
         size = self.size
         above = [-inf] * size
         below = [inf] * size
-        for attribute, number, string, boolean, present in self._plan():
+        for attribute, codes, number, string, boolean, present in self._plan():
             value = values.get(attribute)
             if value is None:
                 continue
@@ -228,7 +231,7 @@ class Space:
                     above[number] = below[number] = value  # type: ignore[assignment]
             elif kind is str:
                 if string >= 0:
-                    above[string] = below[string] = self._codes[attribute].of.get(value, -1.0)  # type: ignore[arg-type]
+                    above[string] = below[string] = codes.get(value, -1.0)  # type: ignore[arg-type]
             elif kind is bool:
                 if boolean >= 0:
                     above[boolean] = below[boolean] = float(value)
@@ -237,16 +240,18 @@ class Space:
                     above[number] = below[number] = value  # type: ignore[assignment]
                 else:
                     above[number], below[number] = floats_around(value)  # type: ignore[arg-type]
-        both = np.array(above + below)
+        # the type said: integers alone would make an array that no kernel is compiled for
+        both = np.array(above + below, dtype=np.float64)
         return both[:size], both[size:]
 
-    def _plan(self) -> list[tuple[str, int, int, int, int]]:
-        """Attribute by attribute the places of its axes, -1 where it has none."""
+    def _plan(self) -> list[_Plan]:
+        """Attribute by attribute the codes of its strings and the places of its axes, -1 where it has none."""
         if self._planned is None:
-            self._planned = [
-                (attribute, *(-1 if place is None else place for place in places))  # type: ignore[misc]
-                for attribute, places in self._axes.items()
-            ]
+            self._planned = []
+            for attribute, axes in self._axes.items():
+                number, string, boolean, present = (-1 if place is None else place for place in axes)
+                codes = self._codes[attribute].of if string >= 0 else {}
+                self._planned.append((attribute, codes, number, string, boolean, present))
         return self._planned
 
     def axes_of(self, attribute: str) -> list[int | None] | None:

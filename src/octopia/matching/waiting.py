@@ -8,60 +8,51 @@ must not be given out again before `take_all`.
 import numpy as np
 
 from octopia.matching.boxes import Box
-from octopia.matching.run import Boxes
-
-
-class _Columns:
-    __slots__ = ("highs", "lows", "rows", "width")
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.rows: list[int] = []
-        self.lows: list[float] = []
-        self.highs: list[float] = []
+from octopia.matching.run import Boxes, chosen, starts_of
 
 
 class Waiting:
-    """Rows that wait, in order of arrival, and their boxes by kind. `boxes` counts withdrawn ones, too."""
+    """Rows that wait, in order of arrival, and their boxes. `boxes` counts withdrawn ones, too."""
 
-    __slots__ = ("_by_kind", "boxes", "rows", "tests", "withdrawn")
+    __slots__ = ("_box_rows", "_highs", "_kinds", "_lows", "_widths", "rows", "tests", "withdrawn")
 
     def __init__(self) -> None:
         self.rows: dict[int, None] = {}
-        self.boxes = 0
         self.tests = 0
         self.withdrawn: list[int] = []
-        self._by_kind: dict[int, _Columns] = {}
+        self._kinds: list[int] = []
+        self._box_rows: list[int] = []
+        self._widths: list[int] = []
+        self._lows: list[float] = []
+        self._highs: list[float] = []
+
+    @property
+    def boxes(self) -> int:
+        return len(self._box_rows)
 
     def add(self, row: int, kind: int, box: Box) -> None:
-        columns = self._by_kind.get(kind)
-        if columns is None:
-            columns = self._by_kind[kind] = _Columns(len(box.lows))
-        columns.rows.append(row)
-        columns.lows.extend(box.lows)
-        columns.highs.extend(box.highs)
         self.rows[row] = None
-        self.boxes += 1
+        self._kinds.append(kind)
+        self._box_rows.append(row)
+        self._lows += box.lows
+        self._highs += box.highs
+        self._widths.append(len(box.lows))
 
     def withdraw(self, row: int) -> None:
         del self.rows[row]
         self.withdrawn.append(row)
 
-    def take_all(self) -> tuple[dict[int, Boxes], dict[int, Boxes]]:
-        """The boxes of rows that still wait, and those of rows that were withdrawn, by kind."""
-        staying: dict[int, Boxes] = {}
-        going: dict[int, Boxes] = {}
-        for kind, columns in self._by_kind.items():
-            shape = (len(columns.rows), columns.width)
-            boxes = Boxes(
-                np.array(columns.rows, dtype=np.int32),
-                np.array(columns.lows, dtype=np.float64).reshape(shape).T,
-                np.array(columns.highs, dtype=np.float64).reshape(shape).T,
-            )
-            gone = np.isin(boxes.rows, self.withdrawn) if self.withdrawn else np.zeros(shape[0], dtype=np.bool_)
-            for chosen, into in ((~gone, staying), (gone, going)):
-                if chosen.all():
-                    into[kind] = boxes
-                elif chosen.any():
-                    into[kind] = Boxes(boxes.rows[chosen], boxes.lows[:, chosen], boxes.highs[:, chosen])
-        return staying, going
+    def take_all(self) -> tuple[Boxes, dict[int, int]]:
+        """The boxes of rows that still wait; and how many boxes, by kind, the rows had that were withdrawn."""
+        boxes = Boxes(
+            np.array(self._kinds, dtype=np.int32),
+            np.array(self._box_rows, dtype=np.int32),
+            starts_of(np.array(self._widths, dtype=np.int64)),
+            np.array(self._lows, dtype=np.float64),
+            np.array(self._highs, dtype=np.float64),
+        )
+        if not self.withdrawn:
+            return boxes, {}
+        gone = np.isin(boxes.rows, self.withdrawn)
+        kinds, counts = np.unique(boxes.kinds[gone], return_counts=True)
+        return chosen(boxes, np.flatnonzero(~gone)), dict(zip(kinds.tolist(), counts.tolist(), strict=True))

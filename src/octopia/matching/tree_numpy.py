@@ -1,0 +1,99 @@
+"""The trees of a run in numpy alone. Same signature as `tree_numba`; the order of the boxes may differ."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from octopia.matching.run import BLOCK_BOXES
+
+Array = npt.NDArray[Any]
+
+_SAMPLE = 128
+# Bounds from here on count as open: the sum of two others is still a number.
+_OPEN = 1e300
+
+
+def plant(
+    kinds: Array, intervals: Array, starts: Array, lows: Array, highs: Array, order: Array, cells_low: Array,
+    cells_high: Array, inner_low: Array, inner_high: Array,
+) -> None:  # fmt: skip
+    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells_*` and `inner_*` of a layout."""
+    for line in range(len(intervals)):
+        first_slot, _, cell, first_place, inner = kinds[line].tolist()
+        end_slot, _, end_cell, end_place, end_inner = kinds[line + 1].tolist()
+        mine = order[first_slot:end_slot]
+        at = starts[mine] + np.arange(end_place - first_place)[:, None]
+        tree = _Tree(lows[at], highs[at], int(intervals[line]))
+        mine[:] = mine[tree.order]
+        low, high = lows[at][:, tree.order], highs[at][:, tree.order]
+        inner_low[inner:end_inner] = _by_block(np.maximum, low).ravel()
+        inner_high[inner:end_inner] = _by_block(np.minimum, high).ravel()
+        cells_low[cell:end_cell] = _surrounded(np.minimum, low).ravel()
+        cells_high[cell:end_cell] = _surrounded(np.maximum, high).ravel()
+
+
+def _by_block(choose: np.ufunc, bounds: Array) -> Array:
+    """The least or greatest of each block of columns."""
+    of_blocks: Array = choose.reduceat(bounds, np.arange(0, bounds.shape[1], BLOCK_BOXES), axis=1)
+    return of_blocks
+
+
+def _surrounded(choose: np.ufunc, bounds: Array) -> Array:
+    """Bounds of boxes, then those around each block of them, and so on until one block is left."""
+    levels = [bounds]
+    while levels[-1].shape[1] > BLOCK_BOXES:
+        levels.append(_by_block(choose, levels[-1]))
+    return np.concatenate(levels, axis=1)
+
+
+class _Tree:
+    """The k-d order of boxes of one kind; lines of `lows` are dimensions."""
+
+    def __init__(self, lows: Array, highs: Array, intervals: int) -> None:
+        self._finite_low, self._finite_high = _without_infinities(lows[:intervals], highs[:intervals])
+        self.order = np.arange(lows.shape[1])
+        waiting = [(0, lows.shape[1])] if intervals else []
+        while waiting:
+            start, stop = waiting.pop()
+            if stop - start <= BLOCK_BOXES:
+                continue
+            # a block and what is around 64 blocks hold what was split last: only the last of each is short
+            unit = BLOCK_BOXES
+            while unit * BLOCK_BOXES < stop - start:
+                unit *= BLOCK_BOXES
+            middle = start + -(-((stop - start) // 2) // unit) * unit
+            self._split(start, stop, middle)
+            waiting += [(middle, stop), (start, middle)]
+
+    def _split(self, start: int, stop: int, middle: int) -> None:
+        """Put the boxes that come first in the best dimension before `middle`."""
+        here = self.order[start:stop]
+        dimension = self._best_dimension(here) if len(self._finite_low) > 1 else 0
+        centre = self._finite_low[dimension, here] + self._finite_high[dimension, here]
+        self.order[start:stop] = here[np.argpartition(centre, middle - start)]
+
+    def _best_dimension(self, here: Array) -> int:
+        """The dimension in which the halves of a sample together reach least beyond the whole."""
+        sample = here[:: max(1, len(here) // _SAMPLE)]
+        low, high = self._finite_low[:, sample], self._finite_high[:, sample]
+        ranked = np.argsort(low + high, axis=1, kind="stable")
+        low, high = np.take_along_axis(low, ranked, 1), np.take_along_axis(high, ranked, 1)
+        half = low.shape[1] // 2
+        reach = (high[:, :half].max(1) - low[:, :half].min(1)) + (high[:, half:].max(1) - low[:, half:].min(1))
+        whole = high.max(1) - low.min(1)
+        # a dimension in which all are alike separates nothing
+        cost = np.where(whole > 0, reach / np.where(whole > 0, whole, 1.0), np.inf)
+        return int(np.argmin(cost))
+
+
+def _without_infinities(lows: Array, highs: Array) -> tuple[Array, Array]:
+    """Bounds for measuring: an open end lies just past the last finite one."""
+    if not lows.size:
+        return lows, highs
+    low, high = np.clip(lows, -_OPEN, _OPEN), np.clip(highs, -_OPEN, _OPEN)
+    finite = np.where(np.abs(np.concatenate([low, high], axis=1)) < _OPEN, np.concatenate([low, high], axis=1), np.nan)
+    none = np.isnan(finite).all(axis=1, keepdims=True)
+    finite = np.where(none, 0.0, finite)
+    least, most = np.nanmin(finite, axis=1, keepdims=True), np.nanmax(finite, axis=1, keepdims=True)
+    return np.clip(low, least - 1, most + 1), np.clip(high, least - 1, most + 1)
