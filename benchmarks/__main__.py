@@ -6,9 +6,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import matching, routing, sim, topology
+from benchmarks import live, matching, pipeline, routing, sim, topology
 
-BENCHMARKS = {"routing": routing.run, "topology": topology.run, "sim": sim.run, "matching": matching.run}
+BENCHMARKS = {
+    "routing": routing.run,
+    "topology": topology.run,
+    "sim": sim.run,
+    "matching": matching.run,
+    "live": live.run,
+    "pipeline": pipeline.run,
+}
 RESULTS = Path(__file__).parent / "results"
 
 

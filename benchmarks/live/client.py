@@ -14,7 +14,7 @@ PROBES = 2_000
 
 def client_rate() -> dict[str, Any]:
     """CPU of a process that publishes with `publish_many`; nobody subscribes."""
-    brokers = Brokers("path:1", 1)
+    brokers = Brokers("path:1", 1).start()
     port = next(iter(brokers.ports.values()))
     pool = quotes(2000)
 
@@ -38,7 +38,7 @@ def client_rate() -> dict[str, Any]:
 
 def latency_us(tree: str = "path:1") -> dict[str, Any]:
     """One notification at a time, from `publish` to the subscriber's loop, both in this process."""
-    brokers = Brokers(tree, 1)
+    brokers = Brokers(tree, 1).start()
     ports = list(brokers.ports.values())
 
     async def main() -> list[float]:

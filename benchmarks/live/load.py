@@ -25,6 +25,7 @@ from octopia.wire import (
 
 READ_BYTES = 256 * 1024
 CONFIRM_FRAMES = 500
+SUBSCRIBE_FRAMES = 1000
 WAIT_S = 60.0
 PONG = b"\x00\x00\x00\x03\x06"
 
@@ -73,9 +74,13 @@ def _subscribe_and_count(port: int, groups: Sequence[Sequence[Filter]], ready: A
     sinks: dict[int, _Sink] = {}
     for number, filters in enumerate(groups):
         connection = dial(port, f"s{number}")
-        connection.sendall(b"".join(subscribe_frame(f"s{n}", f, "block", True) for n, f in enumerate(filters)))
-        read_until(connection, b"\xa9subscribe", len(filters))
-        sink = _Sink(connection, frames=len(filters))
+        for at in range(0, len(filters), SUBSCRIBE_FRAMES):
+            part = filters[at : at + SUBSCRIBE_FRAMES]
+            connection.sendall(b"".join(subscribe_frame(f"s{at + n}", f, "block", True) for n, f in enumerate(part)))
+            read_until(connection, b"\xa9subscribe", len(part))
+            # Answers are numbered frames as well; what is never confirmed fills the window.
+            connection.sendall(message_frame(Ack(at + len(part))))
+        sink = _Sink(connection, frames=len(filters), confirmed=len(filters))
         sinks[connection.fileno()] = sink
     ready.set()
     poll = select.poll()

@@ -1,11 +1,10 @@
 """Cases of the live overlay, each against its goal: CPU µs per notification (what one core could do) and the rate seen.
 
 On a shared machine load, subscribers and brokers take the processor from each other, so the rate that was seen says
-little; a broker's CPU time per notification says how many it can carry on a core of its own. Peers (nats-server,
-redis-server, mosquitto, rabbitmq-server) are looked for, and named as missing where they are not installed.
+little; a broker's CPU time per notification says how many it can carry on a core of its own. After the cases come other
+brokers under the same load (`peers`), and what order costs under diversion (`reorder`).
 """
 
-import shutil
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,9 @@ from rich.table import Table
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.client import client_rate, latency_us
 from benchmarks.live.load import Publisher, Subscribers
+from benchmarks.live.peers import run_peers
+from benchmarks.live.reorder import run_reorder
 from benchmarks.live.workload import advertisement, deliveries, frames, subscriptions
-
-PEERS = ("nats-server", "redis-server", "mosquitto", "rabbitmq-server")
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ CASES = (
 
 def measure(case: Case) -> dict[str, Any]:
     """One case: CPU of the busiest view, all brokers together, per notification."""
-    brokers = Brokers(case.tree, 1)
+    brokers = Brokers(case.tree, 1).start()
     ports = [brokers.ports[broker] for broker in brokers.scot.brokers]
     filters = subscriptions(case.filters, fan=case.fan)
     groups = [filters[n :: case.connections] for n in range(case.connections)]
@@ -85,12 +84,15 @@ def run() -> dict[str, Any]:
     rows = [measure(case) for case in CASES]
     client = client_rate()
     latency = latency_us()
-    peers = {name: "present, not measured here" if shutil.which(name) else "not installed" for name in PEERS}
-    _show(rows, client, latency, peers)
-    return {"cases": rows, "client": client, "latency": latency, "peers": peers}
+    peers = run_peers()
+    reorder = run_reorder()
+    _show(rows, client, latency)
+    _show_peers(peers)
+    _show_reorder(reorder)
+    return {"cases": rows, "client": client, "latency": latency, "peers": peers, "reorder": reorder}
 
 
-def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: dict[str, Any], peers: dict[str, str]) -> None:
+def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: dict[str, Any]) -> None:
     console = Console(width=130)
     table = Table(title="Live overlay, brokers as processes on loopback")
     for column in ("case", "goal/s", "CPU µs each", "per s and core", "seen/s", "deliveries each"):
@@ -112,4 +114,39 @@ def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: dict[str,
         f"Latency through {latency['hops']} broker(s): "
         + ", ".join(f"{k} {v:,.0f} µs" for k, v in latency["us"].items())
     )
-    console.print("Peers: " + ", ".join(f"{name} {what}" for name, what in peers.items()))
+
+
+def _show_peers(peers: dict[str, Any]) -> None:
+    console = Console(width=130)
+    table = Table(title="Side by side: the same load, CPU of the server; 200 bytes, joined writes")
+    for column in ("server", *(f"{load}: µs a delivery, M/s and core" for load in peers["loads"])):
+        table.add_column(column, justify="left" if column == "server" else "right")
+    for rows in zip(*peers["loads"].values(), strict=True):
+        shown = (f"{row['cpu_us_per_delivery']:.2f}, {row['deliveries_per_s_and_core'] / 1e6:.2f}" for row in rows)
+        table.add_row(rows[0]["peer"], *shown)
+    console.print(table)
+    for name in peers["missing"]:
+        console.print(f"{name} is not installed: skipped")
+    for name in peers["not_measured"]:
+        console.print(f"{name} is here and not measured: there is no client for it")
+
+
+def _show_reorder(rows: list[dict[str, Any]]) -> None:
+    console = Console(width=130)
+    table = Table(title="Order while IDR goes around a slow link")
+    columns = ("ordered", "hold s", "CPU µs each", "detoured", "held", "late", "order broken", "p50 ms", "p99 ms")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row["ordered"]),
+            f"{row['hold_s']:g}",
+            f"{row['cpu_us_each']:.1f}",
+            f"{row['detoured_share']:.0%}",
+            f"{row['held_share']:.1%}",
+            f"{row['late_share']:.1%}",
+            str(row["order_broken_times"]),
+            f"{row['delay_ms']['p50']:.0f}",
+            f"{row['delay_ms']['p99']:.0f}",
+        )
+    console.print(table)

@@ -11,6 +11,7 @@ from typing import Any, Self
 from octopia.net import Address, Client, NetLimits, Server, Subscription
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Delivery
+from tests.net.processes import own_host
 
 WAIT_S = 200.0
 QUICK = NetLimits(link_grace_s=0.3, link_give_up_s=2.0, heartbeat_s=5.0)
@@ -35,7 +36,9 @@ async def until(condition: Callable[[], bool]) -> None:
 class Live:
     """An overlay of which each broker is a server of its own."""
 
-    def __init__(self, tree: str = "path:3", clusters: int = 3, **options: Any) -> None:
+    def __init__(self, tree: str = "path:3", clusters: int = 3, *, host: str = "", **options: Any) -> None:
+        # An address of our own: a port that a stopped broker leaves is taken by nobody else until it is back.
+        self._host = host or own_host()
         self.scot = Scot(parse_tree(tree), clusters)
         self.options = {"net_limits": QUICK, **options}
         self.servers: dict[BrokerId, Server] = {}
@@ -43,7 +46,7 @@ class Live:
         self.clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
-        first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address("127.0.0.1", 0)), **self.options)
+        first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address(self._host, 0)), **self.options)
         await first.start()
         self.servers = dict.fromkeys(self.scot.brokers, first)
         self.addresses = dict(first.addresses)

@@ -126,6 +126,16 @@ WRONG = [
         "line 9: clients.token: y and x have the same token",
     ),
     (
+        OVERLAY + '[[clients]]\nname = "x"\ntoken = "1"\nclusters = [0, 3]\n',
+        "line 7: clients.clusters: there is no cluster 3; there are 0 to 2",
+    ),
+    (
+        OVERLAY
+        + '[[clients]]\nname = "x"\ntoken = "1"\nclusters = [0]\n'
+        + '[[clients]]\nname = "x"\ntoken = "1"\nclusters = [1, 0]\n',
+        "line 10: clients.token: two entries of x hold in one cluster",
+    ),
+    (
         OVERLAY + '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "x"\n',
         "line 4: brokers: tokens would travel in the clear to 10.0.0.1:7430",
     ),

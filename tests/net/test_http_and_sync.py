@@ -31,10 +31,10 @@ def serving(tree: str = "path:2", clusters: int = 2) -> Iterator[Server]:
         await server.links_up()
 
     try:
-        asyncio.run_coroutine_threadsafe(start(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(start(), loop).result(200)
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(200)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -47,7 +47,7 @@ def url(server: Server, broker: str) -> str:
 def get(server: Server, broker: str, path: str) -> tuple[int, str]:
     address = server.http[BrokerId.parse(broker)]
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=100) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -16,7 +16,8 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, in_overlay, run, take, until
+from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
 READER = Rights("reader", None, parse_filter("class = 'STOCK'"))
@@ -47,6 +48,33 @@ def test_rights_are_filters() -> None:
     in_overlay(scene, tree="path:2", clusters=2, authority=CLIENTS)
 
 
+def test_rights_differ_from_cluster_to_cluster() -> None:
+    stocks, bonds = parse_filter("class = 'STOCK'"), parse_filter("class = 'BOND'")
+    both = Authority(
+        (
+            ClientEntry(Rights("desk", stocks, bonds, (0,)), token="t"),
+            ClientEntry(Rights("desk", bonds, stocks, (1,)), token="t"),
+        )
+    )
+
+    async def scene(live: Live) -> None:
+        clients = [await live.client(at, token="t", name=f"desk/{at}") for at in ("a,0", "b,1")]
+        for client, mine, other in zip(clients, ("STOCK", "BOND"), ("BOND", "STOCK"), strict=True):
+            await client.advertise(f"class = '{mine}'")
+            with pytest.raises(RefusedError, match=f"desk may not advertise class = '{other}'"):
+                await client.advertise(f"class = '{other}'")
+            with pytest.raises(RefusedError, match=f"desk may not subscribe to class = '{mine}'"):
+                async with client.subscribe(f"class = '{mine}'"):
+                    pass
+        async with clients[1].subscribe("class = 'STOCK'") as quotes:
+            await clients[0].publish({"class": "STOCK"})
+            assert [d.publisher for d in await take(quotes, 1)] == ["desk/a,0"]
+        with pytest.raises(RefusedError, match="desk may not connect to cluster 2; its clusters are: 0, 1"):
+            await live.client("a,2", token="t")
+
+    in_overlay(scene, tree="path:2", clusters=3, authority=both)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -74,7 +102,9 @@ class Certificates:
         self.authority.cert_pem.write_to_path(str(path / "ca.pem"))
 
     def sign(self, file: str, common_name: str, *names: str, by: trustme.CA | None = None, **options: Any) -> None:
-        signed = (by or self.authority).issue_cert(*(names or ("127.0.0.1",)), common_name=common_name, **options)
+        signed = (by or self.authority).issue_cert(
+            *(names or ("127.0.0.1", own_host())), common_name=common_name, **options
+        )
         signed.private_key_pem.write_to_path(str(self.path / f"{file}.key"))
         signed.cert_chain_pems[0].write_to_path(str(self.path / f"{file}.pem"))
 
@@ -136,7 +166,7 @@ def test_tls_that_is_not_good_enough(tmp_path: Path) -> None:
         with pytest.raises(UnreachableError):
             await Client(wrong_name, token="t-reader", tls=certificates.of_client()).open()
 
-    in_overlay(scene, **with_tls(certificates))
+    in_overlay(scene, host="127.0.0.1", **with_tls(certificates))
 
 
 def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) -> None:
@@ -161,7 +191,7 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             await impostor.stop()
             del live.servers[forged]
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    run(main)
 
 
 def test_links_need_the_token_where_there_is_one() -> None:
@@ -176,7 +206,7 @@ def test_links_need_the_token_where_there_is_one() -> None:
             assert b"the link token is wrong" in answer
             assert host.counters.peers_at_fault == 1
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    run(main)
 
 
 async def converse(url: str, data: bytes) -> bytes:

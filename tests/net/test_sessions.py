@@ -9,7 +9,8 @@ import pytest
 from octopia.errors import InputError, RefusedError
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError, Url
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, in_overlay, take, until, waiting
+from tests.net.live import QUICK, Live, in_overlay, run, take, until, waiting
+from tests.net.processes import own_host
 
 
 def cut(client: Client) -> None:
@@ -65,7 +66,7 @@ def test_what_a_vanished_client_was_to_get_waits_for_it_up_to_the_bound() -> Non
         publisher = await live.publisher("a,0", "n is not null")
         subscription = await live.subscriber("c,2", "n >= 0")
         client = subscription._client
-        home, client.url = client.url, Url.parse("octopia://127.0.0.1:1")
+        home, client.url = client.url, Url.parse(f"octopia://{own_host()}:1")
         client._protocol.confirm()  # type: ignore[union-attr]
         cut(client)
         session = live.host("c,2").sessions[client.name]
@@ -189,7 +190,7 @@ def test_brokers_start_in_any_order() -> None:
         for server in servers.values():
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    run(main)
 
 
 def test_a_wrong_address_is_refused() -> None:
@@ -212,7 +213,7 @@ def test_a_wrong_address_is_refused() -> None:
         await stranger.stop()
         await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    run(main)
 
 
 def test_a_closed_client_says_so() -> None:

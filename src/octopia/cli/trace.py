@@ -20,6 +20,7 @@ from octopia.cli.live_options import (
     TokenOption,
     UrlOption,
 )
+from octopia.errors import InputError
 
 if TYPE_CHECKING:
     from octopia.net import Client, ServeConfig
@@ -63,7 +64,10 @@ async def _probe(client: "Client", text: str, config: "ServeConfig") -> list[dic
     from octopia.cli.pub import parse_object
     from octopia.language import Filter, Operator, Predicate, parse_notification
 
-    given = parse_notification(parse_object(text) if text.lstrip().startswith("{") else text)
+    try:
+        given = parse_notification(parse_object(text) if text.lstrip().startswith("{") else text)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"no notification: {error}") from None
     async with client:
         await client.advertise(Filter.of(*(Predicate(name, Operator.PRESENT) for name in sorted(given))))
         sequence = int(await client.publish(given, traced=True))

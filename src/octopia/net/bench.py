@@ -22,6 +22,8 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
 # A burst of one publisher at a constant rate, before others have their turn.
 BURST_MAX = 64
 OVERHEAD_BYTES = 60
+# What has not come for so long after the last that came is missing.
+REST_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -130,12 +132,12 @@ async def _read(subscription: Subscription, taken: "array[float]") -> None:
 
 
 async def _wait_for_rest(clients: list[Client], taken: "list[array[float]]", published: int) -> None:
-    """What was published is still under way: wait until all has come, or nothing has for a second."""
+    """What was published is still under way: wait until all has come, or nothing has for a while."""
     before, since = -1, time.perf_counter()
     while (have := sum(map(len, taken)) + sum(c.dropped for c in clients)) < published * len(clients):
         if have != before:
             before, since = have, time.perf_counter()
-        elif time.perf_counter() - since > 1:
+        elif time.perf_counter() - since > REST_S:
             return
         await asyncio.sleep(0.005)
 

@@ -15,6 +15,7 @@ sent. A full queue makes `publish` wait.
 """
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import Iterable
@@ -67,6 +68,7 @@ QUEUE_BYTES_MAX = 16 * 1024 * 1024
 INBOX_MAX = 10_000
 SESSION_S = 30.0
 CONNECT_S = 10.0
+LEAVE_S = 2.0
 PAUSE_FIRST_S = 0.05
 PAUSE_MAX_S = 5.0
 # How many notifications `publish_many` queues before the event loop has its turn.
@@ -298,14 +300,16 @@ class Client:
         self._closing = True
         if self._redial is not None:
             self._redial.cancel()
+            await asyncio.gather(self._redial, return_exceptions=True)
         for subscription in self._subscriptions.values():
             subscription.end()
         protocol = self._protocol
         if protocol is not None:
             protocol.confirm()
             protocol.transport.write(message_frame(Goodbye("bye")))
-            protocol.transport.close()
             self._protocol = None
+            # The loop may end with this call, and the last words must be out by then.
+            await protocol.close(LEAVE_S)
 
     # -- messages
 
@@ -548,7 +552,8 @@ def connect(url: str, **options: Any) -> Client:
 
 
 def _os_reason(error: OSError) -> str:
-    return error.strerror or str(error)
+    # asyncio puts its own words, with the address once more, where those of the system belong.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 __all__ = ["Client", "WireNotification", "connect"]

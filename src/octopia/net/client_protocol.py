@@ -40,6 +40,7 @@ class ClientProtocol(asyncio.Protocol):
         self._reason = ""
         self._loop = asyncio.get_running_loop()
         self.closed = False
+        self._gone: asyncio.Future[None] = self._loop.create_future()
         self._heard_s = self._loop.time()
         self._life_timer: asyncio.TimerHandle | None = None
 
@@ -123,7 +124,18 @@ class ClientProtocol(asyncio.Protocol):
             self._confirm_timer.cancel()
         if self._life_timer is not None:
             self._life_timer.cancel()
+        if not self._gone.done():
+            self._gone.set_result(None)
         self._owner.lost(self, self._reason or (str(exc) if exc else "the connection was closed"))
+
+    async def close(self, at_most_s: float) -> None:
+        """Write what was said and close, in order for so long, then anyhow."""
+        self.transport.close()
+        try:
+            async with asyncio.timeout(at_most_s):
+                await self._gone
+        except TimeoutError:
+            self.abort()
 
     def abort(self) -> None:
         self.closed = True

@@ -27,7 +27,7 @@
     token = "…"                         # or certificate = "common name"
     advertise = "class = 'STOCK' and price is not null"
     subscribe = "true"                  # left out: nothing may be subscribed to
-    clusters = [0, 1]                   # left out: any
+    clusters = [0, 1]                   # left out: any; another entry may give other rights in other clusters
 
 Rules of this file: everything is checked while reading, nothing unknown is passed over; an error names the file, the
 line, the key and the fix. What is missing has a default that works on one machine.
@@ -134,7 +134,7 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
     addresses, http = _addresses(text, scot, placement)
     bounds = _limits(text)
     tls = _tls(text)
-    authority = _authority(text, tls is not None)
+    authority = _authority(text, scot, tls is not None)
     exposed = [address for address in addresses.values() if not address.is_loopback]
     if exposed and tls is None and (authority.clients or authority.link_token):
         raise text.error(
@@ -274,18 +274,18 @@ def _tls(text: ConfigText) -> TlsFiles | None:
     return TlsFiles(certificate, key, authorities, text.file.parent)
 
 
-def _authority(text: ConfigText, tls: bool) -> Authority:
+def _authority(text: ConfigText, scot: Scot, tls: bool) -> Authority:
     links = text.table("links", ("token",))
     token = text.typed("links", links, "token", str, "text", "")
     given = text.document.get("clients", [])
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise InputError(f"{text.file}: clients must be tables: write [[clients]]")
-    entries = tuple(_client(text, entry, number) for number, entry in enumerate(given))
+    entries = tuple(_client(text, scot, entry, number) for number, entry in enumerate(given))
     _check_distinct(text, entries)
     return Authority(entries, token, tls)
 
 
-def _client(text: ConfigText, entry: dict[str, Any], number: int) -> ClientEntry:
+def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) -> ClientEntry:
     text.check_keys("clients", entry, ("name", "token", "certificate", "advertise", "subscribe", "clusters"), number)
 
     def words(key: str) -> str:
@@ -299,6 +299,11 @@ def _client(text: ConfigText, entry: dict[str, Any], number: int) -> ClientEntry
     clusters = entry.get("clusters")
     if clusters is not None and (not isinstance(clusters, list) or any(type(c) is not int for c in clusters)):
         raise text.error("clients", "clusters", "must be a list of cluster numbers", number)
+    unknown = [cluster for cluster in clusters or () if not 0 <= cluster < scot.clusters]
+    if unknown:
+        raise text.error(
+            "clients", "clusters", f"there is no cluster {unknown[0]}; there are 0 to {scot.clusters - 1}", number
+        )
     rights = Rights(
         name,
         _right(text, entry, "advertise", number),
@@ -324,9 +329,21 @@ def _at_client(text: ConfigText, key: str, error: OctopiaError, number: int) -> 
 
 
 def _check_distinct(text: ConfigText, entries: Iterable[ClientEntry]) -> None:
-    seen: dict[tuple[str, str], str] = {}
+    """A token or certificate is one client's, and in each cluster one entry holds for it."""
+    seen: dict[tuple[str, str], list[Rights]] = {}
     for number, entry in enumerate(entries):
+        rights = entry.rights
         for kind, value in (("token", entry.token), ("certificate", entry.certificate)):
-            if value and seen.setdefault((kind, value), entry.rights.name) != entry.rights.name:
-                other = seen[kind, value]
-                raise text.error("clients", kind, f"{entry.rights.name} and {other} have the same {kind}", number)
+            before = seen.setdefault((kind, value), []) if value else []
+            for other in before:
+                if other.name != rights.name:
+                    raise text.error("clients", kind, f"{rights.name} and {other.name} have the same {kind}", number)
+                if _share_a_cluster(rights, other):
+                    raise text.error("clients", kind, f"two entries of {rights.name} hold in one cluster", number)
+            before.append(rights)
+
+
+def _share_a_cluster(one: Rights, other: Rights) -> bool:
+    if one.clusters is None or other.clusters is None:
+        return True
+    return any(cluster in other.clusters for cluster in one.clusters)

@@ -13,9 +13,10 @@ def link_rows(host: "BrokerHost") -> list[dict[str, Any]]:
         {
             "neighbour": str(neighbour),
             "up": link.is_up,
+            "connected": link.peer is not None,
             "queue": len(link.box.waiting),
             "overloaded": host.broker.state.lst.overloaded(neighbour),
-            "sent": link.box.sent,
+            "sent": link.box.left_total,
             "lost": link.dropped,
         }
         for neighbour, link in host.links.items()

@@ -284,8 +284,7 @@ class BrokerHost:
             )
 
     def _greet_client(self, peer: Peer, hello: Hello) -> None:
-        rights = self.authority.client(hello, certificate_name(peer))
-        rights.check_connect(self.id)
+        rights = self.authority.client(hello, certificate_name(peer), self.id)
         session = self._by_secret.get(hello.session) if hello.session else None
         resumed = session is not None and session.rights == rights
         if session is None or not resumed:
@@ -393,7 +392,8 @@ class BrokerHost:
     def _sample(self, link: Link, now: float) -> None:
         box = link.box
         waiting = len(box.waiting)
-        sample = (waiting, box.sent + waiting, box.sent)
+        left = box.left_total
+        sample = (waiting, left + waiting, left)
         if sample != link.sampled or waiting:
             link.sampled = sample
             self.broker.handle(LinkSampled(link.neighbour, *sample), now)

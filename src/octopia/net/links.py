@@ -88,7 +88,7 @@ class Link:
             # Broken, and no room to wait for it: everything that follows would have a gap.
             self.host.loop.call_soon(self.go_down)
         else:
-            self.box.drop_newest()
+            self.box.discard_newest()
             self.dropped += 1
 
     def send_barrier(self, message: Barrier | BarrierDone) -> None:
@@ -235,14 +235,16 @@ class Link:
             address = self.address
             if address is None:
                 return
-            await self.host.loop.create_connection(
-                lambda: Peer(self.host, Side.DIALLING_BROKER, self),
-                address.host,
-                address.port,
-                **self.host.dial_options(address),
-            )
+            # Left alone, the system tries for two minutes where nothing answers, in pauses that grow with the outage.
+            async with asyncio.timeout(self.host.net_limits.handshake_s):
+                await self.host.loop.create_connection(
+                    lambda: Peer(self.host, Side.DIALLING_BROKER, self),
+                    address.host,
+                    address.port,
+                    **self.host.dial_options(address),
+                )
         except OSError as error:
-            # ssl.SSLError is one
+            # ssl.SSLError and TimeoutError are such
             self.host.log.debug("cannot dial", neighbour=str(self.neighbour), reason=str(error))
             self._dialling = None
             self.dial_later()

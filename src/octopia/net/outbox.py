@@ -57,6 +57,7 @@ class Outbox:
     __slots__ = (
         "_blocked",
         "_dropped",
+        "_left_before",
         "_noted",
         "_turn",
         "_unconfirmed",
@@ -84,6 +85,7 @@ class Outbox:
         self._unconfirmed_bytes = 0
         self.sent = 0
         self.confirmed = 0
+        self._left_before = 0
         self.transport: asyncio.WriteTransport | None = None
         self.writable = False
         self._noted = False
@@ -103,6 +105,11 @@ class Outbox:
     def held(self) -> int:
         """All frames, waiting and unconfirmed."""
         return len(self.waiting) + self.sent - self.confirmed
+
+    @property
+    def left_total(self) -> int:
+        """Frames handed to sockets so far, those sent again included: unlike `sent` it never falls."""
+        return self._left_before + self.sent
 
     def put(self, frame: bytes) -> None:
         """Queue a frame. The caller looks at `is_full`."""
@@ -187,6 +194,7 @@ class Outbox:
         self.waiting_bytes += self._unconfirmed_bytes
         self._unconfirmed_bytes = 0
         self.waiting.extendleft(reversed(again))
+        self._left_before += self.sent - received
         self.sent = received
         self.transport = transport
         self.writable = True
@@ -204,6 +212,7 @@ class Outbox:
         lost = self.held
         self.waiting.clear()
         self._unconfirmed.clear()
+        self._left_before += self.sent
         self.waiting_bytes = self._unconfirmed_bytes = self.sent = self.confirmed = self._dropped = 0
         self._release_if_room()
         return lost
@@ -240,6 +249,10 @@ class Outbox:
     def drop_newest(self) -> None:
         """Drop the frame that was put last."""
         self._count_drop(self.waiting.pop())
+
+    def discard_newest(self) -> None:
+        """As `drop_newest`, where the peer is not to be told: a link has no place for that."""
+        self.waiting_bytes -= len(self.waiting.pop())
 
     def _count_drop(self, frame: bytes) -> None:
         self.waiting_bytes -= len(frame)

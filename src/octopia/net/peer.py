@@ -6,6 +6,7 @@ notices. Until the handshake is done the only thing a peer can do is wait for it
 """
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from octopia.errors import OctopiaError, RefusedError, RemoteProtocolError
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 # Frames that may arrive before they are confirmed, or 25 ms, whichever comes first.
 CONFIRM_FRAMES = 512
-WRITE_BUFFER_BYTES = 64 * 1024
+WRITE_BUFFER_BYTES = 32 * 1024
+# Of what the system was given, this much may not have left yet. It would take megabytes, and a queue that hides there
+# is one that neither Eq. 10 nor a subscription's policy sees.
+UNSENT_BYTES = 32 * 1024
 
 
 class Owner(Protocol):
@@ -66,6 +70,9 @@ class Peer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        carrier = transport.get_extra_info("socket")
+        if carrier is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self.heard_s = self.host.now()
         self.host.peers[self] = None
         self._handshake_timer = self.host.loop.call_later(self.host.net_limits.handshake_s, self._too_slow)

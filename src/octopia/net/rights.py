@@ -3,7 +3,8 @@
 Rules of this file: a right is a filter. A client may advertise, or subscribe to, exactly what its right provably
 covers (`octopia.covers`), so that what cannot be decided is refused. Without any client named in the configuration
 everyone may do everything, which is right for trying things on one machine; once one is named, nobody else gets in.
-Secrets are compared in constant time.
+A client may be named several times, each time for other clusters: it has the rights of the cluster it connects to, so
+what it may advertise or subscribe to can differ from cluster to cluster. Secrets are compared in constant time.
 """
 
 import hmac
@@ -19,7 +20,7 @@ EVERYTHING = parse_filter("true")
 
 @dataclass(frozen=True)
 class Rights:
-    """What one client may do. `clusters` is None where it may connect to any."""
+    """What one client may do in these clusters; None for any."""
 
     name: str = ""
     advertise: Filter | None = EVERYTHING
@@ -32,10 +33,8 @@ class Rights:
     def check_subscribe(self, wanted: Filter, broker: BrokerId) -> None:
         self._check("subscribe to", self.subscribe, wanted)
 
-    def check_connect(self, broker: BrokerId) -> None:
-        if self.clusters is not None and broker.cluster not in self.clusters:
-            listed = ", ".join(map(str, self.clusters)) or "none"
-            raise RefusedError(f"{self.name} may not connect to cluster {broker.cluster}; its clusters are: {listed}")
+    def holds_in(self, cluster: int) -> bool:
+        return self.clusters is None or cluster in self.clusters
 
     def _check(self, what: str, allowed: Filter | None, wanted: Filter) -> None:
         if allowed is EVERYTHING:
@@ -71,19 +70,23 @@ class Authority:
     tls: bool = False
     _anyone: Rights = field(default_factory=Rights)
 
-    def client(self, hello: Hello, certificate_name: str) -> Rights:
-        """The rights of a client, or `RefusedError`."""
+    def client(self, hello: Hello, certificate_name: str, broker: BrokerId) -> Rights:
+        """The rights of a client at this broker, or `RefusedError`."""
         if not self.clients:
             return self._anyone
-        found: Rights | None = None
+        found: list[Rights] = []
         for entry in self.clients:
             by_token = entry.token and hello.token and _same(entry.token, hello.token)
             by_certificate = entry.certificate and entry.certificate == certificate_name
             if by_token or by_certificate:
-                found = found or entry.rights
-        if found is None:
+                found.append(entry.rights)
+        if not found:
             raise RefusedError("this broker knows no client with that token or certificate")
-        return found
+        for rights in found:
+            if rights.holds_in(broker.cluster):
+                return rights
+        listed = ", ".join(str(cluster) for rights in found for cluster in rights.clusters or ()) or "none"
+        raise RefusedError(f"{found[0].name} may not connect to cluster {broker.cluster}; its clusters are: {listed}")
 
     def check_broker(self, hello: Hello, neighbour: BrokerId, certificate_name: str, is_loopback: bool) -> None:
         """Raise `RefusedError` unless the peer is proved to be this neighbour.

@@ -1,8 +1,8 @@
 """Brokers that listen: sockets, the clock's tick, start and end, for one or many brokers in one process.
 
-Rules of this file: all brokers of a process share one event loop, one turn (so that their writes are joined) and one
-tick. Starting is done when every broker listens; links come up by themselves. Stopping drains: nobody new is let in,
-what is queued is written, then everyone is told and closed.
+Rules of this file: all brokers of a process share one event loop and one turn (so that their writes are joined); each
+has its own tick. Starting is done when every broker listens; links come up by themselves. Stopping drains: nobody new
+is let in, what is queued is written, then everyone is told and closed.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Server:
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
         self._servers: list[asyncio.Server] = []
-        self._ticker: asyncio.TimerHandle | None = None
+        self._tickers: dict[BrokerId, asyncio.TimerHandle] = {}
 
     @classmethod
     def of(cls, config: ServeConfig, brokers: Iterable[BrokerId] | None = None) -> Self:
@@ -75,6 +75,8 @@ class Server:
                 address.host,
                 address.port,
                 ssl=listen,
+                # Before it is over nobody is counted, so it must not take long.
+                ssl_handshake_timeout=None if listen is None else host.net_limits.handshake_s,
             )
             self._servers.append(server)
             self.addresses[id] = Address(address.host, server.sockets[0].getsockname()[1])
@@ -83,7 +85,7 @@ class Server:
             for neighbour, link in host.links.items():
                 link.address = self.addresses.get(neighbour)
             host.start()
-        self._tick()
+            self._tick(host)
 
     async def _start_http(self, host: BrokerHost) -> None:
         address = self.http.get(host.id)
@@ -93,12 +95,10 @@ class Server:
         self._servers.append(server)
         self.http[host.id] = Address(address.host, server.sockets[0].getsockname()[1])
 
-    def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        for host in self.hosts.values():
-            host.tick()
-        window_s = min((host.congestion.window_s for host in self.hosts.values()), default=0.05)
-        self._ticker = loop.call_later(window_s / 2, self._tick)
+    def _tick(self, host: BrokerHost) -> None:
+        # The next one first: a broker whose tick fails once must not be left without time.
+        self._tickers[host.id] = host.loop.call_later(host.congestion.window_s / 2, self._tick, host)
+        host.tick()
 
     async def links_up(self) -> None:
         """Wait until every link between brokers of this process is up."""
@@ -116,8 +116,8 @@ class Server:
         until = loop.time() + drain_s
         while loop.time() < until and not all(host.is_quiet for host in self.hosts.values()):
             await asyncio.sleep(0.01)
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for ticker in self._tickers.values():
+            ticker.cancel()
         for host in self.hosts.values():
             host.stop()
         # Let the last words be written.

@@ -1,0 +1,174 @@
+"""The commands around a live overlay, as a user runs them: processes, pipes, exit codes."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from octopia.cli import main
+from octopia.net import connect_sync
+from tests.net.processes import OCTOPIA, Processes, octopia
+
+Said = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def overlay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    made = Processes(tmp_path_factory.mktemp("live"), together=True)
+    try:
+        made.start()
+        made.wait_for_links()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """What a command says on standard error, and its exit code; in this process, since many are run."""
+
+    def run(*arguments: object, stdin: str = "") -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["octopia", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        with pytest.raises(SystemExit) as done:
+            main()
+        return int(done.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
+def started(*arguments: object) -> "subprocess.Popen[str]":
+    return subprocess.Popen([str(OCTOPIA), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+def test_pub_and_sub_in_a_pipe(overlay: Processes) -> None:
+    subscriber = started("sub", "price > 100", "--url", overlay.url("b,1"), "--count", "2", "--meta")
+    while overlay.state("a,1")["subscriptions"] == 0:
+        time.sleep(0.02)
+    lines = '{"symbol": "A", "price": 120}\n{"symbol": "B", "price": 90}\n{"symbol": "ü", "price": 100.5}\n'
+    done = octopia("pub", "--url", overlay.url("a,0"), "--name", "feed", stdin=lines)
+    assert (done.stdout, done.stderr) == ("", "3 published.\n")
+    out, _ = subscriber.communicate()
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"publisher": "feed", "id": "1", "notification": {"symbol": "A", "price": 120}},
+        {"publisher": "feed", "id": "3", "notification": {"symbol": "ü", "price": 100.5}},
+    ]
+    assert subscriber.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "expected"),
+    [
+        (["pub"], '{"x": 1}\n{"x": [1]}\n', "line 2: the value of 'x' must be str, int, float or bool"),
+        (["pub"], '{"x": 1, "x": 2}\n', "line 1: 'x' is there twice"),
+        (["pub"], "[1]\n", "line 1: a notification is an object"),
+        (["pub", "--advertise", "x > 5"], '{"x": 1}\n', "line 1: feed did not advertise this"),
+        (["sub", "price >"], "", "price >"),
+        (["sub", "price > 1", "--policy", "blok"], "", "block"),
+        (["adv", "price >"], "", "price >"),
+        (["trace", "[a 1]"], "", "[a 1]"),
+    ],
+)
+def test_a_wrong_line_or_filter_ends_the_command_with_the_reason(
+    overlay: Processes, said: Said, arguments: list[str], stdin: str, expected: str
+) -> None:
+    more = ["--overlay", overlay.file] if arguments[0] == "trace" else ["--name", "feed"]
+    code, error = said(*arguments, "--url", overlay.url("a,0"), *more, stdin=stdin)
+    assert code == 2
+    assert expected in error
+
+
+def test_nobody_there(tmp_path: Path, overlay: Processes, said: Said) -> None:
+    file = tmp_path / "overlay.toml"
+    file.write_text(overlay.file.read_text().replace("port = 9430", "port = 9930"), encoding="utf-8")
+    done = octopia("status", file, "--json", code=1)
+    assert [(row["broker"], row["status"]) for row in json.loads(done.stdout)] == [
+        (f"({broker})", "down") for broker in overlay.brokers
+    ]
+    url = f"octopia://{overlay.host}:7999"
+    assert said("sub", "x > 1", "--url", url) == (1, f"octopia: {url} cannot be reached: Connection refused\n")
+
+
+def test_adv_is_in_force_until_it_is_interrupted(overlay: Processes) -> None:
+    advertiser = started("adv", "made > 0", "kept > 0", "--url", overlay.url("b,0"))
+    assert advertiser.stdout is not None
+    try:
+        assert [advertiser.stdout.readline() for _ in range(2)] == [
+            "a1 in force at (b,0): made > 0\n",
+            "a2 in force at (b,0): kept > 0\n",
+        ]
+        assert overlay.state("b,1")["advertisements"] == 2
+    finally:
+        advertiser.send_signal(signal.SIGKILL)
+        advertiser.communicate()
+    # A connection that just ends leaves its session alive for a while: what was registered is still there.
+    assert overlay.state("b,1")["advertisements"] == 2
+
+
+def test_trace_shows_every_hop(overlay: Processes) -> None:
+    with connect_sync(overlay.url("b,1"), name="far") as reader, reader.subscribe("price > 100"):
+        done = octopia(
+            "trace", '{"price": 120}', "--overlay", overlay.file, "-u", overlay.url("a,0"), "--name", "me", "--json"
+        )
+        records = json.loads(done.stdout)
+        assert [(r["broker"], r["came_from"], r["sent"], r["delivered"]) for r in records] == [
+            ("(a,0)", "me", [["(a,1)", 0]], []),
+            ("(a,1)", "(a,0)", [["(b,1)", 0]], []),
+            ("(b,1)", "(a,1)", [], ["far"]),
+        ]
+        shown = octopia("trace", '{"price": 120}', "--overlay", overlay.file, "-u", overlay.url("a,0")).stdout
+        assert [broker for broker in ("(a,0)", "(a,1)", "(b,1)") if broker in shown] == ["(a,0)", "(a,1)", "(b,1)"]
+        assert "far" in shown
+
+
+def test_status_top_and_bench(overlay: Processes) -> None:
+    rows = json.loads(octopia("status", overlay.file, "--json").stdout)
+    assert [(row["broker"], row["status"]) for row in rows] == [(f"({b})", "ok") for b in overlay.brokers]
+    assert all(len(row["links"]) == 2 and all(link["up"] for link in row["links"]) for row in rows)
+    for shown in (octopia("status", overlay.file).stdout, octopia("top", overlay.file, "-n", "1").stdout):
+        assert all(f"({broker})" in shown for broker in overlay.brokers)
+    urls = ("-u", overlay.url("a,0"), "-u", overlay.url("b,1"))
+    figures = json.loads(octopia("bench", *urls, "-s", "2", "-r", "500", "-t", "0.5", "--json").stdout)
+    assert (figures["published"], figures["delivered"], figures["missing"]) == (250, 500, 0)
+    assert 0 < figures["latency_us"]["p50"] <= figures["latency_us"]["p99"] <= figures["latency_us"]["p100"]
+    assert "delivered  100 " in octopia("bench", *urls, "-r", "500", "-t", "0.2").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("", ["--broker", "z,9"], "there is no broker (z,9)"),
+        ("", ["--machine", "m1"], "names no machines"),
+        ("", ["--broker", "a,0", "--machine", "m1"], "not both"),
+        ("", ["--log", "loud"], "unknown log level"),
+        ("[routing]\nname = 'idt'\n", [], "line 11: routing.name"),
+        ("[tls]\nkey = 'x'\n", [], "line 10: tls: certificate is missing"),
+    ],
+)
+def test_serve_says_what_is_wrong(
+    tmp_path: Path, overlay: Processes, said: Said, text: str, options: list[str], expected: str
+) -> None:
+    file = tmp_path / "overlay.toml"
+    file.write_text(overlay.file.read_text() + text, encoding="utf-8")
+    code, error = said("serve", file, *options)
+    assert code == 2
+    assert expected in error
+
+
+def test_serve_says_that_the_port_is_taken(overlay: Processes, said: Said) -> None:
+    code, error = said("serve", overlay.file)
+    assert code == 2
+    assert "cannot listen" in error
+
+
+def test_units_are_written_where_one_says(tmp_path: Path, overlay: Processes) -> None:
+    done = octopia("units", overlay.file, "--out", tmp_path / "units")
+    names = [f"octopia-{broker.replace(',', '-')}.service" for broker in overlay.brokers]
+    assert done.stdout.split() == [str(tmp_path / "units" / name) for name in names]
+    assert sorted(path.name for path in (tmp_path / "units").iterdir()) == sorted(names)

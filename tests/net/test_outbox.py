@@ -1,0 +1,122 @@
+"""Output queues under any history: nothing is lost or doubled on the way to a peer, and totals never fall."""
+
+import asyncio
+from typing import Any, cast
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from octopia.net import NetLimits
+from octopia.net.outbox import Outbox, Turn
+from octopia.topology import BrokerId
+from tests.net.live import Live, in_overlay, take, until
+
+
+class Wire:
+    """A socket that keeps what was written; frames here are one letter long."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "flush", "confirm", "break", "stop", "go"]), st.integers(0, 7)), max_size=60
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(STEPS)
+def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[tuple[str, int]]) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+        wire = Wire()
+        box.attach(cast("Any", wire), 0)
+        put = 0
+        received = b""  # by the peer, over all connections
+        before = 0
+        for step, number in [*steps, ("break", 9), *[("confirm", 9), ("go", 0), ("flush", 0)] * 100]:
+            if step == "put":
+                box.put(bytes([put % 251]))
+                put += 1
+            elif step == "flush":
+                box.flush()
+            elif step == "confirm":
+                # The peer reads so much of what is on its way, and says how much it has in all.
+                received += wire.written[:number]
+                wire.written = wire.written[number:]
+                box.confirm(len(received))
+            elif step == "break":
+                # A part still arrives, and what is confirmed by it is told by the next handshake only.
+                received += wire.written[:number]
+                box.detach()
+                wire = Wire()
+                box.attach(cast("Any", wire), len(received))
+            elif step == "stop":
+                box.writable = False
+            else:
+                box.resume_writing()
+            assert box.left_total >= before
+            before = box.left_total
+            assert box.held == put - box.confirmed
+            assert box.waiting_bytes == len(box.waiting)
+        assert received == bytes(n % 251 for n in range(put))
+    finally:
+        loop.close()
+
+
+def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
+    """Totals of a link that starts anew are not those of Eq. 10's window; samples go on all the same."""
+
+    async def scene(live: Live) -> None:
+        failures: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        publisher = await live.publisher("a,0", "n is not null")
+        subscription = await live.subscriber("b,0", "n >= 0")
+        host = live.host("a,0")
+        link = host.links[BrokerId("b", 0)]
+        await publisher.publish_many({"n": n} for n in range(100))
+        await take(subscription, 100)
+        for _ in range(3):
+            address, link.address = link.address, None
+            link.peer.abort()
+            await until(lambda: not link.is_up)
+            link.address = address
+            link.dial_later()
+            await until(lambda: link.is_up)
+        assert failures == []
+        session = await live.client("a,0", reconnect=False, session_s=0.01, name="short")
+        assert session._protocol is not None
+        session._protocol.transport.abort()
+        await until(lambda: "short" not in host.sessions)
+
+    in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05))
+
+
+def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_comes_back() -> None:
+    async def scene(live: Live) -> None:
+        publisher = await live.publisher("a,0", "n is not null")
+        subscription = await live.subscriber("b,0", "n >= 0")
+        host = live.host("a,0")
+        link = host.links[BrokerId("b", 0)]
+        address, link.address = link.address, None
+        link.peer.abort()
+        await until(lambda: not link.is_up)
+        before = link.dropped
+        await publisher.publish_many({"n": n} for n in range(150))
+        await publisher.flush()
+        kept = len(link.box.waiting)
+        assert kept == 99
+        assert link.dropped - before == 51
+        link.address = address
+        link.dial_later()
+        assert [d.notification["n"] for d in await take(subscription, kept)] == list(range(kept))
+        await publisher.publish({"n": 1000})
+        assert [d.notification["n"] for d in await take(subscription, 1)] == [1000]
+        assert live.host("b,0").counters.peers_at_fault == 0
+
+    limits = NetLimits(link_grace_s=0.05, link_give_up_s=100, link_queue_frames_max=100)
+    in_overlay(scene, tree="path:2", clusters=1, net_limits=limits)
