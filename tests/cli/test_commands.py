@@ -20,7 +20,7 @@ import octopia
 ROOT = Path(__file__).parent.parent.parent
 SCENES = ROOT / "src" / "octopia" / "scenes"
 FIG7B = str(SCENES / "fig7b.json")
-COMMANDS = ("demo", "topology", "replay", "explain")
+COMMANDS = ("demo", "scenes", "topology", "replay", "explain")
 PLAIN = {
     "PATH": os.environ["PATH"],
     "HOME": os.environ.get("HOME", "/"),
@@ -246,14 +246,14 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     )
     file = tmp_path / "file"
     file.write_text("")
-    line = f"octopia: {file / 'demo' / 'index.html'}: cannot be written: Not a directory"
-    assert failure_of("demo", "--out", str(file / "demo")) == line
+    line = f"octopia: {file / 'scenes' / 'index.html'}: cannot be written: Not a directory"
+    assert failure_of("scenes", "--out", str(file / "scenes")) == line
 
 
 def test_brackets_in_a_name_are_no_markup(tmp_path: Path) -> None:
     odd = tmp_path / "[bold]x[/]"
     assert failure_of("replay", str(odd)) == f"octopia: {odd}: cannot be read: No such file or directory"
-    assert f"\nReport: {odd / 'index.html'}\n" in result_of("demo", "--out", str(odd))
+    assert f"\nReport: {odd / 'index.html'}\n" in result_of("scenes", "--out", str(odd))
 
 
 # ---- replay --------------------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ def test_explain_with_nothing_to_explain() -> None:
     assert json.loads(result_of("explain", fig6, "--json")) == []
 
 
-# ---- demo ----------------------------------------------------------------------------------------------------------
+# ---- scenes --------------------------------------------------------------------------------------------------------
 
 # The notes' table of Fig. 7, and SNR of Fig. 8: (scene, notification, routing) -> messages.
 NOTES = {
@@ -381,17 +381,17 @@ NOTES = {
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """What it prints and what it writes."""
-    folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    screen = result_of("demo", "--out", str(folder))
+    folder = tmp_path_factory.mktemp("scenes") / "new" / "folder"
+    screen = result_of("scenes", "--out", str(folder))
     assert screen.endswith(f"\nReport: {folder / 'index.html'}\n")
     assert [file.name for file in folder.iterdir()] == ["index.html"]
     return screen, (folder / "index.html").read_text(encoding="utf-8")
 
 
-def test_the_demos_table_has_the_notes_counts_and_fits_80_columns(demo: tuple[str, str]) -> None:
-    table = [line for line in demo[0].splitlines() if line.startswith(("│", "┃", "├"))]
+def test_the_scenes_table_has_the_notes_counts_and_fits_80_columns(scenes: tuple[str, str]) -> None:
+    table = [line for line in scenes[0].splitlines() if line.startswith(("│", "┃", "├"))]
     assert all(len(line) == len(table[0]) <= 80 for line in table)
     assert [cell.strip() for cell in table[0].split("┃")[1:-1]] == [
         "scene", "notification", "routing", "messages", "deliveries", "hops", "CIVs",
@@ -405,31 +405,31 @@ def test_the_demos_table_has_the_notes_counts_and_fits_80_columns(demo: tuple[st
             counted[scene, notification, cells[2]] = int(cells[3].split(" ")[0])
     assert len(counted) == 21
     assert {key: counted[key] for key in NOTES} == NOTES
-    assert "fig7b, SNR: The paper says 5, a slip" in demo[0]
+    assert "fig7b, SNR: The paper says 5, a slip" in scenes[0]
 
 
-def test_the_demos_page_has_the_same_counts_and_every_scene(demo: tuple[str, str]) -> None:
-    rows = re.findall(r'<tr><td>(\w+)</td><td>(\w+) of \w+</td><td>(\w+)</td><td class="n">(\d+)</td>', demo[1])
+def test_the_scenes_page_has_the_same_counts_and_every_scene(scenes: tuple[str, str]) -> None:
+    rows = re.findall(r'<tr><td>(\w+)</td><td>(\w+) of \w+</td><td>(\w+)</td><td class="n">(\d+)</td>', scenes[1])
     counted = {(scene, notification, routing): int(messages) for scene, notification, routing, messages in rows}
     assert len(counted) == 21
     assert {key: counted[key] for key in NOTES} == NOTES
-    titles = re.findall(r"<h2>(Fig\. [^:]+): [^<]*</h2>", demo[1])
+    titles = re.findall(r"<h2>(Fig\. [^:]+): [^<]*</h2>", scenes[1])
     assert titles == ["Fig. 7(a)", "Fig. 7(b)", "Fig. 7(c)", "Fig. 7(d)", "Fig. 8", "Fig. 8", "Fig. 8"]
-    assert (demo[1].count("<svg"), demo[1].count("<figure>")) == (21, 21)
+    assert (scenes[1].count("<svg"), scenes[1].count("<figure>")) == (21, 21)
 
 
-def test_the_demos_page_needs_nothing_from_elsewhere(demo: tuple[str, str]) -> None:
+def test_the_scenes_page_needs_nothing_from_elsewhere(scenes: tuple[str, str]) -> None:
     # A namespace is a name that looks like an address; nothing is fetched for it.
-    without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]*"', "", demo[1])
+    without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]*"', "", scenes[1])
     assert re.findall(r"https?:|//\w", without_namespaces) == []
-    assert re.findall(r"<script|<link|<iframe|<img|<object|@import|\bsrc=", demo[1]) == []
-    assert [target for target in re.findall(r'href="([^"]*)"', demo[1]) if not target.startswith("#")] == []
-    assert re.findall(r"url\((?!#)", demo[1]) == []
+    assert re.findall(r"<script|<link|<iframe|<img|<object|@import|\bsrc=", scenes[1]) == []
+    assert [target for target in re.findall(r'href="([^"]*)"', scenes[1]) if not target.startswith("#")] == []
+    assert re.findall(r"url\((?!#)", scenes[1]) == []
 
 
-def test_the_demos_page_is_the_same_every_time(demo: tuple[str, str], tmp_path: Path) -> None:
-    result_of("demo", "--out", str(tmp_path), environment={"PYTHONHASHSEED": "7"})
-    assert (tmp_path / "index.html").read_text(encoding="utf-8") == demo[1]
+def test_the_scenes_page_is_the_same_every_time(scenes: tuple[str, str], tmp_path: Path) -> None:
+    result_of("scenes", "--out", str(tmp_path), environment={"PYTHONHASHSEED": "7"})
+    assert (tmp_path / "index.html").read_text(encoding="utf-8") == scenes[1]
 
 
 # ---- terminals, locales, pipes, interrupts -------------------------------------------------------------------------
@@ -445,15 +445,15 @@ def test_narrow_terminals(columns: str, example: str) -> None:
     result_of("--help", environment=narrow)
 
 
-def test_the_demo_on_a_narrow_terminal_and_in_ascii(demo: tuple[str, str], tmp_path: Path) -> None:
+def test_the_scenes_on_a_narrow_terminal_and_in_ascii(scenes: tuple[str, str], tmp_path: Path) -> None:
     odd = {"COLUMNS": "40", "PYTHONIOENCODING": "ascii"}
-    output = result_of("demo", "--out", str(tmp_path), environment=odd)
+    output = result_of("scenes", "--out", str(tmp_path), environment=odd)
     assert output.isascii()
     table = [line for line in output.splitlines() if line.startswith(("|", "+"))]
     assert all(len(line) <= 40 for line in table)
     # Cells go on below: with all blanks and borders gone, every letter and digit is still there.
     for letter in "0123456789":
-        assert "".join(table).count(letter) == demo[0].partition("hops: on")[0].count(letter)
+        assert "".join(table).count(letter) == scenes[0].partition("hops: on")[0].count(letter)
 
 
 def test_no_colour_in_a_pipe_or_where_none_is_wanted(example: str) -> None:

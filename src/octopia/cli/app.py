@@ -13,8 +13,12 @@ from octopia.cli.adv import adv
 from octopia.cli.bench import bench
 from octopia.cli.demo import demo
 from octopia.cli.explain import explain
+from octopia.cli.pipeline import EPILOG as PIPELINE_EPILOG
+from octopia.cli.pipeline import pipeline
 from octopia.cli.pub import pub
 from octopia.cli.replay import replay
+from octopia.cli.reproduce import reproduce
+from octopia.cli.scenes import scenes
 from octopia.cli.serve import serve
 from octopia.cli.simulate import EPILOG as SIMULATE_EPILOG
 from octopia.cli.simulate import simulate
@@ -55,10 +59,13 @@ app = typer.Typer(
     epilog="Start with: octopia demo. Completion: run octopia --install-completion in your shell (bash, zsh, fish).",
 )
 app.command(cls=_Command)(demo)
+app.command(cls=_Command)(scenes)
 app.command(cls=_Command)(topology)
 app.command(cls=_Command)(replay)
 app.command(cls=_Command)(explain)
 app.command(cls=_Command, epilog=SIMULATE_EPILOG)(simulate)
+app.command(cls=_Command, epilog=PIPELINE_EPILOG)(pipeline)
+app.command(cls=_Command)(reproduce)
 app.command(cls=_Command)(serve)
 app.command(cls=_Command)(pub)
 app.command(cls=_Command)(sub)

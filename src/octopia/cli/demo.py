@@ -1,85 +1,54 @@
-"""`octopia demo`: the paper's Fig. 7 and 8 replayed under SNR, IDR and TID, as a table and a page of pictures.
+"""`octopia demo`: the main job at small scale, from quotes to a report, and the paper's scenes beside it.
 
-Rules of this file: it runs the experiment and shows its figures; nothing is counted here. The table fits 80 columns.
-What moves while it runs goes to standard error, and only to a terminal.
+Rules of this file: settings only; the work is that of `octopia pipeline run` and `octopia scenes`. Small enough for two
+busy cores: the overlay, the rates and the model are the paper's, and there are fewer clients and notifications.
 """
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from octopia.cli.console import err, out, say
+from octopia.cli.pipeline import ConfOption, MasterOption, run_and_show
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from octopia.experiments.scenes import PublishFigures
-
-DEFAULT_OUT = Path("out/demo")
+DEFAULT_OUT = "out/demo"
+PUBLISHERS, SUBSCRIBERS = 50, 500
+NOTIFICATIONS, BURST_NOTIFICATIONS = 20, 500
+SYMBOLS, DAYS = 100, 250
+SCENES_PAGE = "scenes.html"
+# A run of a minute: a JVM that compiles little, and plans that are not worth changing on the way.
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+}
 
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the report goes; made if it is not there.")
+        str, typer.Option("--out", metavar="DIR", help="Where tables and report go; made if it is not there.")
     ] = DEFAULT_OUT,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
 ) -> None:
-    """Replay the paper's scenes under three routings; show the counts and write a page with the drawings."""
-    from rich.progress import Progress
-    from rich.text import Text
+    """The whole job, small: quotes, a workload, SNR, IDR and TID on the paper's overlay, an audit, and a report.
 
-    from octopia.errors import InputError
-    from octopia.experiments.scenes import PAPER_NOTES, ROUTINGS, SCENES, run_scene
-    from octopia.experiments.scenes_report import write_report
+    A publisher that is far too fast is among the others. Takes a minute or two; run again, it finds all done.
+    """
+    from octopia.cli.scenes import replay_scenes
+    from octopia.pipeline import PipelineSpec, QuotesSpec, SparkSettings, parse_conf
+    from octopia.workload import BurstSpec, WorkloadSpec
 
-    figures: list[PublishFigures] = []
-    console = err()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Replaying scenes", total=len(SCENES) * len(ROUTINGS) + 1)
-        for scene in SCENES:
-            runs = [run_scene(scene, routing) for routing in ROUTINGS]
-            progress.advance(task, len(ROUTINGS))
-            figures.extend(figure for same in zip(*runs, strict=True) for figure in same)
-        progress.update(task, description="Drawing")
-        report = folder / "index.html"
-        try:
-            write_report(figures, report)
-        except OSError as error:
-            raise InputError(f"{report}: cannot be written: {error.strerror or error}") from None
-        progress.advance(task)
-    console = out()
-    _table(console, figures)
-    for (scene, routing), note in PAPER_NOTES.items():
-        say(console, f"{scene}, {routing.upper()}: {note}", "dim")
-    say(console)
-    say(console, Text.assemble("Report: ", (str(report), "bold")))
-
-
-def _table(console: "Console", figures: "list[PublishFigures]") -> None:
-    from rich.table import Table
-
-    title = "The paper's scenes: messages between brokers (in brackets the paper's count)"
-    say(console, title, "bold")
-    table = Table()
-    for column in ("scene", "notification", "routing", "messages", "deliveries", "hops", "CIVs"):
-        right = column in ("messages", "deliveries", "hops")
-        # On a terminal too narrow for it a cell goes on below, and loses nothing.
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
-    last = ""
-    for f in figures:
-        paper = "" if f.paper_messages is None else f" ({f.paper_messages})"
-        here = f"{f.scene} {f.notification}"
-        if last and here != last:
-            table.add_section()
-        table.add_row(
-            f.scene if here != last else "",
-            f"{f.notification} of {f.publisher}" if here != last else "",
-            f.routing.upper(),
-            f"{f.messages}{paper}",
-            str(f.deliveries),
-            str(f.hops_max),
-            ", ".join(f.civs) or "–",
-        )
-        last = here
-    console.print(table)
-    say(console, "hops: on the longest way to a subscriber. CIVs: the bit vectors that copies carried.", "dim")
+    spec = PipelineSpec(
+        QuotesSpec(symbols=SYMBOLS, days=DAYS),
+        WorkloadSpec(PUBLISHERS, SUBSCRIBERS, notifications_per_publisher=NOTIFICATIONS),
+        BurstSpec(notifications=BURST_NOTIFICATIONS),
+    )
+    settings = SparkSettings(master=master, conf=QUICK | parse_conf(conf or []))
+    links = {}
+    if "://" not in folder:
+        replay_scenes(Path(folder) / "report" / SCENES_PAGE)
+        links = {SCENES_PAGE: "The paper's scenes, replayed"}
+    sys.exit(run_and_show(folder, spec, settings, None, links=links))

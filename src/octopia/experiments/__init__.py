@@ -1,8 +1,8 @@
 """Experiments of the paper, one file each, and what runs them.
 
-`scenes` and `scenes_report` are those of `octopia demo`; the others are those of `octopia simulate`. A cell, one system
-at one point with one seed, can be run anywhere (`run_cell`); a report is made from rows of metrics (`make_outcome`),
-wherever they come from.
+`scenes` and `scenes_report` are those of `octopia scenes`; the others are those of `octopia simulate`. A cell, one
+system at one point with one seed, can be run anywhere (`run_cell`); a report is made from rows of metrics
+(`make_outcome`), wherever they come from.
 """
 
 from octopia.experiments.catalogue import EXPERIMENTS, experiment_named
@@ -14,14 +14,16 @@ from octopia.experiments.numbers import shown_interval
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.page import write_page
 from octopia.experiments.result import METRICS_SCHEMA, SERIES_SCHEMA, MetricRow, Result, metrics_table, rows_of_table
-from octopia.experiments.run_cell import finished, run_cell, workload_of
+from octopia.experiments.run_cell import finished, metric_rows, run_cell, series_table, workload_of
 from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml
 from octopia.experiments.summary import Summary
 from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, cores, sweep
 from octopia.experiments.sweep_report import (
     difference_text,
     ours_text,
+    page_html,
     paper_text,
+    report_body,
     report_html,
     scale_note,
     sensitivity_rows,
@@ -58,18 +60,22 @@ __all__ = [
     "interval",
     "make_cells",
     "make_outcome",
+    "metric_rows",
     "metrics_table",
     "ours_text",
+    "page_html",
     "paper_results",
     "paper_text",
     "parse_value",
     "read_series",
     "read_settings",
+    "report_body",
     "report_html",
     "rows_of_table",
     "run_cell",
     "scale_note",
     "sensitivity_rows",
+    "series_table",
     "settings_toml",
     "shown_interval",
     "sweep",

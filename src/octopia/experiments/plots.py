@@ -1,4 +1,4 @@
-"""Plots of an experiment with matplotlib: SVG and PNG, a line per system.
+"""Plots of an experiment with matplotlib: SVG and PNG, a line per system, or a bar where there is one point.
 
 Rules of this file: matplotlib is an extra and is imported when a plot is made. No pyplot: a figure is an object. Equal
 numbers give equal bytes: no date, a fixed salt per plot, which also keeps the ids of several plots on one page apart.
@@ -53,18 +53,26 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
         unit, factor = _unit(summary.units.get(shown.metric, ""), _largest(summary, shown))
         places = [summary.x[point] for point in summary.points]
         words = any(place is None for place in places)
-        for system in summary.systems:
-            _line(axes, shown, summary, system, factor, words)
-        if words:
+        for number, system in enumerate(summary.systems):
+            if len(places) == 1:
+                _bar(axes, shown, summary, number, factor)
+            else:
+                _line(axes, shown, summary, system, factor, words)
+        if len(places) == 1:
+            # The names stand where the points would: a legend would say them twice.
+            axes.set_xticks(range(len(summary.systems)), [system.upper() for system in summary.systems])
+            axes.grid(visible=False, axis="x")
+        elif words:
             axes.set_xticks(range(len(summary.points)), summary.points)
         else:
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(axis)
+        axes.set_xlabel(f"{summary.points[0]} {axis}" if len(places) == 1 else axis)
         axes.set_ylabel(unit)
         axes.set_title(shown.title, loc="left", fontsize=10)
-        axes.legend()
+        if len(places) != 1:
+            axes.legend()
         return _rendered(figure)
 
 
@@ -124,6 +132,16 @@ def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: flo
         capsize=3,
         label=system.upper(),
     )
+
+
+def _bar(axes: "Axes", shown: Shown, summary: Summary, number: int, factor: float) -> None:
+    """One system at the only point: a line of one point would be a speck."""
+    system = summary.systems[number]
+    found = summary.interval(shown.metric, shown.part, summary.points[0], system)
+    if found.mean is not None:
+        colour, _, _ = _STYLES.get(system, _OTHER_STYLE)
+        half = None if found.half is None else found.half / factor
+        axes.bar(number, found.mean / factor, 0.6, yerr=half, color=colour, capsize=4)
 
 
 def _largest(summary: Summary, shown: Shown) -> float:

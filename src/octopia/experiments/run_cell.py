@@ -58,12 +58,12 @@ def run_cell(cell: Cell, folder: Path, *, keep_trace: bool = False, on_part: OnP
     tables = metrics.run(trace, cell.metrics, facts=facts)
     result = Result(
         cell=cell,
-        rows=tuple(_rows(cell, tables)),
+        rows=tuple(metric_rows(cell, tables)),
         findings=findings,
         selectivity=workload.summary().subscriptions.mean,
         table_rows=run.rows,
     )
-    pq.write_table(_series(cell, tables), folder / SERIES_FILE, compression="zstd")
+    pq.write_table(series_table(cell, tables), folder / SERIES_FILE, compression="zstd")
     if not keep_trace:
         shutil.rmtree(trace)
     partial = folder / f"{RESULT_FILE}.partial"
@@ -98,7 +98,8 @@ def workload_of(cell: Cell) -> Workload:
     return replace(workload, publications=nothing, notifications=workload.notifications.slice(0, 0))
 
 
-def _rows(cell: Cell, tables: dict[str, Any]) -> list[MetricRow]:
+def metric_rows(cell: Cell, tables: dict[str, Any]) -> list[MetricRow]:
+    """The numbers among these metrics of a cell; the tables are those of `octopia.metrics.run`."""
     point, x = point_text(cell.point), point_number(cell.point)
     return [
         MetricRow(cell.experiment, cell.system, point, x, cell.seed, metric, part, metrics.METRICS[metric].unit, value)
@@ -106,7 +107,8 @@ def _rows(cell: Cell, tables: dict[str, Any]) -> list[MetricRow]:
     ]
 
 
-def _series(cell: Cell, tables: dict[str, Any]) -> pa.Table:
+def series_table(cell: Cell, tables: dict[str, Any]) -> pa.Table:
+    """The series among these metrics of a cell, as one table."""
     found = [pa.table({name: [] for name in SERIES_SCHEMA.names}, schema=SERIES_SCHEMA)]
     for name, table in tables.items():
         if metrics.METRICS[name].shape == "series":

@@ -1,4 +1,4 @@
-"""The paper's scenes of Fig. 7 and 8, replayed under several routings: the figures of `octopia demo`.
+"""The paper's scenes of Fig. 7 and 8, replayed under several routings: the figures of `octopia scenes`.
 
 Rules of this file: it runs and counts; `scenes_report.py` shows. The paper's own counts stand here beside ours and are
 never used in place of them.

@@ -33,10 +33,14 @@ pre { background: #f4f6f8; padding: .8rem; border-radius: 8px; overflow-x: auto 
 
 def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
     """The page."""
+    return page_html(outcome.experiment.title, report_body(outcome, results))
+
+
+def report_body(outcome: Outcome, results: Sequence[Result]) -> str:
+    """What stands on the page, for a page that shows more than one experiment."""
     experiment = outcome.experiment
-    title = escape(f"{experiment.title}: {experiment.question}")
     parts = [
-        f"<h1>{title}</h1>",
+        f"<h1>{escape(f'{experiment.title}: {experiment.question}')}</h1>",
         _setting(outcome, results),
         _checks(results),
         _comparisons(outcome.comparisons),
@@ -45,12 +49,15 @@ def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
         _means(outcome),
         f"<h2>Settings</h2><pre>{escape(settings_toml(outcome.settings))}</pre>",
     ]
+    return "\n".join(parts)
+
+
+def page_html(title: str, body: str) -> str:
+    """A page with our style around what stands on it."""
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>OctopiA: {escape(experiment.title)}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
+        f"<title>OctopiA: {escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 

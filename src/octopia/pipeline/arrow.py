@@ -1,0 +1,29 @@
+"""Schemas of Arrow for Spark, the one way between the two.
+
+Rules of this file: conversion only. Spark's tables may hold null in every column once they are on disk, so nothing here
+promises otherwise.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """The same columns as Spark names them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+    return from_arrow_schema(plain)
+
+
+def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
+    """A table of these columns without rows."""
+    return spark.createDataFrame([], spark_schema(schema))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -1,0 +1,93 @@
+"""Ctrl-C while Spark works.
+
+py4j prints a stack trace when it is interrupted in the middle of an answer, and loses the connection. So the first
+Ctrl-C that comes while py4j waits for Java does not raise: it cancels all jobs from another thread, and the answer that
+then comes (a cancelled job) becomes the KeyboardInterrupt. Anywhere else it raises at once, as always.
+
+Rules of this file: a second Ctrl-C, or an answer that does not come within `PATIENCE_S`, raises at once, whatever that
+prints. Only the main thread is concerned; the handler that was there before comes back at the end.
+"""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Final
+
+PATIENCE_S: Final = 10.0
+_AGAIN_S: Final = 0.3
+
+
+class Interrupts:
+    """The handler of one session; `cancel` is what stops its jobs."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+        self._pending = False
+        self._wanted = False
+        self._settled = threading.Event()
+        self._patience: threading.Timer | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a Ctrl-C waits for Java's answer."""
+        return self._pending
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Handle Ctrl-C inside; elsewhere than in the main thread nothing is changed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        # Ignored from the start (a job in the background) means ignored to the end.
+        self._wanted = before is not signal.SIG_IGN
+        self.take_over()
+        try:
+            yield
+        finally:
+            self.settle()
+            self._wanted = False
+            signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+
+    def take_over(self) -> None:
+        """Be the handler, again if need be: a new SparkContext puts its own in our place."""
+        if self._wanted:
+            signal.signal(signal.SIGINT, self._handle)
+
+    def settle(self) -> bool:
+        """An answer came, or all is over: forget a pending Ctrl-C, and say whether there was one."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        was, self._pending = self._pending, False
+        self._settled.set()
+        return was
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._pending or not _waits_for_java(frame):
+            self.settle()
+            raise KeyboardInterrupt
+        self._pending = True
+        self._settled.clear()
+        threading.Thread(target=self._keep_cancelling, daemon=True).start()
+        # The main thread may wait for an answer that no cancelled job brings, e.g. a storage that does not answer.
+        self._patience = threading.Timer(PATIENCE_S, signal.raise_signal, (signal.SIGINT,))
+        self._patience.daemon = True
+        self._patience.start()
+
+    def _keep_cancelling(self) -> None:
+        """Again and again: a query that is still being planned has no job to cancel yet."""
+        while self._pending:
+            with contextlib.suppress(Exception):
+                self._cancel()
+            self._settled.wait(_AGAIN_S)
+
+
+def _waits_for_java(frame: Any) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("py4j."):
+            return True
+        frame = frame.f_back
+    return False

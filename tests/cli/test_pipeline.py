@@ -1,0 +1,107 @@
+"""`octopia pipeline` and `octopia reproduce` as whole processes, at tiny scale: screen, folder and exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+QUICK = [
+    *("--conf", "spark.driver.memory=1g"),
+    *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    *("--conf", "spark.sql.shuffle.partitions=1"),
+    *("--conf", "spark.sql.adaptive.enabled=false"),
+]
+TINY = "--overlay path:2 --clusters 2 --publishers 3 --subscribers 8 --notifications 20 --scale 0.2 --selectivity 0.3"
+
+
+def octopia(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "octopia", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+
+
+def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> None:
+    quotes = tmp_path / "quotes.csv"
+    lines = ["date,open,high,low,close,volume,Name"]
+    for symbol in range(6):
+        lines += [f"2018-02-{d:02},{d}.5,{d + 1}.0,{d}.0,{d}.7,{1000 * d},S{symbol}" for d in range(1, 25)]
+    quotes.write_text("\n".join([*lines, "2018-02-30,1,1,1,1,1,S1"]) + "\n")
+    out = tmp_path / "out"
+    command = ["pipeline", "run", "--quotes", str(quotes), *TINY.split(), "--systems", "snr", "--out", str(out)]
+    done = octopia(*command, *QUICK)
+    assert (
+        done.returncode,
+        "Audit passed: 0 lost, 0 duplicated, 0 unwanted, no time was promised." in done.stdout,
+    ) == (0, True), done.stdout + done.stderr
+    assert done.stdout.endswith(f"Report: {out}/report/index.html\n")
+    assert "quotes: 1 of 145 rows are no good quotes" in done.stderr
+    assert (pq.read_table(out / "quotes").num_rows, pq.read_table(out / "rejects").num_rows) == (144, 1)
+    assert pq.read_table(out / "publications").num_rows == 3 * 4
+    assert (out / "report" / "index.html").read_text().startswith("<!doctype html>")
+    again = octopia(*command)
+    assert (again.returncode, again.stdout.count("unchanged, skipped")) == (0, 8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["pipeline", "trut"], "octopia: no stage is called 'trut' (did you mean truth?); there are run, quotes, "),
+        (["pipeline", "run", "--systems", "snr,xyz"], "octopia: systems: no system is called 'xyz'"),
+        (["pipeline", "run", "--scale", "2"], "octopia: --scale 2: give a share above 0 and up to 1"),
+        (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is none: use local[*]"),
+        (["reproduce", "--experiments", "brust"], "octopia: no experiment is called 'brust' (did you mean burst?)"),
+    ],
+)
+def test_what_makes_no_sense_is_told_before_anything_runs(arguments: list[str], line: str, tmp_path: Path) -> None:
+    done = octopia(*arguments, "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout, done.stderr.startswith(line)) == (2, "", True), done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stage_alone_needs_the_tables_before_it(tmp_path: Path) -> None:
+    done = octopia("pipeline", "truth", "--out", str(tmp_path))
+    line = (
+        f"octopia: stage truth needs the table notifications, which is not in {tmp_path}: run stage notifications first"
+    )
+    assert (done.returncode, done.stderr.strip()) == (2, line)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_reproduce_is_stopped_and_goes_on(tmp_path: Path) -> None:
+    """Ctrl-C once the first run is there: exit 130, it stays, and the same command finishes the others."""
+    out = tmp_path / "out"
+    command = ["reproduce", "--experiments", "publishers", "--scale", "0.02", "--seeds", "1", "--systems", "snr,tid"]
+    command += ["--set", "overlay=path:3", "--set", "clusters=3", "--set", "subscribers=5", "--out", str(out)]
+    command += ["--set", "notifications_per_publisher=20", "--master", "local[1]", *QUICK]
+    command += ["--set", "points=[100, 200, 300]"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "octopia", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    with process:
+        while not list(out.glob("publishers/runs/*/result.json")):
+            assert process.poll() is None, process.communicate()
+            try:
+                process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+        os.killpg(process.pid, signal.SIGINT)
+        screen, errors = process.communicate()
+    assert (process.returncode, screen) == (130, "")
+    assert errors.startswith("Interrupted: finished runs are kept in")
+    kept = {file: file.stat().st_mtime_ns for file in out.glob("publishers/runs/*/result.json")}
+    done = octopia(*command)
+    assert done.returncode == 0, done.stderr
+    assert "All checks passed in all 6 runs" in done.stdout
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    page = (out / "index.html").read_text()
+    assert "Publisher scalability" in page
+    assert page.count("<svg") == len(list((out / "publishers" / "figures").glob("*.svg")))

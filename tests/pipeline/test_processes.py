@@ -1,0 +1,181 @@
+"""Whole processes: what is on the screen, in the folder and in the exit code; Ctrl-C; a cluster of its own.
+
+Each test here has a JVM of its own, or several, so there are few.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from octopia.topology import Scot, parse_tree
+from octopia.workload import (
+    TABLE_SCHEMAS,
+    WorkloadSpec,
+    make_workload,
+    synthetic_quotes,
+    truth_pairs,
+    workload_from_tables,
+)
+from tests.pipeline.cluster import standalone
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.sql.shuffle.partitions": "2",
+}
+
+# What the command does with an interrupt, and nothing more.
+WAITING = """
+import sys, time
+from octopia.pipeline import SparkSettings, open_session
+
+running = sys.argv[1]
+
+def slow(batches):
+    for batch in batches:
+        open(running, "w").close()
+        time.sleep(600)
+        yield batch
+
+try:
+    with open_session(SparkSettings(master="local[1]", conf={conf})) as session:
+        with session.errors("work"):
+            session.spark.range(1).mapInArrow(slow, "id long").collect()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def temporary(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "cwd").mkdir()
+    return {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+
+
+def test_ctrl_c_cancels_the_job_ends_the_jvm_and_prints_nothing(tmp_path: Path) -> None:
+    script = WAITING.replace("{conf}", repr(QUICK))
+    running = tmp_path / "running"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(running)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=temporary(tmp_path),
+        cwd=tmp_path / "cwd",
+        start_new_session=True,
+    )
+    with process:
+        while not running.exists():
+            assert process.poll() is None, process.communicate()[0]
+            try:
+                process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+        # as a terminal does it: to every process of the group
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate()
+    assert (process.returncode, output) == (130, "")
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((tmp_path / "cwd").iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+PIPELINE = """
+import json, sys
+from octopia.pipeline import SparkSettings
+from octopia.pipeline.run import run_pipeline
+from octopia.pipeline.spec import PipelineSpec, QuotesSpec
+from octopia.topology import Scot, parse_tree
+from octopia.workload import WorkloadSpec
+
+master, out = sys.argv[1:]
+conf = {conf}
+spec = PipelineSpec(QuotesSpec(seed=2, symbols=30, days=25), WorkloadSpec(12, 40, 0.1, "mixed", 20, seed=4), None,
+                    Scot(parse_tree("path:3"), 3))
+stages = ["quotes", "notifications", "workload", "truth"]
+events = run_pipeline(out, spec, stages=stages, settings=SparkSettings(master=master, conf=conf))
+print(json.dumps([[event.stage, event.state, dict(event.rows)] for event in events]))
+"""
+
+
+def test_the_pipeline_on_a_standalone_cluster_of_two_workers(tmp_path: Path) -> None:
+    """End to end on other processes than the driver's: the tables are those of one call without Spark."""
+    environment = temporary(tmp_path)
+    out = tmp_path / "out"
+    with standalone(tmp_path / "cluster") as (address, _):
+        done = subprocess.run(
+            [sys.executable, "-c", PIPELINE.replace("{conf}", repr(QUICK)), address, str(out)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path / "cwd",
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    workload = make_workload(
+        WorkloadSpec(12, 40, 0.1, "mixed", 20, seed=4), Scot(parse_tree("path:3"), 3), synthetic_quotes(2, 30, 25)
+    )
+    pairs = truth_pairs([s.filter for s in workload.subscriptions], workload.notifications)
+    stored = workload_from_tables({name: pq.read_table(out / name) for name in TABLE_SCHEMAS})
+    assert stored.equals(workload)
+    truth = pq.read_table(out / "truth")
+    assert sorted(zip(*(truth[name].to_pylist() for name in ("row", "subscriber")), strict=True)) == sorted(
+        zip(*(pairs.column(name).to_pylist() for name in ("row", "filter")), strict=True)
+    )
+    assert json.loads(done.stdout) == [
+        ["quotes", "finished", {"quotes": 750, "rejects": 0}],
+        ["notifications", "finished", {"notifications": 240}],
+        ["workload", "finished", {"publishers": 12, "subscribers": 40, "publications": 240}],
+        ["truth", "finished", {"truth": pairs.num_rows}],
+    ]
+    assert list((tmp_path / "cwd").iterdir()) == []
+
+
+def error_of(tmp_path: Path, script: str, **variables: str) -> str:
+    """The error that leaves a process, as the command would print it."""
+    text = f"import octopia\ntry:\n    {script}\nexcept octopia.OctopiaError as error:\n    print(error)\n"
+    environment = {**os.environ, "TMPDIR": str(tmp_path), **variables}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+OPEN = "from octopia.spark import *; open_session(SparkSettings({})).__enter__()"
+
+
+def test_a_master_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    assert error_of(tmp_path, OPEN.format("master='spark://127.0.0.1:1'")) == (
+        "master spark://127.0.0.1:1 cannot be reached: 127.0.0.1:1 (Connection refused); is it running?"
+    )
+
+
+def test_a_master_without_workers_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    with standalone(tmp_path / "cluster", workers=0) as (address, _):
+        told = error_of(tmp_path, OPEN.format(f"master='{address}', executor_wait_s=0.1, conf={QUICK}"))
+    assert told == (
+        f"master {address} gave no executor within 0 s: it has no worker, or none with enough free cores and memory "
+        "(--conf spark.executor.memory=… asks for less)"
+    )
+
+
+def test_more_memory_than_there_is(tmp_path: Path) -> None:
+    assert error_of(tmp_path, OPEN.format("conf={'spark.driver.memory': '100000t'}")).startswith(
+        "Spark's JVM did not start: not enough memory for the driver: ask for less"
+    )
+
+
+def test_options_that_java_does_not_know(tmp_path: Path) -> None:
+    conf = "{'spark.driver.extraJavaOptions': '-XX:NoSuchThing=1 -XX:-IgnoreUnrecognizedVMOptions'}"
+    assert "check spark.driver.extraJavaOptions" in error_of(tmp_path, OPEN.format(f"conf={conf}"))
