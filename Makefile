@@ -22,7 +22,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	$(BIN)/octopia warmup
 	@touch $@
 
-demo: $(READY) ## replay the paper's scenes and write a report
+demo: $(READY) ## the main job, small: quotes to report
 	$(BIN)/octopia demo
 
 test: lint ## lint, then all tests
