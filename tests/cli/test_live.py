@@ -62,6 +62,34 @@ def test_pub_and_sub_in_a_pipe(overlay: Processes) -> None:
     assert subscriber.returncode == 0
 
 
+def test_pub_of_one_notification(overlay: Processes) -> None:
+    subscriber = started("sub", "one = 1", "--url", overlay.url("b,0"), "--count", "1")
+    while overlay.state("a,0")["subscriptions"] == 0:
+        time.sleep(0.02)
+    assert octopia("pub", '{"one": 1}', "--url", overlay.url("a,1")).stderr == "1 published.\n"
+    out, _ = subscriber.communicate()
+    assert json.loads(out) == {"one": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["sub", "price >"], "price >"),
+        (["adv", "price > 1", "price >"], "price >"),
+        (["pub", "--advertise", "price >"], "price >"),
+        (["pub", "{"], "'{' is no notification"),
+        (["trace", '{"x": 1, "x": 2}'], "is no notification: 'x' is there twice"),
+        (["pub", "nowhere.jsonl"], "nowhere.jsonl: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_wrong_in_the_arguments_is_said_before_a_broker_is_asked(
+    said: Said, arguments: list[str], expected: str
+) -> None:
+    code, error = said(*arguments, "--url", "octopia://127.0.0.1:1")
+    assert (code, "cannot be reached" in error) == (2, False)
+    assert expected in error
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "expected"),
     [
@@ -86,7 +114,7 @@ def test_a_wrong_line_or_filter_ends_the_command_with_the_reason(
 
 def test_nobody_there(tmp_path: Path, overlay: Processes, said: Said) -> None:
     file = tmp_path / "overlay.toml"
-    file.write_text(overlay.file.read_text().replace("port = 9430", "port = 9930"), encoding="utf-8")
+    file.write_text(overlay.file.read_text().replace("port = 9400", "port = 9930"), encoding="utf-8")
     done = octopia("status", file, "--json", code=1)
     assert [(row["broker"], row["status"]) for row in json.loads(done.stdout)] == [
         (f"({broker})", "down") for broker in overlay.brokers

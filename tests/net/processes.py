@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 OCTOPIA = Path(sys.executable).parent / "octopia"
-PORT, HTTP_PORT = 7430, 9430
+PORT, HTTP_PORT = 7400, 9400
 
 
 def own_host() -> str:

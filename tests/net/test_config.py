@@ -80,7 +80,7 @@ def test_the_smallest_file_and_no_file(tmp_path: Path) -> None:
     default = default_config()
     assert config.scot == default.scot
     assert config.addresses == default.addresses
-    assert default.addresses[BrokerId("a", 0)] == Address("127.0.0.1", 7430)
+    assert default.addresses[BrokerId("a", 0)] == Address("127.0.0.1", 7400)
     assert config.digest == default.digest
     assert isinstance(Server.of(config), Server)
 
@@ -100,7 +100,9 @@ OVERLAY = '[overlay]\ntree = "path:3"\nclusters = 3\n'
 WRONG = [
     ("", "the table [overlay] is missing"),
     ("[overlay", "no TOML"),
-    (OVERLAY + "[rooting]\n", "unknown key (did you mean routing?)"),
+    (OVERLAY + "[rooting]\n", "line 4: rooting: unknown (did you mean routing?)"),
+    ("links = 3\n" + OVERLAY, "links must be a table"),
+    ("\nport = 3\n" + OVERLAY, "line 2: port: unknown; known are overlay"),
     (OVERLAY.replace("path:3", "paht:3"), "line 2: overlay.tree: "),
     (OVERLAY + '[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),
     (OVERLAY + "[routing]\ntau = -1\n", "line 5: routing.tau: tau must be a positive number"),
@@ -137,7 +139,7 @@ WRONG = [
     ),
     (
         OVERLAY + '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "x"\n',
-        "line 4: brokers: tokens would travel in the clear to 10.0.0.1:7430",
+        "line 4: brokers: tokens would travel in the clear to 10.0.0.1:7400",
     ),
     (OVERLAY + "clients = 3\n", "unknown key"),
 ]

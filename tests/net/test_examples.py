@@ -30,7 +30,7 @@ def test_three_machines_and_their_certificates(tmp_path: Path) -> None:
     # One region and two clusters: three machines are then too many, and a certificate takes a while to make.
     text = text.replace("path:3", "path:1").replace("clusters = 3", "clusters = 2").replace(', "m3"]', "]")
     text = text.replace(f', m3 = "{own_host()}"', "").replace(
-        "port = 7430\nhttp_port = 9430", "port = 7630\nhttp_port = 0"
+        "port = 7400\nhttp_port = 9400", "port = 7630\nhttp_port = 0"
     )
     file.write_text(text, encoding="utf-8")
     for _ in range(2):

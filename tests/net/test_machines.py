@@ -135,7 +135,7 @@ def site(network: Machines, folder: Path, port: int, limits: str) -> Iterator[Si
 @pytest.fixture(scope="module")
 def patient(network: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Links wait long for each other, and subscribers for what was overtaken."""
-    yield from site(network, tmp_path_factory.mktemp("patient"), 7430, "link_grace_s = 150\nreorder_hold_s = 150")
+    yield from site(network, tmp_path_factory.mktemp("patient"), 7400, "link_grace_s = 150\nreorder_hold_s = 150")
 
 
 @pytest.fixture

@@ -32,7 +32,10 @@ def adv(
     import asyncio
 
     from octopia.cli.live_options import client
+    from octopia.language import parse_filter
 
+    for filter in filters:
+        parse_filter(filter)
     asyncio.run(_advertise(client(url, name, token, ca, cert, key), filters))
 
 

@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from octopia.net import Client
 
-URL_DEFAULT = "octopia://127.0.0.1:7430"
+URL_DEFAULT = "octopia://127.0.0.1:7400"
 
 UrlOption = Annotated[str, typer.Option("--url", "-u", metavar="URL", help="The broker to connect to.")]
 NameOption = Annotated[

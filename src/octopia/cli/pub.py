@@ -1,4 +1,4 @@
-"""`octopia pub [FILE]`: publish lines of JSON.
+"""`octopia pub [FILE|JSON]`: publish lines of JSON, or one notification given as it is.
 
 Rules of this file: a line is an object of strings, numbers and booleans. What is to be published must be advertised:
 by `--advertise`, or, without it, this command advertises the attribute names of each kind of line when it first comes.
@@ -7,8 +7,9 @@ A wrong line ends the command with its number; what came before it was published
 
 import sys
 from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
 
 def pub(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Lines of JSON; without a file, standard input.")
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE|JSON]", help="A file of lines of JSON, or one notification; default: standard input."
+        ),
     ] = None,
     url: UrlOption = URL_DEFAULT,
     advertise: Annotated[
@@ -47,14 +51,24 @@ def pub(
 
     from octopia.cli.live_options import client
     from octopia.errors import InputError
+    from octopia.language import parse_filter
 
-    if file is not None and not file.is_file():
-        raise InputError(f"{file}: no such file")
-    count = asyncio.run(_publish_all(client(url, name, token, ca, cert, key), file, advertise or []))
+    for filter in advertise or []:
+        parse_filter(filter)
+    lines: TextIO = sys.stdin
+    if what is not None and what.lstrip().startswith("{"):
+        given_object(what)
+        lines = StringIO(what)
+    elif what is not None:
+        try:
+            lines = Path(what).open(encoding="utf-8")  # noqa: SIM115  # closed by `_publish_all`
+        except OSError as error:
+            raise InputError(f"{what}: cannot be read: {error.strerror or error}") from None
+    count = asyncio.run(_publish_all(client(url, name, token, ca, cert, key), lines, advertise or []))
     say(err(), f"{count} published.")
 
 
-async def _publish_all(client: "Client", file: Path | None, filters: list[str]) -> int:
+async def _publish_all(client: "Client", source: TextIO, filters: list[str]) -> int:
     import asyncio
 
     count = 0
@@ -62,7 +76,7 @@ async def _publish_all(client: "Client", file: Path | None, filters: list[str]) 
         for filter in filters:
             await client.advertise(filter)
         seen: set[frozenset[str]] = set()
-        with sys.stdin if file is None else file.open(encoding="utf-8") as lines:
+        with source as lines:
             while line := await asyncio.to_thread(lines.readline):
                 count += 1
                 await _publish(client, line, count, None if filters else seen)
@@ -83,6 +97,16 @@ async def _publish(client: "Client", line: str, number: int, seen: set[frozenset
         await client.publish(attributes)
     except (OctopiaError, TypeError, ValueError) as error:
         raise InputError(f"line {number}: {error}") from None
+
+
+def given_object(text: str) -> dict[str, Any]:
+    """The notification of a command's argument; an error says that it is none."""
+    from octopia.errors import InputError
+
+    try:
+        return parse_object(text)
+    except ValueError as error:
+        raise InputError(f"{text.strip()[:40]!r} is no notification: {error}") from None
 
 
 def parse_object(line: str) -> dict[str, Any]:

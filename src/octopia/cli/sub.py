@@ -44,7 +44,9 @@ def sub(
     import asyncio
 
     from octopia.cli.live_options import client
+    from octopia.language import parse_filter
 
+    parse_filter(filter)
     asyncio.run(_print_all(client(url, name, token, ca, cert, key), filter, count, policy, meta))
 
 

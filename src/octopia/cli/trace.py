@@ -20,7 +20,6 @@ from octopia.cli.live_options import (
     TokenOption,
     UrlOption,
 )
-from octopia.errors import InputError
 
 if TYPE_CHECKING:
     from octopia.net import Client, ServeConfig
@@ -61,13 +60,10 @@ def trace(
 async def _probe(client: "Client", text: str, config: "ServeConfig") -> list[dict[str, Any]]:
     import asyncio
 
-    from octopia.cli.pub import parse_object
+    from octopia.cli.pub import given_object
     from octopia.language import Filter, Operator, Predicate, parse_notification
 
-    try:
-        given = parse_notification(parse_object(text) if text.lstrip().startswith("{") else text)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"no notification: {error}") from None
+    given = parse_notification(given_object(text) if text.lstrip().startswith("{") else text)
     async with client:
         await client.advertise(Filter.of(*(Predicate(name, Operator.PRESENT) for name in sorted(given))))
         sequence = int(await client.publish(given, traced=True))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from octopia.errors import InputError
 
-PORT_DEFAULT = 7430
+PORT_DEFAULT = 7400
 SCHEME_PLAIN = "octopia"
 SCHEME_TLS = "octopias"
 

@@ -1,6 +1,6 @@
 """`octopia.connect`: a client of a live overlay, for asyncio.
 
-    async with octopia.connect("octopia://127.0.0.1:7430") as client:
+    async with octopia.connect("octopia://127.0.0.1:7400") as client:
         await client.advertise("symbol is not null and price > 0")
         await client.publish({"symbol": "AAPL", "price": 120})
         async with client.subscribe("price > 100") as quotes:

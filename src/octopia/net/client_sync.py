@@ -1,6 +1,6 @@
 """`octopia.connect_sync`: the client for code without asyncio.
 
-    with octopia.connect_sync("octopia://127.0.0.1:7430") as client:
+    with octopia.connect_sync("octopia://127.0.0.1:7400") as client:
         client.advertise("price > 0")
         client.publish({"price": 120})
         with client.subscribe("price > 100") as quotes:

@@ -11,9 +11,9 @@
     window_ms = 50
     [brokers]
     host = "127.0.0.1"                  # where brokers listen that nothing else is said of
-    port = 7430                         # the first broker's port; the next ones count up
-    http_port = 9430                    # the first broker's /metrics and /healthz; 0: none
-    addresses = { "b,2" = "10.0.0.5:7430" }
+    port = 7400                         # the first broker's port; the next ones count up
+    http_port = 9400                    # the first broker's /metrics and /healthz; 0: none
+    addresses = { "b,2" = "10.0.0.5:7400" }
     machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
     [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
     [tls]
@@ -53,7 +53,7 @@ from octopia.topology import BrokerId, Placement, Scot, Tree, default_clusters, 
 from octopia.wire import WireLimits
 
 HOST_DEFAULT = "127.0.0.1"
-HTTP_PORT_DEFAULT = 9430
+HTTP_PORT_DEFAULT = 9400
 _TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
@@ -128,7 +128,7 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
     text = ConfigText(path)
     for key in text.document:
         if key not in _TABLES:
-            text.check_keys("the file", text.document, _TABLES)
+            text.check_tables(_TABLES)
     scot, name, placement = _overlay(text)
     routing, congestion = _routing(text)
     addresses, http = _addresses(text, scot, placement)

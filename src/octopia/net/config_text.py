@@ -47,9 +47,12 @@ class ConfigText:
     def line_of(self, table: str, key: str | None = None, number: int = 0) -> int | None:
         """The line of a key in a table, or of the table's head; `number` counts tables of the same name."""
         seen = -1
-        inside = False
+        inside = before_tables = False
         for at, line in enumerate(self.text.splitlines(), 1):
             header = _HEADER.match(line)
+            before_tables = header is None and (at == 1 or before_tables)
+            if before_tables and key is None and _key_of(line) == table:
+                return at
             if header is not None:
                 inside = header[1].replace(" ", "") == table
                 seen += inside
@@ -69,6 +72,12 @@ class ConfigText:
             if key not in known:
                 hint = maybe_meant(key, known)
                 raise self.error(table, key, f"unknown key{hint}; known are {', '.join(known)}", number)
+
+    def check_tables(self, known: tuple[str, ...]) -> None:
+        """Refuse a table, or a key before all tables, that is not known."""
+        for name in self.document:
+            if name not in known:
+                raise self.error(name, None, f"unknown{maybe_meant(name, known)}; known are {', '.join(known)}")
 
     def table(self, name: str, known: tuple[str, ...]) -> dict[str, Any]:
         """A table of the file, empty where it is missing."""
