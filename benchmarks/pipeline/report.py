@@ -31,6 +31,9 @@ def _tables(figures: dict[str, Any]) -> list[tuple[str, Row, list[Row]]]:
     if "stages" in figures:
         head = ["stage", "rows", "cores", "wall s", "CPU s", "per s", "per CPU s"]
         found.append(("Stages (truth in pairs tested)", head, [_stage_row(cell) for cell in figures["stages"]]))
+    if "traces" in figures:
+        head = ["stage", "rows of the trace", "cores", "wall s", "CPU s", "per s", "per CPU s"]
+        found.append(("Traces of the paper's burst", head, [_stage_row(cell) for cell in figures["traces"]]))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Rows per second of every stage, at growing sizes and with one core and two.
+"""Rows per second of the stages before a simulation, at growing sizes and with one core and two.
 
 Rules of this file: every cell runs in a folder of its own, in a session that has run something before; what a stage
 takes is what the runner says on the wall, and the CPU of all processes meanwhile. Truth is counted in pairs tested.
@@ -27,11 +27,42 @@ def measure_stages(sizes: tuple[int, ...], cores: tuple[int, ...], subscribers: 
     for count in cores:
         with open_session(SparkSettings(master=f"local[{count}]")) as session:
             for source in ("seed", "csv"):
-                # once unmeasured: the first run pays for loading everything
-                for number, rows in enumerate((min(sizes), *sizes)):
-                    cells = _measure(session, rows, subscribers, source)
-                    found += [cell | {"cores": count} for cell in cells if number]
+                # once unmeasured, and small: the first run pays for loading everything
+                _measure(session, min(sizes), 100, source)
+                for rows in sizes:
+                    found += [cell | {"cores": count} for cell in _measure(session, rows, subscribers, source)]
     return found
+
+
+def staged(
+    session: Session, folder: Path, spec: PipelineSpec, names: list[str], *, force: bool = False
+) -> list[tuple[Event, float]]:
+    """Run these stages; each as it was told at its end, with the CPU seconds it took."""
+    begin = 0.0
+    found: list[tuple[Event, float]] = []
+
+    def note(event: Event) -> None:
+        nonlocal begin
+        if event.state == "started":
+            begin = cpu_s()
+        elif event.state == "finished":
+            found.append((event, cpu_s() - begin))
+
+    Runner(LocalStore(folder), spec, lambda: session, STAGES, note).run(names, force=force)
+    return found
+
+
+def cell_of(event: Event, cpu: float, name: str, rows: int, work: int) -> dict[str, Any]:
+    """The figures of one stage, for `work` rows, or pairs, of work."""
+    return {
+        "stage": name,
+        "rows": rows,
+        "made": dict(event.rows),
+        "wall_s": event.took_s,
+        "cpu_s": cpu,
+        "per_s": rate(work, event.took_s),
+        "per_cpu_s": rate(work, cpu),
+    }
 
 
 def _measure(session: Session, rows: int, subscribers: int, source: str) -> list[dict[str, Any]]:
@@ -47,30 +78,10 @@ def _measure(session: Session, rows: int, subscribers: int, source: str) -> list
             WorkloadSpec(publishers=symbols, subscribers=subscribers, notifications_per_publisher=DAYS, shape="mixed"),
         )
         names = ["quotes"] if source == "csv" else ["quotes", "notifications", "workload", "truth"]
-        marks: list[float] = []
-        told: list[Event] = []
-
-        def note(event: Event) -> None:
-            marks.append(cpu_s())
-            told.append(event)
-
-        Runner(LocalStore(Path(folder) / "out"), spec, lambda: session, STAGES, note).run(names)
+        events = staged(session, Path(folder) / "out", spec, names)
     cells = []
-    for number, event in enumerate(told):
-        if event.state == "finished":
-            cells.append(_cell(event, source, rows, subscribers, marks[number] - marks[number - 1]))
+    for event, cpu in events:
+        name = f"{event.stage} from {source}" if event.stage == "quotes" else event.stage
+        work = rows * subscribers if event.stage == "truth" else rows
+        cells.append(cell_of(event, cpu, name, rows, work) | {"subscribers": subscribers})
     return cells
-
-
-def _cell(event: Event, source: str, rows: int, subscribers: int, cpu: float) -> dict[str, Any]:
-    work = rows * subscribers if event.stage == "truth" else rows
-    return {
-        "stage": f"{event.stage} from {source}" if event.stage == "quotes" else event.stage,
-        "rows": rows,
-        "subscribers": subscribers,
-        "made": dict(event.rows),
-        "wall_s": event.took_s,
-        "cpu_s": cpu,
-        "per_s": rate(work, event.took_s),
-        "per_cpu_s": rate(work, cpu),
-    }

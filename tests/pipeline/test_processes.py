@@ -8,14 +8,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from octopia.topology import Scot, parse_tree
 from octopia.workload import (
     TABLE_SCHEMAS,
+    Workload,
     WorkloadSpec,
     make_workload,
     synthetic_quotes,
@@ -96,18 +99,36 @@ PIPELINE = """
 import json, sys
 from octopia.pipeline import SparkSettings
 from octopia.pipeline.run import run_pipeline
-from octopia.pipeline.spec import PipelineSpec, QuotesSpec
+from octopia.pipeline.spec import PipelineSpec, QuotesSpec, SimulateSpec
 from octopia.topology import Scot, parse_tree
 from octopia.workload import WorkloadSpec
 
 master, out = sys.argv[1:]
 conf = {conf}
 spec = PipelineSpec(QuotesSpec(seed=2, symbols=30, days=25), WorkloadSpec(12, 40, 0.1, "mixed", 20, seed=4), None,
-                    Scot(parse_tree("path:3"), 3))
-stages = ["quotes", "notifications", "workload", "truth"]
-events = run_pipeline(out, spec, stages=stages, settings=SparkSettings(master=master, conf=conf))
+                    Scot(parse_tree("path:3"), 3), SimulateSpec(("snr", "idr")))
+events = run_pipeline(out, spec, settings=SparkSettings(master=master, conf=conf))
 print(json.dumps([[event.stage, event.state, dict(event.rows)] for event in events]))
 """
+
+
+def wanted_of(workload: Workload, pairs: pa.RecordBatch) -> list[tuple[int, str]]:
+    """Which row is delivered to which client, once for every time it is published."""
+    clients = [subscription.client for subscription in workload.subscriptions]
+    published = Counter(workload.publications.row.tolist())
+    matching = zip(*(pairs.column(name).to_pylist() for name in ("row", "filter")), strict=True)
+    return [(row, clients[number]) for row, number in matching for _ in range(published[row])]
+
+
+def delivered(out: Path) -> list[tuple[str, int, str]]:
+    """Which system brought which row to which client, from the tables of the traces."""
+    tables = {name: pq.read_table(out / name) for name in ("deliveries", "requests", "clients")}
+    rows = {(one["system"], one["request"]): one["row"] for one in tables["requests"].to_pylist()}
+    names = {(one["system"], one["client"]): one["name"] for one in tables["clients"].to_pylist()}
+    return sorted(
+        (one["system"], rows[one["system"], one["request"]], names[one["system"], one["client"]])
+        for one in tables["deliveries"].to_pylist()
+    )
 
 
 def test_the_pipeline_on_a_standalone_cluster_of_two_workers(tmp_path: Path) -> None:
@@ -134,12 +155,20 @@ def test_the_pipeline_on_a_standalone_cluster_of_two_workers(tmp_path: Path) -> 
     assert sorted(zip(*(truth[name].to_pylist() for name in ("row", "subscriber")), strict=True)) == sorted(
         zip(*(pairs.column(name).to_pylist() for name in ("row", "filter")), strict=True)
     )
-    assert json.loads(done.stdout) == [
+    events = json.loads(done.stdout)
+    assert events[:4] == [
         ["quotes", "finished", {"quotes": 750, "rejects": 0}],
         ["notifications", "finished", {"notifications": 240}],
         ["workload", "finished", {"publishers": 12, "subscribers": 40, "publications": 240}],
         ["truth", "finished", {"truth": pairs.num_rows}],
     ]
+    assert [event[:2] for event in events[4:]] == [
+        [stage, "finished"] for stage in ("simulate", "audit", "metrics", "figures")
+    ]
+    assert pq.read_table(out / "audit").num_rows == 0
+    wanted = sorted((system, row, client) for system in ("snr", "idr") for row, client in wanted_of(workload, pairs))
+    assert delivered(out) == wanted
+    assert "<html" in (out / "report" / "index.html").read_text()
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
