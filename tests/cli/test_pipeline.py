@@ -58,6 +58,10 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
         (["pipeline", "run", "--scale", "2"], "octopia: --scale 2: give a share above 0 and up to 1"),
         (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is none: use local[*]"),
         (["reproduce", "--experiments", "brust"], "octopia: no experiment is called 'brust' (did you mean burst?)"),
+        (["reproduce", "--grid", "tau"], "octopia: --grid tau: write KEY=A,B, for example subscribers=500,2000"),
+        (["reproduce", "--grid", "taw=1,2"], "octopia: --grid taw=1: "),
+        (["reproduce", "--grid", "tau=1", "--grid", "tau=2"], "octopia: --grid tau=2: tau is there twice; "),
+        (["reproduce", "--grid", "publishers=1,2"], "octopia: --grid publishers: experiment publishers goes through "),
     ],
 )
 def test_what_makes_no_sense_is_told_before_anything_runs(arguments: list[str], line: str, tmp_path: Path) -> None:
@@ -76,18 +80,18 @@ def test_a_stage_alone_needs_the_tables_before_it(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_reproduce_is_stopped_and_goes_on(tmp_path: Path) -> None:
-    """Ctrl-C once the first run is there: exit 130, it stays, and the same command finishes the others."""
+    """Ctrl-C once the first run is there: exit 130, it stays, and the same command finishes the others, of all grids."""
     out = tmp_path / "out"
     command = ["reproduce", "--experiments", "publishers", "--scale", "0.02", "--seeds", "1", "--systems", "snr,tid"]
-    command += ["--set", "overlay=path:3", "--set", "clusters=3", "--set", "subscribers=5", "--out", str(out)]
+    command += ["--set", "overlay=path:3", "--grid", "clusters=2,3", "--set", "subscribers=5", "--out", str(out)]
     command += ["--set", "notifications_per_publisher=20", "--master", "local[1]", *QUICK]
-    command += ["--set", "points=[100, 200, 300]"]
+    command += ["--set", "points=[100, 200]"]
     process = subprocess.Popen(
         [sys.executable, "-m", "octopia", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
     with process:
-        while not list(out.glob("publishers/runs/*/result.json")):
+        while not list(out.glob("clusters=2/publishers/runs/*/result.json")):
             assert process.poll() is None, process.communicate()
             try:
                 process.wait(0.05)
@@ -97,11 +101,12 @@ def test_reproduce_is_stopped_and_goes_on(tmp_path: Path) -> None:
         screen, errors = process.communicate()
     assert (process.returncode, screen) == (130, "")
     assert errors.startswith("Interrupted: finished runs are kept in")
-    kept = {file: file.stat().st_mtime_ns for file in out.glob("publishers/runs/*/result.json")}
+    kept = {file: file.stat().st_mtime_ns for file in out.glob("clusters=2/publishers/runs/*/result.json")}
     done = octopia(*command)
     assert done.returncode == 0, done.stderr
-    assert "All checks passed in all 6 runs" in done.stdout
+    assert "All checks passed in all 8 runs" in done.stdout
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     page = (out / "index.html").read_text()
     assert "Publisher scalability" in page
-    assert page.count("<svg") == len(list((out / "publishers" / "figures").glob("*.svg")))
+    assert [page.count(f"<h1>clusters={count}</h1>") for count in (2, 3)] == [1, 1]
+    assert page.count("<svg") == len(list(out.glob("clusters=*/publishers/figures/*.svg")))

@@ -14,7 +14,7 @@ from octopia.cli.pipeline import ConfOption, MasterOption, run_and_show
 
 DEFAULT_OUT = "out/demo"
 PUBLISHERS, SUBSCRIBERS = 50, 500
-NOTIFICATIONS, BURST_NOTIFICATIONS = 20, 500
+NOTIFICATIONS, BURST_NOTIFICATIONS = 20, 2_000
 SYMBOLS, DAYS = 100, 250
 SCENES_PAGE = "scenes.html"
 # A run of a minute: a JVM that compiles little, and plans that are not worth changing on the way.

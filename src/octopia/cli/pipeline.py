@@ -47,12 +47,13 @@ EPILOG = (
     "changed is not run again. --master takes any Spark master: local[*], spark://host:7077, yarn."
 )
 
-# What is measured, in the table at the end: title, metric, part.
+# What is measured, in the table at the end: title, metric, part; what no run has is left out.
 _SHOWN = (
-    ("deliveries", "deliveries", "number"),
+    ("delivered", "deliveries", "number"),
     ("mean delay", "notification_delay", "mean"),
     ("p99 delay", "notification_delay", "p99"),
-    ("IMs per notification", "messages_per_request", "publish"),
+    ("Q_l at host", "high_rate_queue", "until_empty"),
+    ("IMs each", "messages_per_request", "publish"),
     ("SRT entries", "srt_entries", "mean"),
 )
 MasterOption = Annotated[str, typer.Option(metavar="URL", help="Spark master.")]
@@ -253,9 +254,11 @@ def _print_metrics(console: "Console", folder: str) -> None:
     values = {(row["system"], row["metric"], row["part"]): (row["value"], row["unit"]) for row in rows}
     table = Table()
     table.add_column("system")
-    for title, _, _ in _SHOWN:
+    known = {(metric, part) for (_, metric, part), (value, _) in values.items() if value is not None}
+    shown = [one for one in _SHOWN if one[1:] in known]
+    for title, _, _ in shown:
         table.add_column(title, justify="right", overflow="fold")
     for run in runs:
-        found = (values.get((run["system"], metric, part), (None, "")) for _, metric, part in _SHOWN)
+        found = (values.get((run["system"], metric, part), (None, "")) for _, metric, part in shown)
         table.add_row(run["system"].upper(), *(shown_interval(interval([value]), unit) for value, unit in found))
     console.print(table)

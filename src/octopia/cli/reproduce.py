@@ -2,13 +2,16 @@
 
 Rules of this file: it makes the cells, shows progress and writes the pages; running is `octopia.pipeline`'s, measuring,
 comparing and showing `octopia.experiments`'. What each experiment leaves is what `octopia simulate` leaves, in
-`DIR/EXPERIMENT`; `DIR/index.html` shows all. Exit codes: 0 all runs are done and every promise held, 1 one failed or
-broke a promise, 2 what was asked makes no sense, 130 interrupted: the same command goes on from there.
+`DIR/EXPERIMENT`; `DIR/index.html` shows all. With `--grid` there is such a folder in DIR for every combination of its
+values, and the page shows them one after the other. Exit codes: 0 all runs are done and every promise held, 1 one
+failed or broke a promise, 2 what was asked makes no sense, 130 interrupted: the same command goes on from there.
 """
 
 import sys
+from html import escape
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -23,6 +26,22 @@ if TYPE_CHECKING:
 OUT_DEFAULT = Path("out/reproduce")
 PAGE = "index.html"
 _SHOWN_MAX = 10
+# A slip of the pen in a grid is told before a thousand runs are begun.
+_COMBINATIONS_MAX = 100
+
+
+class _Part(NamedTuple):
+    """An experiment with one combination of the grid's values; its folder is `place/EXPERIMENT`."""
+
+    combination: str
+    place: Path
+    experiment: "Experiment"
+    settings: "Settings"
+    cells: "list[Cell]"
+
+    @property
+    def title(self) -> str:
+        return f"{self.experiment.name}, {self.combination}" if self.combination else self.experiment.name
 
 
 def reproduce(
@@ -43,6 +62,10 @@ def reproduce(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of all experiments, as for octopia simulate."),
     ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=A,B", help="Go through these values of a setting, too; repeat it for combinations."),
+    ] = None,
     folder: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where results go; a folder that all machines see.")
     ] = OUT_DEFAULT,
@@ -55,7 +78,7 @@ def reproduce(
     All four experiments of octopia simulate, for all systems, one simulation per task. Runs that are finished in DIR
     are not run again.
     """
-    from octopia.experiments import EXPERIMENTS, changed, experiment_named, make_cells, parse_value
+    from octopia.experiments import EXPERIMENTS, experiment_named
     from octopia.pipeline import SparkSettings, parse_conf
 
     if "://" in str(folder) or str(folder).startswith(("hdfs:", "s3a:")):
@@ -65,37 +88,74 @@ def reproduce(
         changes["systems"] = [part.strip() for part in systems.split(",")]
     if seeds is not None:
         changes["seeds"] = seeds
-    for text in sets or []:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--set {text}: write KEY=VALUE, for example tau=5")
-        changes[key.strip()] = parse_value(value.strip())
+    changes |= dict(_set(text) for text in sets or [])
     wanted = [experiment_named(name.strip()) for name in names.split(",")] if names else list(EXPERIMENTS.values())
-    parts = []
-    for experiment in wanted:
-        settings = changed(experiment.settings, changes, f"experiment {experiment.name}")
-        parts.append((experiment, settings, make_cells(experiment, settings)))
+    parts = _parts(wanted, changes, grid or [], folder)
     spark = SparkSettings(master=master, conf=parse_conf(conf or []))
     sys.exit(_run(parts, folder, spark, retries))
 
 
-def _run(
-    parts: "list[tuple[Experiment, Settings, list[Cell]]]", folder: Path, spark: "SparkSettings", retries: int
-) -> int:
-    for experiment, _, _ in parts:
+def _set(text: str) -> tuple[str, Any]:
+    from octopia.experiments import parse_value
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--set {text}: write KEY=VALUE, for example tau=5")
+    return key.strip(), parse_value(value.strip())
+
+
+def _axes(grid: list[str]) -> dict[str, list[str]]:
+    axes: dict[str, list[str]] = {}
+    for text in grid:
+        key, equals, values = text.partition("=")
+        if not equals:
+            raise InputError(f"--grid {text}: write KEY=A,B, for example subscribers=500,2000")
+        if key.strip() in axes:
+            raise InputError(f"--grid {text}: {key.strip()} is there twice; write all its values in one --grid")
+        axes[key.strip()] = [value.strip() for value in values.split(",")]
+    return axes
+
+
+def _parts(wanted: "list[Experiment]", changes: dict[str, Any], grid: list[str], folder: Path) -> list[_Part]:
+    from octopia.experiments import changed, make_cells, parse_value
+
+    axes = _axes(grid)
+    combinations = list(product(*axes.values()))
+    if len(combinations) > _COMBINATIONS_MAX:
+        raise InputError(f"--grid: {len(combinations):,} combinations are more than {_COMBINATIONS_MAX}")
+    parts = []
+    for combination in combinations:
+        own = dict(zip(axes, combination, strict=True))
+        label = ",".join(f"{key}={value}" for key, value in own.items())
+        for experiment in wanted:
+            where = f"experiment {experiment.name}"
+            settings = changed(experiment.settings, changes, where)
+            for key, value in own.items():
+                if key == settings.vary:
+                    raise InputError(f"--grid {key}: {where} goes through {key} itself; give --set points=[…] for it")
+                settings = changed(settings, {key: parse_value(value)}, f"--grid {key}={value}")
+            parts.append(
+                _Part(label, folder / label.replace("/", "_"), experiment, settings, make_cells(experiment, settings))
+            )
+    return parts
+
+
+def _run(parts: list[_Part], folder: Path, spark: "SparkSettings", retries: int) -> int:
+    for part in parts:
         try:
-            (folder / experiment.name).mkdir(parents=True, exist_ok=True)
+            (part.place / part.experiment.name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
     try:
-        done = _sweep([cell for _, _, cells in parts for cell in cells], folder, spark, retries)
+        done = _sweep(parts, spark, retries)
     except KeyboardInterrupt:
         say(err(), f"Interrupted: finished runs are kept in {folder}; the same command goes on from there.", "yellow")
         raise
     return _show(parts, done, folder)
 
 
-def _sweep(cells: "list[Cell]", folder: Path, settings: "SparkSettings", retries: int) -> "Sweep":
+def _sweep(parts: list[_Part], settings: "SparkSettings", retries: int) -> "dict[Path, Sweep]":
+    """What came of the runs, by the folder of their combination."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from octopia.pipeline import LazySession, spark_sweep
@@ -103,17 +163,24 @@ def _sweep(cells: "list[Cell]", folder: Path, settings: "SparkSettings", retries
     console = err()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    cells: dict[Path, list[Cell]] = {}
+    for part in parts:
+        cells.setdefault(part.place, []).extend(part.cells)
+    done: dict[Path, Sweep] = {}
     with Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("starting", total=1.0)
+        task = progress.add_task("starting", total=float(len(cells)))
 
         def tell(share: float, ended: int, of: int) -> None:
-            progress.update(task, completed=share, description=f"{ended}/{of} runs")
+            name = f"{len(done) + 1}/{len(cells)} combinations, " if len(cells) > 1 else ""
+            progress.update(task, completed=len(done) + share, description=f"{name}{ended}/{of} runs")
 
         with LazySession(settings) as sessions:
-            return spark_sweep(sessions, cells, folder, retries=retries, on_share=tell)
+            for place, own in cells.items():
+                done[place] = spark_sweep(sessions, own, place, retries=retries, on_share=tell)
+    return done
 
 
-def _show(parts: "list[tuple[Experiment, Settings, list[Cell]]]", done: "Sweep", folder: Path) -> int:
+def _show(parts: list[_Part], done: "dict[Path, Sweep]", folder: Path) -> int:
     from rich.table import Table
     from rich.text import Text
 
@@ -134,35 +201,42 @@ def _show(parts: "list[tuple[Experiment, Settings, list[Cell]]]", done: "Sweep",
     table = Table(title="Beside the paper", title_justify="left")
     for number, column in enumerate(("experiment", "the paper says", "paper", "ours", "")):
         table.add_column(column, justify="right" if number in (2, 3) else "left", overflow="fold")
-    for experiment, settings, cells in parts:
-        names = {cell.name for cell in cells}
-        results = [each for each in done.results if each.cell.experiment == experiment.name and each.cell.name in names]
+    for part in parts:
+        experiment = part.experiment
+        names = {cell.name for cell in part.cells}
+        found = done[part.place].results
+        results = [each for each in found if each.cell.experiment == experiment.name and each.cell.name in names]
         if not results:
             continue
-        own = folder / experiment.name
+        own = part.place / experiment.name
         series = read_series(results, own / RUNS_FOLDER)
-        outcome = make_outcome(experiment, settings, [row for each in results for row in each.rows], series)
+        outcome = make_outcome(experiment, part.settings, [row for each in results for row in each.rows], series)
         write_tables(outcome, results, series, own)
         (own / REPORT_FILE).write_text(report_html(outcome, results), encoding="utf-8")
-        bodies.append(report_body(outcome, results))
+        head = f"<h1>{escape(part.combination)}</h1>\n" if part.combination else ""
+        bodies.append(head + report_body(outcome, results))
         for each in outcome.comparisons:
-            table.add_row(experiment.name, each.result.says, paper_text(each), ours_text(each), each.verdict)
+            table.add_row(part.title, each.result.says, paper_text(each), ours_text(each), each.verdict)
         table.add_section()
     page = folder / PAGE
     page.write_text(page_html("the paper's evaluation", "\n<hr>\n".join(bodies)), encoding="utf-8")
     console.print(table)
-    code = _trouble(done)
+    code = _trouble(list(done.values()))
     if not code:
-        again = f", {done.reused} of them from before" if done.reused else ""
-        say(console, f"All checks passed in all {len(done.results)} runs{again}.", "green")
+        reused, count = (
+            sum(number) for number in zip(*((d.reused, len(d.results)) for d in done.values()), strict=True)
+        )
+        again = f", {reused} of them from before" if reused else ""
+        say(console, f"All checks passed in all {count} runs{again}.", "green")
     say(console, Text.assemble("Report: ", (str(page), "bold")))
     return code
 
 
-def _trouble(done: "Sweep") -> int:
+def _trouble(done: "list[Sweep]") -> int:
     console = err()
-    broken = [(result, finding) for result in done.results for finding in result.broken]
-    lines = [f"run {each.cell.experiment} {each.cell.name} failed: {each.reason}" for each in done.failures]
+    broken = [(result, finding) for one in done for result in one.results for finding in result.broken]
+    failures = [failure for one in done for failure in one.failures]
+    lines = [f"run {each.cell.experiment} {each.cell.name} failed: {each.reason}" for each in failures]
     lines += [f"run {each.cell.experiment} {each.cell.name}: not true: {finding.rule}" for each, finding in broken]
     for line in lines[:_SHOWN_MAX]:
         say(console, line, "red")
