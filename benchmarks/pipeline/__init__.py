@@ -12,9 +12,10 @@ from typing import Any
 
 
 def run() -> dict[str, Any]:
-    """Everything, at the sizes of the documentation."""
+    """Everything, at the sizes of the documentation, whose page is written."""
     from benchmarks.pipeline import report, suite
 
     figures = suite.take(suite.Options())
     report.show(figures)
+    report.write(figures)
     return figures

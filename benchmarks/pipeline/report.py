@@ -1,43 +1,55 @@
-"""The figures as tables on the screen."""
+"""The figures as tables, on the screen and as a page of the documentation."""
 
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks import tables
+from benchmarks.tables import Figures
 
-Row = list[str]
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pipeline-figures.md"
+_HEAD = """\
+# Figures of the pipeline
+
+Written by `python -m benchmarks pipeline`, which measures everything anew; parts of it:
+`python -m benchmarks.pipeline --help`. The figures themselves are in `benchmarks/results/pipeline.json`. Seconds are on
+the wall unless they are called CPU, which is that of all processes together: driver, JVM and Python workers. The
+machine has two cores, so a second one cannot give more than 2 ×, and what the JVM does beside the tasks (compiling,
+collecting garbage) runs on it already with `local[1]`.
+
+"""
 
 
 def show(figures: dict[str, Any]) -> None:
-    """All parts that were measured."""
-    console = Console(width=140)
-    for title, head, rows in _tables(figures):
-        grid = Table(title=title)
-        for number, column in enumerate(head):
-            grid.add_column(column, justify="left" if number == 0 else "right")
-        for row in rows:
-            grid.add_row(*row)
-        console.print(grid)
+    """All parts that were measured, on the screen."""
+    tables.show(_tables(figures))
 
 
-def _tables(figures: dict[str, Any]) -> list[tuple[str, Row, list[Row]]]:
+def write(figures: dict[str, Any]) -> None:
+    """The page."""
+    PAGE.write_text(_HEAD + tables.markdown(_tables(figures)), encoding="utf-8")
+
+
+def _tables(figures: dict[str, Any]) -> list[Figures]:
     found = []
     if "start" in figures:
         rows = [[name.removesuffix("_s").replace("_", " "), f"{value:.2f}"] for name, value in figures["start"].items()]
-        found.append(("Start of a session, seconds", ["", "s"], rows))
+        found.append(Figures("Start of a session, seconds", ["", "s"], rows))
     if "joins" in figures:
         head = ["subscriptions", "rows", "pairs", "system", "rows/s", "rows/CPU s", "CPU against SQL"]
-        found.append(("Matching on Spark", head, [row for case in figures["joins"] for row in _join_rows(case)]))
+        rows = [row for case in figures["joins"] for row in _join_rows(case)]
+        found.append(Figures("Matching on Spark, beside joins in Spark SQL", head, rows))
     if "stages" in figures:
-        head = ["stage", "rows", "cores", "wall s", "CPU s", "per s", "per CPU s"]
-        found.append(("Stages (truth in pairs tested)", head, [_stage_row(cell) for cell in figures["stages"]]))
+        cells = figures["stages"]
+        title = (
+            f"Stages before a simulation (truth: pairs of a row and one of {cells[0]['subscribers']:,} subscriptions)"
+        )
+        found.append(_stages(title, "rows", cells))
     if "traces" in figures:
-        head = ["stage", "rows of the trace", "cores", "wall s", "CPU s", "per s", "per CPU s"]
-        found.append(("Traces of the paper's burst", head, [_stage_row(cell) for cell in figures["traces"]]))
+        found.append(_stages("Traces of the paper's burst, rows of all their tables", "rows", figures["traces"]))
     return found
 
 
-def _join_rows(case: dict[str, Any]) -> list[Row]:
+def _join_rows(case: dict[str, Any]) -> list[list[str]]:
     rows = []
     for system in ("octopia", "sql join", "identity"):
         one = case[system]
@@ -48,12 +60,18 @@ def _join_rows(case: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def _stage_row(cell: dict[str, Any]) -> Row:
-    seconds = [f"{cell['wall_s']:.1f}", f"{cell['cpu_s']:.1f}"]
-    return [
-        cell["stage"],
-        f"{cell['rows']:,}",
-        str(cell["cores"]),
-        *seconds,
-        *(f"{cell[key]:,.0f}" for key in ("per_s", "per_cpu_s")),
-    ]
+def _stages(title: str, unit: str, cells: list[dict[str, Any]]) -> Figures:
+    """A row per stage and size, all numbers of cores in it."""
+    cores = sorted({cell["cores"] for cell in cells})
+    by_place: dict[tuple[str, int], dict[int, dict[str, Any]]] = {}
+    for cell in cells:
+        by_place.setdefault((cell["stage"], cell["rows"]), {})[cell["cores"]] = cell
+    head = ["stage", unit, *(f"s, {count} core{'s' * (count > 1)}" for count in cores), "speed-up", "CPU s", "per s"]
+    rows = []
+    for (stage, size), found in by_place.items():
+        walls = [found[count]["wall_s"] if count in found else None for count in cores]
+        best = found[max(found)]
+        gain = f"{walls[0] / walls[-1]:.2f} ×" if walls[0] and walls[-1] and len(walls) > 1 else ""
+        shown = [f"{wall:,.1f}" if wall is not None else "" for wall in walls]
+        rows.append([stage, f"{size:,}", *shown, gain, f"{best['cpu_s']:,.1f}", f"{best['per_s']:,.0f}"])
+    return Figures(title, head, rows)
