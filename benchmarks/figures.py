@@ -34,7 +34,7 @@ def main() -> None:
     figure = Figure(figsize=(7, 7))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.08, 0.08, 0.88, 0.86))
-    lows, highs = layout.cells_low.reshape(2, -1), layout.cells_high.reshape(2, -1)
+    lows, highs = layout.cells[:, : 2 * run.size].reshape(2, 2, -1)
     blocks = visited = 0
     for first in range(0, run.size, BLOCK_BOXES):
         last = min(first + BLOCK_BOXES, run.size)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.matching.workloads import Events, Workload, make, symbols
-from octopia.language import Filter, Operator, Predicate, overlaps
+from octopia.language import Filter, Notification, Operator, Predicate, overlaps
 from octopia.matching.matcher import Matcher
 
 REPEATS = 5
@@ -25,6 +25,8 @@ EVENTS_MAX = 20_000
 EVENTS_MIN = 100
 BATCH_ROWS = 4_000_000
 SINGLE_ROWS = 1_000_000
+# notifications of one network read, more or less
+MANY = (16, 200)
 REMOVALS_MAX = 100_000
 ADVERTISEMENTS = 20
 # from here on adding is timed once, and tracing memory, some six times as slow as adding, takes most of a minute
@@ -76,7 +78,7 @@ def _measure_matching(cell: Cell) -> dict[str, Any]:
     matches = cell.matcher.match_batch(probe.batch).num_rows / len(probe)
     figures = _measure_batch(cell, events_for(cell.workload, matches, BATCH_ROWS))
     events = events_for(cell.workload, figures["matches_per_event"], SINGLE_ROWS)
-    return figures | _measure_single(cell, events) | _measure_writing(cell, events)
+    return figures | _measure_single(cell, events) | _measure_many(cell, events) | _measure_writing(cell, events)
 
 
 def events_for(workload: Workload, matches: float, rows: int) -> Events:
@@ -161,6 +163,21 @@ def _measure_single(cell: Cell, events: Events) -> dict[str, Any]:
         "single_per_s": len(events) / best(lists),
         "single_rows_per_s": len(events) / best(arrays),
     }
+
+
+def _measure_many(cell: Cell, events: Events) -> dict[str, Any]:
+    """Notifications, as they come out of the wire, several in one call: as arrays of row numbers."""
+    figures = {}
+    for size in MANY:
+        parts = [events.notifications[at : at + size] for at in range(0, len(events) - size + 1, size)]
+
+        def all_parts(parts: list[list[Notification]] = parts) -> None:
+            for part in parts:
+                cell.matcher.match_rows_many(part)
+
+        if parts:
+            figures[f"many_{size}_per_s"] = len(parts) * size / best(all_parts)
+    return figures
 
 
 def measure_removal(cell: Cell) -> dict[str, float]:

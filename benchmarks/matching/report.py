@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 
 from benchmarks.matching import goals, plots
 from benchmarks.matching.compare import PEERS, best_peer
+from benchmarks.matching.measure import MANY
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "reference" / "matching-figures.md"
@@ -71,6 +72,7 @@ def _matching(cells: Cells) -> tuple[Row, list[Row]]:
         "one by one",
         "goal",
         "as rows",
+        *(f"{size} in a call" for size in MANY),
         "batch",
         "goal",
         "ns per match",
@@ -86,6 +88,7 @@ def _matching(cells: Cells) -> tuple[Row, list[Row]]:
                 _rate(cell["single_per_s"]),
                 _goal(cell["single_per_s"], goal[0]),
                 _rate(cell["single_rows_per_s"]),
+                *(_rate(cell.get(f"many_{size}_per_s")) for size in MANY),
                 _rate(cell["batch_per_s"]),
                 _goal(cell["batch_per_s"], goal[1]),
                 f"{1e9 / cell['batch_per_s'] / cell['matches_per_event']:.1f}",
@@ -363,7 +366,8 @@ Events are stock quotes of ten attributes (class, symbol, eight numbers).
 
 _NOTES = {
     "Matching, events per second": """
-One by one is `match`, which gives a list of ids; as rows is `match_rows`, the same answer as an array of row numbers.
+One by one is `match`, which gives a list of ids; as rows is `match_rows`, the same answer as an array of row numbers;
+so many in a call is `match_rows_many`, the same for notifications that come together.
 The goal is half of the trial's figure; ns per match is of the batch.""",
     "Filters coming and going": """
 Adds count until all are in runs (`settle`). Removals are in random order, at most 100,000. Bytes are beside the filter

@@ -80,7 +80,7 @@ def test_a_stage_alone_needs_the_tables_before_it(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_reproduce_is_stopped_and_goes_on(tmp_path: Path) -> None:
-    """Ctrl-C once the first run is there: exit 130, it stays, and the same command finishes the others, of all grids."""
+    """Ctrl-C once the first run is there: exit 130, it stays, and the same command finishes all combinations."""
     out = tmp_path / "out"
     command = ["reproduce", "--experiments", "publishers", "--scale", "0.02", "--seeds", "1", "--systems", "snr,tid"]
     command += ["--set", "overlay=path:3", "--grid", "clusters=2,3", "--set", "subscribers=5", "--out", str(out)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from octopia.errors import InputError, LanguageError
 from octopia.language import Filter, Notification, Value, matches, overlaps, parse_filter
-from octopia.matching import Matcher, kernels_in_use, matcher, use_kernels, warm_up
+from octopia.matching import Matcher, kernels_in_use, store, use_kernels, warm_up
 from tests.language.strategies import SMALL_NUMBERS, few_names, fixed, small_filter, small_strings
 from tests.matching.histories import draw_filter, draw_notification
 
@@ -88,7 +88,7 @@ def test_same_under_hypothesis(name: str) -> None:
 
 
 def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher, "RUN_BOXES_MAX", 512)
+    monkeypatch.setattr(store, "RUN_BOXES_MAX", 512)
     draw = Random(5)
     index: Matcher[int] = Matcher()
     stored: dict[int, Filter] = {}
@@ -112,7 +112,7 @@ def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.M
 
 
 def test_a_large_run_is_given_back_piece_by_piece(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher, "RUN_BOXES_MAX", 256)
+    monkeypatch.setattr(store, "RUN_BOXES_MAX", 256)
     draw = Random(6)
     index: Matcher[int] = Matcher()
     stored: dict[int, Filter] = {}
@@ -333,7 +333,7 @@ def test_nothing_is_compiled_after_warming_up() -> None:
     script = (
         "import pyarrow as pa, octopia\n"
         "from octopia.matching import kernels_numba as k, warm_up\n"
-        "kernels = (k.search, k.search_many, k.gather, k.mark_groups, k.plant)\n"
+        "kernels = (k.search, k.gather, k.mark_groups, k.plant)\n"
         "warm_up()\n"
         "before = [len(kernel.signatures) for kernel in kernels]\n"
         "batch = pa.RecordBatch.from_pydict({'x': [1, 2.5, None], 's': ['a', 'b', None]})\n"
@@ -364,3 +364,41 @@ def test_a_matcher_can_be_sent_to_another_process() -> None:
     assert copy.match(seen) == index.match(seen)
     copy.remove("s5")
     assert ("s5" in copy, "s5" in index) == (False, True)
+
+
+def test_filters_that_came_from_another_process_are_there_when_asked_for(kernels: str) -> None:
+    draw = Random(12)
+    index: Matcher[int] = Matcher()
+    stored = {id: draw_filter(draw) for id in range(700)}
+    for id, filter in stored.items():
+        index.add(id, filter, group=id % 9)
+        if id == 500:
+            index.settle()
+    for id in (3, 290, 300):
+        index.remove(id)
+        del stored[id]
+    copy: Matcher[int] = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(index))))  # noqa: S301
+    for _ in range(30):
+        seen, asked = draw_notification(draw), draw_filter(draw)
+        assert sorted(copy.match(seen)) == sorted(id for id, filter in stored.items() if matches(filter, seen))
+        assert copy.match_groups(seen) == index.match_groups(seen)
+        assert sorted(copy.overlapping(asked)) == sorted(id for id, filter in stored.items() if overlaps(asked, filter))
+    assert {id: copy.filter_of(id) for id in copy} == stored
+    again: Matcher[int] = pickle.loads(pickle.dumps(index))  # noqa: S301
+    more = (3, *range(701, 710))
+    for id in more:
+        again.add(id, "x = 1")
+    again.remove(10)
+    last: Matcher[int] = pickle.loads(pickle.dumps(again))  # noqa: S301
+    expected = stored | dict.fromkeys(more, parse_filter("x = 1"))
+    del expected[10]
+    assert {id: last.filter_of(id) for id in last} == expected
+
+
+def test_warming_up_loads_no_arrow() -> None:
+    script = (
+        "import sys, octopia.matching as matching\n"
+        "print(matching.warm_up() in ('numba', 'numpy'), 'pyarrow' in sys.modules, 'pandas' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "False"]

@@ -4,10 +4,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from octopia.matching import use_kernels
 from octopia.matching.boxes import Axis, Box
 from octopia.matching.kernels import kernels as kernels_in_use
-from octopia.matching.run import Boxes, Run, chosen, joined, portions
-from octopia.matching.space import BoxKind
+from octopia.matching.points import one_point
+from octopia.matching.run import BLOCK_BOXES, Boxes, Run, chosen, joined, portions
+from octopia.matching.space import BoxKind, Family, Shape
 
 # one kind has intervals on two dimensions, one has one and leaves a value out, one has no dimension at all
 SHAPES = ((2, 0), (1, 1), (0, 0))
@@ -17,7 +19,9 @@ PLACES = ((0, 1), (1, 2), ())
 def kind(id: int) -> BoxKind:
     dimensions = tuple((f"a{place}", Axis.NUMBER) for place in PLACES[id])
     bounded, _ = SHAPES[id]
-    return BoxKind(id, Box(dimensions[:bounded], dimensions[bounded:], (), (), (), False), PLACES[id], ())
+    box = Box(dimensions[:bounded], dimensions[bounded:], (), (), (), False)
+    shape, family = Shape(box.dimensions, PLACES[id][:bounded]), Family(id, box, PLACES[id][bounded:], ())
+    return BoxKind(id, shape, family, inexact=False)
 
 
 KINDS = {id: kind(id) for id in range(len(SHAPES))}
@@ -51,10 +55,11 @@ def brute_force(boxes: Boxes, point: npt.NDArray[np.float64], opened: list[int])
 
 
 def search(run: Run, point: npt.NDArray[np.float64], opened: list[int]) -> list[int]:
-    out = np.empty(run.size + 64, dtype=np.int32)
+    out, counts = np.empty(run.size + BLOCK_BOXES + 1, dtype=np.int32), np.zeros(1, dtype=np.int64)
     below = np.where(np.isneginf(point), np.inf, point)
-    probes = np.array(opened, dtype=np.int32)
-    found = kernels_in_use().search(*run.layout, probes, point, below, out, 0, run.size + 1)
+    event = one_point(opened, np.stack([point, below])[:, :, None].copy())
+    done, found = kernels_in_use().search(*run.layout, *event, 0, out, 0, counts)
+    assert (done, counts.tolist()) == (1, [found])
     return sorted(out[:found].tolist())
 
 
@@ -123,3 +128,45 @@ def test_portions_are_all_boxes_with_kinds_kept_together() -> None:
     assert as_set(joined(parts)) == as_set(boxes)
     together = np.concatenate([part.kinds for part in parts]).tolist()
     assert together == sorted(together)
+
+
+@pytest.mark.parametrize(("kinds", "most"), [(3, 200), (40, 3), (150, 90), (5, 9000)])
+def test_kinds_of_one_family_are_searched_together(kernels: str, kinds: int, most: int) -> None:
+    """Any dimensions side by side: parts of several, blocks with and without an interval in each, several levels."""
+    pytest.importorskip("numba")
+    draw = np.random.default_rng([kinds, most])
+    left_out = (("n", Axis.NUMBER),)
+    family = Family(7, Box((), left_out, (), (), (), False), (20,), ())
+    of: dict[int, BoxKind] = {}
+    for id in range(kinds):
+        bounded = draw.permutation(20)[: draw.integers(0, 4)].tolist()
+        dimensions = tuple((f"a{place}", Axis.NUMBER) for place in bounded)
+        of[id] = BoxKind(id, Shape(dimensions, tuple(bounded)), family, inexact=False)
+    counts = draw.integers(1, most, kinds)
+    kind_of = draw.permutation(np.repeat(np.arange(kinds, dtype=np.int32), counts))
+    widths = np.array([len(of[id].shape.places) + 1 for id in kind_of.tolist()])
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    lows = draw.integers(0, 1000, starts[-1]).astype(np.float64)
+    highs = lows + draw.integers(0, 500, starts[-1])
+    lows[starts[1:] - 1] = highs[starts[1:] - 1] = draw.integers(0, 3, len(kind_of))
+    boxes = Boxes(kind_of, np.arange(len(kind_of), dtype=np.int32), starts, lows, highs)
+    run = Run(boxes, of)
+    assert as_set(run.boxes()) == as_set(boxes)
+    places = np.concatenate([(*of[id].shape.places, 20) for id in kind_of.tolist()])
+    last = np.zeros(len(places), dtype=np.bool_)
+    last[starts[1:] - 1] = True
+    for turn in range(12):
+        # what one kind of kernels laid out, the other can search
+        use_kernels(("numba", "numpy")[turn % 2])
+        point = draw.integers(0, 1000, 21).astype(np.float64)
+        point[20] = draw.integers(0, 3)
+        point[:20][draw.random(20) < 0.1] = -np.inf
+        within = (lows <= point[places]) & (point[places] <= highs)
+        inside = np.logical_and.reduceat(np.where(last, ~within, within), starts[:-1])
+        assert search(run, point, [7]) == np.flatnonzero(inside).tolist()
+        assert search(run, point, [3, 8]) == []
+        wanted = [0, kinds - 1]
+        some = run.layout
+        run.layout = run.only(wanted)
+        assert search(run, point, [7]) == np.flatnonzero(inside & np.isin(kind_of, wanted)).tolist()
+        run.layout = some

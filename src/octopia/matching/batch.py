@@ -1,31 +1,39 @@
-"""Matching a record batch: all events against all runs, and the answers put together again.
+"""Matching many events: all of them against all runs, and the answers put together again.
 
 Rules of this file: the same answers as one by one. Rows come out event after event. Memory is bounded by the answers:
 a run's rows are collected in chunks of `CHUNK_ROWS` or what one event may need, if that is more. What one run found in
 one chunk is the answer as it is: copying it would take as long as half of the search.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from octopia.language import Notification
-from octopia.matching.columns import Points
 from octopia.matching.kernels import kernels
+from octopia.matching.points import Points
 from octopia.matching.run import BLOCK_BOXES, Layout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CHUNK_ROWS = 1 << 22
 
-Rows = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.int64]
+
+class Answers(NamedTuple):
+    """How many matches each event has, and what stands for each match, event after event."""
+
+    counts: npt.NDArray[np.int64]
+    found: npt.NDArray[Any]
 
 
-def search_batch(layouts: list[Layout], events: Points, dtype: npt.DTypeLike) -> tuple[Counts, npt.NDArray[Any]]:
-    """How many matches each event has, and what the layouts hold for each match, of this type, event after event."""
-    answers = [_search_run(layout, events) for layout in layouts]
+def search_batch(
+    layouts: Sequence[Layout], events: Points, dtype: npt.DTypeLike, before: Sequence[Answers] = ()
+) -> Answers:
+    """What the layouts hold for each match, of this type; for each event after what was found `before`."""
+    answers = [*before, *(_search_run(layout, events) for layout in layouts)]
     if len(answers) == 1:
         return answers[0]
     total = np.zeros(len(events.combination), dtype=np.int64)
@@ -36,54 +44,42 @@ def search_batch(layouts: list[Layout], events: Points, dtype: npt.DTypeLike) ->
     for counts, rows in answers:
         kernels().gather(counts, starts, rows, found)
         starts += counts
-    return total, found
+    return Answers(total, found)
 
 
-def _search_run(layout: Layout, events: Points) -> tuple[Counts, npt.NDArray[Any]]:
+def _search_run(layout: Layout, events: Points) -> Answers:
     size = len(layout.rows)
     counts = np.zeros(len(events.combination), dtype=np.int64)
-    parts = [np.empty(0, dtype=layout.rows.dtype)]
+    parts = []
     event = 0
     while event < len(counts):
-        out = np.empty(max(CHUNK_ROWS, size) + size + BLOCK_BOXES, dtype=layout.rows.dtype)
-        event, found = kernels().search_many(
-            *layout,
-            events.combination,
-            events.probes_from,
-            events.probes,
-            events.above,
-            events.below,
-            event,
-            out,
-            counts,
-        )
+        room = max(min(CHUNK_ROWS, (len(counts) - event) * size), size)
+        out = np.empty(room + 2 * BLOCK_BOXES, dtype=layout.rows.dtype)
+        event, found = kernels().search(*layout, *events, event, out, 0, counts)
         # give back what was not written to: nobody else holds the array
         out.resize(found, refcheck=False)
         parts.append(out)
-    return counts, parts[-1] if len(parts) <= 2 else np.concatenate(parts)
+    if len(parts) == 1:
+        return Answers(counts, parts[0])
+    return Answers(counts, np.concatenate([np.empty(0, dtype=layout.rows.dtype), *parts]))
 
 
-def checked(
-    counts: Counts,
-    rows: Rows,
-    batch: pa.RecordBatch,
-    to_check: npt.NDArray[np.bool_],
-    inexact: npt.NDArray[np.bool_],
-    satisfies: Callable[[int, Notification | None], bool],
-) -> tuple[Counts, Rows]:
-    """Each row of an event once, and `inexact` ones only if the filter itself agrees; `to_check` says where to look."""
-    events = np.repeat(np.arange(len(counts)), counts)
+def checked(answers: Answers, to_check: npt.NDArray[np.bool_], agrees: Callable[[int, int], bool]) -> Answers:
+    """Each row of an event once; rows `to_check` only where `agrees(row, event)`."""
+    counts, rows = answers
     places = np.flatnonzero(to_check[rows])
+    if not len(places):
+        return answers
+    events = np.repeat(np.arange(len(counts)), counts)
     _, first = np.unique(events[places] * np.int64(len(to_check) + 1) + rows[places], return_index=True)
     keep = np.ones(len(rows), dtype=np.bool_)
     keep[places] = False
-    keep[places[first]] = True
-    for at in places[first][inexact[rows[places[first]]]].tolist():
-        keep[at] = satisfies(int(rows[at]), notification_of(batch, int(events[at])))
-    return np.bincount(events[keep], minlength=len(counts)), rows[keep]
+    once = places[first]
+    keep[once] = [agrees(*pair) for pair in zip(rows[once].tolist(), events[once].tolist(), strict=True)]
+    return Answers(np.bincount(events[keep], minlength=len(counts)), rows[keep])
 
 
-def notification_of(batch: pa.RecordBatch, row: int) -> Notification | None:
+def notification_of(batch: "pa.RecordBatch", row: int) -> Notification | None:
     """One event of a batch as a notification; None where all its columns are null."""
     values = {name: batch.column(i)[row].as_py() for i, name in enumerate(batch.schema.names)}
     there = {name: value for name, value in values.items() if value is not None}

@@ -15,20 +15,11 @@ import pyarrow.compute as pc
 from octopia.errors import LanguageError
 from octopia.language import Value
 from octopia.matching.boxes import EXACT_MAX, floats_around
-from octopia.matching.space import Space
+from octopia.matching.points import Points, nowhere
+from octopia.matching.space import Sides, Space
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-
-class Points(NamedTuple):
-    """Events as the kernels take them; see `kernels_numba.search_many`."""
-
-    above: Floats
-    below: Floats
-    combination: npt.NDArray[np.int64]
-    probes_from: npt.NDArray[np.int64]
-    probes: npt.NDArray[np.int32]
 
 
 class _Column(NamedTuple):
@@ -47,33 +38,40 @@ class _Column(NamedTuple):
 def points(batch: pa.RecordBatch, space: Space) -> Points:
     """The events of a batch in a space. Columns that no filter asks for are not looked at."""
     columns = {name: _read(batch.column(name), name) for name in space.attributes if name in batch.schema.names}
-    count, size = batch.num_rows, space.size
-    above, below = np.full((count, size), -np.inf), np.full((count, size), np.inf)
+    sides = nowhere(space.size, batch.num_rows)
     for name, column in columns.items():
-        _fill(above, below, space, name, column)
-    combination, chosen = _combinations(space, columns, count)
-    probes = [space.opened_by_strings(strings) for strings in chosen]
-    probes_from = np.zeros(len(probes) + 1, dtype=np.int64)
-    np.cumsum([len(p) for p in probes], out=probes_from[1:])
-    return Points(above, below, combination, probes_from, np.concatenate([*probes, np.empty(0, dtype=np.int32)]))
+        _fill(sides, space, name, column)
+    combination, chosen = _combinations(space, columns, batch.num_rows)
+    numbers = np.array(space.openings.numbers_of(chosen), dtype=np.int64)
+    return Points(numbers[combination], space.openings.starts, space.openings.probes, sides)
 
 
-def _fill(above: Floats, below: Floats, space: Space, name: str, column: _Column) -> None:
+def plain_column(values: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> pa.Array:
+    """Integers as an Arrow array, where they are. `pa.array` does the same, and loads pandas to ask whose they are."""
+    kind = pa.int32() if values.dtype == np.int32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def _fill(sides: Sides, space: Space, name: str, column: _Column) -> None:
     axes = space.axes_of(name)
     if axes is None:
         return
     number, string, boolean, present = axes
     if number is not None:
-        above[column.is_number, number] = column.above[column.is_number]
-        below[column.is_number, number] = column.below[column.is_number]
+        _put_where(sides, number, column.is_number, column.above, column.below)
     if string is not None and column.strings:
-        codes = np.array([space.known_code(name, text) for text in column.strings])
-        there = column.string >= 0
-        above[there, string] = below[there, string] = codes[column.string[there]]
+        codes = np.array([space.known_code(name, text) for text in column.strings])[column.string]
+        _put_where(sides, string, column.string >= 0, codes, codes)
     if boolean is not None:
-        above[column.is_bool, boolean] = below[column.is_bool, boolean] = column.is_true[column.is_bool]
+        truth = column.is_true.astype(np.float64)
+        _put_where(sides, boolean, column.is_bool, truth, truth)
     if present is not None:
-        above[column.present, present] = below[column.present, present] = 1.0
+        sides[:, present, column.present] = 1.0
+
+
+def _put_where(sides: Sides, place: int, there: Bools, above: Floats, below: Floats) -> None:
+    np.copyto(sides[0, place], above, where=there)
+    np.copyto(sides[1, place], below, where=there)
 
 
 def _combinations(

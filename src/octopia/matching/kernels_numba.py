@@ -1,19 +1,22 @@
 """The search of a run, compiled. Same signatures and results as `kernels_numpy`.
 
-Rules of this file: plain loops over typed arrays; a set of up to 64 boxes is one 64-bit mask. Compiled code is kept on
-disk beside this file (or where NUMBA_CACHE_DIR says), so that it is compiled once per installation.
+Rules of this file: plain loops over typed arrays; a set of up to 64 boxes is one 64-bit mask. One function does all the
+searching, and what it calls is put into it and has one way out: else arrays that are handed on are counted in and out,
+by an instruction that locks memory, which takes longer than comparing a block. Compiled code is kept on disk beside
+this file (or where NUMBA_CACHE_DIR says), so that it is compiled once per installation.
 """
 
 import numpy as np
 from numba import njit
 
-from octopia.matching.run import BLOCK_BOXES, LEVELS_MAX
+from octopia.matching.run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, LEVELS_MAX, PLACE
 from octopia.matching.tree_numba import plant
 
-__all__ = ["gather", "mark_groups", "plant", "search", "search_many"]
+__all__ = ["gather", "mark_groups", "plant", "search"]
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)
+_WHOLE = np.uint64(BLOCK_BOXES)
 # The top six bits of this number times 2^i differ for every i.
 _SPREAD = 0x03F7_9D71_B4CB_0A89
 _PLACES = np.zeros(64, dtype=np.uint8)
@@ -26,66 +29,104 @@ def _lowest(mask):  # type: ignore[no-untyped-def]
     return np.uint64(_PLACES[((mask & (~mask + _ONE)) * np.uint64(_SPREAD)) >> np.uint64(58)])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _up_to(bounds, column, count, side):  # type: ignore[no-untyped-def]
-    """Which of these lower bounds the value reaches."""
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _up_to(cells, column, side):  # type: ignore[no-untyped-def]
+    """Which of 64 lower bounds the value reaches."""
     at = np.uint64(column)
     mask = np.uint64(0)
-    for i in range(np.uint64(count)):
-        mask |= np.uint64(bounds[at + i] <= side) << i
+    for i in range(_WHOLE):
+        mask |= np.uint64(cells[0, at + i] <= side) << i
     return mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _from(bounds, column, count, side):  # type: ignore[no-untyped-def]
-    """Which of these upper bounds the value does not pass."""
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _from(cells, column, side):  # type: ignore[no-untyped-def]
+    """Which of 64 upper bounds the value does not pass."""
     at = np.uint64(column)
     mask = np.uint64(0)
-    for i in range(np.uint64(count)):
-        mask |= np.uint64(side <= bounds[at + i]) << i
+    for i in range(_WHOLE):
+        mask |= np.uint64(side <= cells[1, at + i]) << i
     return mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _around(lows, highs, column, count, high_side, low_side):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _around(cells, column, count, high_side, low_side):  # type: ignore[no-untyped-def]
     """Which of these intervals the value lies in."""
     at = np.uint64(column)
     mask = np.uint64(0)
     for i in range(np.uint64(count)):
-        mask |= np.uint64((lows[at + i] <= high_side) & (low_side <= highs[at + i])) << i
+        mask |= np.uint64((cells[0, at + i] <= high_side) & (low_side <= cells[1, at + i])) << i
     return mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _beside(lows, highs, column, count, high_side, low_side):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _beside(cells, column, count, high_side, low_side):  # type: ignore[no-untyped-def]
     """Which of these values, or ranges of values, that are left out are not this very value."""
     at = np.uint64(column)
     mask = np.uint64(0)
     for i in range(np.uint64(count)):
-        mask |= np.uint64((lows[at + i] < high_side) | (low_side < highs[at + i])) << i
+        mask |= np.uint64((cells[0, at + i] < high_side) | (low_side < cells[1, at + i])) << i
     return mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _blocks_around(parts, part, places, cells, sides, event, first, count):  # type: ignore[no-untyped-def]
+    """Which of the blocks of a part, or of 64 blocks each, the point lies in; `first` is a number in its columns."""
+    mask = _ALL >> np.uint64(BLOCK_BOXES - count)
+    # 16 at a time, without a rest
+    compared = (count + 15) & ~15
+    column = parts[part, CELL] + first
+    with_interval = parts[part, PLACE] + parts[part, INTERVALS]
+    for at in range(parts[part, PLACE], with_interval):
+        mask &= _around(cells, column, compared, sides[0, places[at], event], sides[1, places[at], event])
+        column += parts[part, HEIGHT]
+    for at in range(with_interval, parts[part + 1, PLACE]):
+        mask &= _beside(cells, column, compared, sides[0, places[at], event], sides[1, places[at], event])
+        column += parts[part, HEIGHT]
+    return mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _boxes_around(kinds, line, places, cells, inners, sides, event, block, mask):  # type: ignore[no-untyped-def]
+    """Which boxes of a block the point lies in, of those in `mask`; `block` is a number within the kind."""
+    column, inner = kinds[line, CELL] + block * BLOCK_BOXES, kinds[line, INNER] + block
+    with_interval = kinds[line, PLACE] + kinds[line, INTERVALS]
+    for at in range(kinds[line, PLACE], with_interval):
+        high_side, low_side = sides[0, places[at], event], sides[1, places[at], event]
+        # a side on which the point lies in all boxes of the block is not looked at
+        if mask and high_side < inners[0, inner]:
+            mask &= _up_to(cells, column, high_side)
+        if mask and low_side > inners[1, inner]:
+            mask &= _from(cells, column, low_side)
+        column += kinds[line, HEIGHT]
+        inner += kinds[line + 1, BLOCK] - kinds[line, BLOCK]
+    for at in range(with_interval, kinds[line + 1, PLACE]):
+        mask &= _beside(cells, column, BLOCK_BOXES, sides[0, places[at], event], sides[1, places[at], event])
+        column += kinds[line, HEIGHT]
+    return mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _emit(mask, rows, start, out, found):  # type: ignore[no-untyped-def]
-    """Write the rows of a block whose bit is set."""
-    at, to = np.uint64(start), np.uint64(found)
+    """Write the rows of a block whose bit is set; returns the new count."""
+    slot, to = np.uint64(start), np.uint64(found)
     if mask == _ALL:
-        for i in range(np.uint64(BLOCK_BOXES)):
-            out[to + i] = rows[at + i]
-        return found + BLOCK_BOXES
+        for i in range(_WHOLE):
+            out[to + i] = rows[slot + i]
+        to += _WHOLE
+        mask = np.uint64(0)
     while mask:
-        out[to] = rows[at + _lowest(mask)]
+        out[to] = rows[slot + _lowest(mask)]
         to += _ONE
         mask &= mask - _ONE
     return np.int64(to)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _climb(boxes, offsets, sizes):  # type: ignore[no-untyped-def]
-    """Per level of a kind where it begins in a column and how many it has; returns the level that is one block."""
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _climb(blocks, offsets, sizes):  # type: ignore[no-untyped-def]
+    """Per level of a part where it begins in a column and how many it has; returns the level of at most 64."""
     level = 0
-    offsets[0], sizes[0] = 0, boxes
+    offsets[0], sizes[0] = 0, blocks
     while sizes[level] > BLOCK_BOXES:
         offsets[level + 1] = offsets[level] + sizes[level]
         sizes[level + 1] = (sizes[level] + BLOCK_BOXES - 1) // BLOCK_BOXES
@@ -94,97 +135,56 @@ def _climb(boxes, offsets, sizes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _next_open(masks, level, top):  # type: ignore[no-untyped-def]
-    """The level, from this one up, that has a block to be opened; one past the top if none has."""
-    while level <= top and not masks[level]:
-        level += 1
-    return level
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def search(  # type: ignore[no-untyped-def]
-    local, kinds, intervals, places, cells_low, cells_high, inner_low, inner_high, rows, alive,
-    probes, above, below, out, found, limit,
+    local, parts, lines, kinds, places, cells, inners, rows, alive,
+    combination, probes_from, probes, sides, event, out, found, counts,
 ):  # fmt: skip
-    """Rows of the boxes around a point, written to `out` from `found` on; returns the new count.
+    """Rows of the boxes around points, written to `out` from `found` on; `counts` says how many each event has.
 
-    Stops once `limit` are found; `out` must have room for so many and one block more.
+    Begins with `event` and stops at one whose answer does not fit, with a block of `out` left over; returns its number
+    and where the answers before it end. See `run.Layout` and `points.Points` for the arrays.
     """
-    # per level the first of up to 64 blocks in work, and which of them are still to be opened
-    levels = np.empty((3, LEVELS_MAX), np.int64)
-    offsets, sizes, firsts = levels[0], levels[1], levels[2]
-    masks = np.empty(LEVELS_MAX, np.uint64)
-    for probe in probes:
-        line = local[min(probe, len(local) - 1)]
-        if line < 0:
-            continue
-        first_slot, first_block, cell, first_place, inner = kinds[line]
-        end_slot, end_block, _, end_place, _ = kinds[line + 1]
-        with_interval = first_place + intervals[line]
-        top = _climb(end_slot - first_slot, offsets, sizes)
-        height = offsets[top] + sizes[top]
-        level, first = top, 0
-        while level <= top:
-            # the boxes of a block, or what lies around each block of the level below
-            count = min(sizes[level] - first, BLOCK_BOXES)
-            column = cell + offsets[level] + first
-            block = inner + first // BLOCK_BOXES
-            mask = _ALL >> np.uint64(BLOCK_BOXES - count)
-            at = first_place
-            while at < end_place and mask:
-                high_side, low_side = above[places[at]], below[places[at]]
-                if at >= with_interval:
-                    mask &= _beside(cells_low, cells_high, column, count, high_side, low_side)
-                elif level:
-                    mask &= _around(cells_low, cells_high, column, count, high_side, low_side)
-                else:
-                    # a side on which the point lies in all boxes of the block is not looked at
-                    if high_side < inner_low[block]:
-                        mask &= _up_to(cells_low, column, count, high_side)
-                    if low_side > inner_high[block]:
-                        mask &= _from(cells_high, column, count, low_side)
-                at += 1
-                column += height
-                block += end_block - first_block
-            masks[level], firsts[level] = mask, first
-            if level == 0:
-                mask &= alive[first_block + first // BLOCK_BOXES]
-                found = _emit(mask, rows, first_slot + first, out, found)
-                if found >= limit:
-                    return found
-                level = 1
-            level = _next_open(masks, level, top)
-            if level <= top:
-                first = (firsts[level] + np.int64(_lowest(masks[level]))) * BLOCK_BOXES
-                masks[level] &= masks[level] - _ONE
-                level -= 1
-    return found
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def search_many(  # type: ignore[no-untyped-def]
-    local, kinds, intervals, places, cells_low, cells_high, inner_low, inner_high, rows, alive,
-    combination, probes_from, probes, above, below, first, out, counts,
-):  # fmt: skip
-    """The same for the events from `first` on, until `out` might not hold another event.
-
-    `out` must have room for all boxes of the run and one block more. `combination` says for each event which probes it
-    has: `probes[probes_from[c]:probes_from[c + 1]]`. Writes `counts` per event; returns the next event and the number
-    of rows written.
-    """
-    found = 0
-    limit = len(out) - BLOCK_BOXES
-    for event in range(first, len(combination)):
-        if found > limit - len(rows):
-            return event, found
-        mine = combination[event]
+    # per level of a part, of which the first is its blocks: where it begins in a column, how many it has, the first of
+    # up to 64 in work, and which of them are still to be opened
+    offsets, sizes = np.empty(LEVELS_MAX, np.int64), np.empty(LEVELS_MAX, np.int64)
+    firsts, masks = np.empty(LEVELS_MAX, np.int64), np.empty(LEVELS_MAX, np.uint64)
+    while event < len(combination):
         before = found
-        found = search(
-            local, kinds, intervals, places, cells_low, cells_high, inner_low, inner_high, rows, alive,
-            probes[probes_from[mine] : probes_from[mine + 1]], above[event], below[event], out, found, limit,
-        )  # fmt: skip
+        mine = combination[event]
+        for probe in range(probes_from[mine], probes_from[mine + 1]):
+            family = min(probes[probe], len(local) - 1)
+            for part in range(local[family, 0], local[family, 1]):
+                top = _climb(parts[part + 1, BLOCK] - parts[part, BLOCK], offsets, sizes)
+                level, first = top, 0
+                while True:
+                    count = min(sizes[level] - first, BLOCK_BOXES)
+                    masks[level] = _blocks_around(
+                        parts, part, places, cells, sides, event, offsets[level] + first, count
+                    )
+                    firsts[level] = first
+                    while level == 0 and masks[0]:
+                        block = parts[part, BLOCK] + firsts[0] + np.int64(_lowest(masks[0]))
+                        masks[0] &= masks[0] - _ONE
+                        line = lines[block]
+                        if line < 0 or not alive[block]:
+                            continue
+                        inside = _boxes_around(
+                            kinds, line, places, cells, inners, sides, event, block - kinds[line, BLOCK], alive[block]
+                        )
+                        slot = kinds[line, FIRST] + (block - kinds[line, BLOCK]) * BLOCK_BOXES
+                        found = _emit(inside, rows, slot, out, found)
+                        if found >= len(out) - BLOCK_BOXES:
+                            return event, before
+                    while level <= top and not masks[level]:
+                        level += 1
+                    if level > top:
+                        break
+                    first = (firsts[level] + np.int64(_lowest(masks[level]))) * BLOCK_BOXES
+                    masks[level] &= masks[level] - _ONE
+                    level -= 1
         counts[event] = found - before
-    return len(combination), found
+        event += 1
+    return event, found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

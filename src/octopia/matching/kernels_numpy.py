@@ -8,62 +8,55 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from octopia.matching.run import BLOCK, BLOCK_BOXES, FIRST
 from octopia.matching.tree_numpy import plant
 
-__all__ = ["gather", "mark_groups", "plant", "search", "search_many"]
+__all__ = ["gather", "mark_groups", "plant", "search"]
 
 Array = npt.NDArray[Any]
 
 
 def search(
-    local: Array, kinds: Array, intervals: Array, places: Array, cells_low: Array, cells_high: Array, inner_low: Array,
-    inner_high: Array, rows: Array, alive: Array, probes: Array, above: Array, below: Array, out: Array, found: int,
-    limit: int,
-) -> int:  # fmt: skip
-    """Rows of the boxes around a point, written to `out` from `found` on; returns the new count."""
-    for probe in probes:
-        line = local[min(probe, len(local) - 1)]
-        if line < 0:
-            continue
-        (slot, block, cell, place, _), (end_slot, end_block, end_cell, end_place, _) = kinds[line : line + 2]
-        bounded, mine = intervals[line], places[place:end_place]
-        high_side, low_side = above[mine, None], below[mine, None]
-        count = end_slot - slot
-        # what lies around the boxes is in the columns after them
-        height = (end_cell - cell) // len(mine) if len(mine) else count
-        lows = cells_low[cell:end_cell].reshape(len(mine), height)[:, :count]
-        highs = cells_high[cell:end_cell].reshape(len(mine), height)[:, :count]
-        bits = alive[block:end_block].astype("<u8").view(np.uint8)
-        inside = np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
-        inside &= (lows[:bounded] <= high_side[:bounded]).all(axis=0)
-        inside &= (highs[:bounded] >= low_side[:bounded]).all(axis=0)
-        inside &= ((lows[bounded:] < high_side[bounded:]) | (highs[bounded:] > low_side[bounded:])).all(axis=0)
-        hits = rows[slot:end_slot][inside][: len(out) - found]
-        out[found : found + len(hits)] = hits
-        found += len(hits)
-        if found >= limit:
-            return found
-    return found
-
-
-def search_many(
-    local: Array, kinds: Array, intervals: Array, places: Array, cells_low: Array, cells_high: Array, inner_low: Array,
-    inner_high: Array, rows: Array, alive: Array, combination: Array, probes_from: Array, probes: Array, above: Array,
-    below: Array, first: int, out: Array, counts: Array,
+    local: Array, parts: Array, lines: Array, kinds: Array, places: Array, cells: Array, inners: Array, rows: Array,
+    alive: Array, combination: Array, probes_from: Array, probes: Array, sides: Array, event: int, out: Array,
+    found: int, counts: Array,
 ) -> tuple[int, int]:  # fmt: skip
-    """The same for the events from `first` on, until `out` might not hold another event."""
-    found = 0
-    for event in range(first, len(combination)):
-        if found > len(out) - len(rows):
-            return event, found
-        mine = combination[event]
-        before = found
-        found = search(
-            local, kinds, intervals, places, cells_low, cells_high, inner_low, inner_high, rows, alive,
-            probes[probes_from[mine] : probes_from[mine + 1]], above[event], below[event], out, found, len(out),
-        )  # fmt: skip
+    """Rows of the boxes around points, written to `out` from `found` on; `counts` says how many each event has.
+
+    Begins with `event` and stops at one whose answer does not fit, with a block of `out` left over; returns its number
+    and where the answers before it end.
+    """
+    limit = len(out) - BLOCK_BOXES
+    while event < len(combination):
+        before, mine = found, combination[event]
+        for family in probes[probes_from[mine] : probes_from[mine + 1]].tolist():
+            first, end = local[min(family, len(local) - 1)].tolist()
+            for line in range(parts[first, FIRST], parts[end, FIRST]):
+                if lines[kinds[line, BLOCK]] < 0:
+                    continue
+                inside = _inside(kinds[line : line + 2].tolist(), places, cells, alive, sides[:, :, event])
+                hits = rows[kinds[line, FIRST] : kinds[line + 1, FIRST]][inside]
+                if found + len(hits) >= limit:
+                    return event, before
+                out[found : found + len(hits)] = hits
+                found += len(hits)
         counts[event] = found - before
-    return len(combination), found
+        event += 1
+    return event, found
+
+
+def _inside(kind: list[list[int]], places: Array, cells: Array, alive: Array, sides: Array) -> Array:
+    """Which boxes of a kind are around a point."""
+    (block, cell, place, bounded, count, _, _), (end_block, _, end_place, *_) = kind
+    mine = places[place:end_place]
+    high_side, low_side = sides[0, mine, None], sides[1, mine, None]
+    lows, highs = cells[:, cell : cell + len(mine) * count].reshape(2, len(mine), count)
+    bits = alive[block:end_block].astype("<u8").view(np.uint8)
+    inside = np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
+    inside &= (lows[:bounded] <= high_side[:bounded]).all(axis=0)
+    inside &= (highs[:bounded] >= low_side[:bounded]).all(axis=0)
+    inside &= ((lows[bounded:] < high_side[bounded:]) | (highs[bounded:] > low_side[bounded:])).all(axis=0)
+    return inside
 
 
 def gather(counts: Array, starts: Array, rows: Array, out: Array) -> None:

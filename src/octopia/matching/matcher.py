@@ -1,16 +1,12 @@
 """`octopia.Matcher`: stored filters by id, and which of them a notification matches.
 
-Filters become boxes (`boxes`) in a space (`space`). New boxes wait in a list; when it pays, the list becomes a run
-(`run`) that the kernels search, and runs of like size are merged, so that there are few. A removal clears a flag.
-
-Rules of this file: results are exactly those of `octopia.matches` on every stored filter, each id once. No call takes
-time in proportion to all that is stored, except `settle`, which is asked for; by itself a matcher builds runs of at
-most `RUN_BOXES_MAX` boxes, which takes about 0.05 s (0.15 s in numpy). What is removed is given back: a run is rebuilt
-when most of it is dead. Not safe for use by several threads at once.
+Rules of this file: results are exactly those of `octopia.matches` on every stored filter, each id once. How filters are
+stored, and what that costs, is `store`'s affair; here they are searched. Not safe for use by several threads at once.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,155 +21,26 @@ from octopia.language import (
     parse_filter,
     parse_notification,
 )
-from octopia.matching.boxes import coded_strings, take_apart
+from octopia.matching.batch import Answers, checked, notification_of, search_batch
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
-from octopia.matching.run import BLOCK_BOXES, Boxes, Layout, Run, joined, portions
-from octopia.matching.space import Point, Probes, Space
-from octopia.matching.waiting import Waiting
+from octopia.matching.points import Points, one_point, point_of, points_of
+from octopia.matching.run import BLOCK_BOXES, Layout
+from octopia.matching.space import Sides
+from octopia.matching.store import Id, Rows, Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Id = TypeVar("Id", bound=Hashable)
-
 # Testing a waiting filter costs about a microsecond, making a run of them a few hundred.
 WAITING_TESTS_MAX = 256
-RUN_BOXES_MAX = 65_536
-WAITING_BOXES_MAX = RUN_BOXES_MAX
-# What `settle` makes, which may take its time.
-SETTLED_RUN_BOXES_MAX = 1 << 20
-
-Rows = npt.NDArray[np.int32]
-INT64_END = 2**63
-# A mask has a bit per group for every event of a batch, so the numbers must stay small.
-GROUPS_MAX = 65_536
-# Answers to one question are written to an array, which grows when one does not fit.
-OUT_ROWS_MIN = 2 * BLOCK_BOXES
-_IN_NO_RUN = -1
-_IN_SEVERAL = -2
+_ROOM_FOR_ONE = BLOCK_BOXES + 1
+# Where the kernels count the matches of one event, which is what they found.
+_UNREAD = np.zeros(1, dtype=np.int64)
 
 
-class Matcher(Generic[Id]):
+class Matcher(Store[Id]):
     """An index of filters. Ids are any hashable; `group` sorts ids into numbered groups, see `match_groups`."""
-
-    def __init__(self) -> None:
-        self._start_anew()
-
-    def _start_anew(self) -> None:
-        """Hold nothing; also when the last filter is gone, so that numbers given out start again from 0."""
-        self._space = Space()
-        self._row_of: dict[Id, int] = {}
-        # integers as long as all ids are: picking many touches no object, only memory that lies together
-        self._ids: npt.NDArray[Any] = np.empty(0, dtype=np.int64)
-        self._filters: list[Filter | None] = []
-        self._free_rows: list[int] = []
-        # per row: the run and slot of its box, the group, whether it has several boxes, and whether it may be found
-        # twice or wrongly; grown in steps
-        self._run_of: npt.NDArray[np.int32] = np.full(0, _IN_NO_RUN, dtype=np.int32)
-        self._slot_of: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self._group_of: npt.NDArray[np.int32] = np.full(0, -1, dtype=np.int32)
-        self._has_several: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._to_check: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._several: dict[int, list[tuple[int, int]]] = {}
-        self._inexact: dict[int, None] = {}
-        self._waiting = Waiting()
-        self._runs: dict[int, Run] = {}
-        self._next_run = 0
-        self._out: Rows = np.empty(OUT_ROWS_MIN, dtype=np.int32)
-        self._out_ids: npt.NDArray[np.int64] = np.empty(OUT_ROWS_MIN, dtype=np.int64)
-        self._id_values: Any = None
-
-    def __len__(self) -> int:
-        return len(self._row_of)
-
-    def __contains__(self, id: Id) -> bool:
-        return id in self._row_of
-
-    def __iter__(self) -> Iterator[Id]:
-        return iter(self._row_of)
-
-    # -- filters come and go
-
-    def add(self, id: Id, filter: FilterLike, group: int = -1) -> None:
-        """Store a filter under an id that is not in use; with `group`, matches of it also count for that group."""
-        if id in self._row_of:
-            raise ValueError(f"id {id!r} is in the index already; remove it first")
-        if not -1 <= group < GROUPS_MAX:
-            raise ValueError(f"group {group} of id {id!r}: groups are numbered 0 to {GROUPS_MAX - 1:,}, -1 is none")
-        wanted = filter if isinstance(filter, Filter) else parse_filter(filter)
-        row = self._new_row(id, wanted)
-        self._group_of[row] = group
-        self._has_several[row] = len(wanted.conjunctions) > 1
-        for conjunction in wanted.conjunctions:
-            box = take_apart(conjunction, self._space.code_of)
-            if box.inexact:
-                self._inexact[row] = None
-            self._waiting.add(row, self._space.kind_for(box).id, box)
-        self._to_check[row] = len(wanted.conjunctions) > 1 or row in self._inexact
-        if self._waiting.boxes >= WAITING_BOXES_MAX:
-            self._flush()
-
-    def remove(self, id: Id) -> None:
-        """Take a filter out; an id that is not there is a KeyError."""
-        row = self._row_of.pop(id)
-        self._release_codes(row)
-        if row in self._waiting.rows:
-            self._waiting.withdraw(row)
-        else:
-            self._free_rows.append(row)
-            places = self._places_of(row)
-            for number, slot in places:
-                self._space.leave(self._space.kinds[self._runs[number].remove(slot)])
-            # only now: making a run anew moves boxes, of this row too
-            for number in dict.fromkeys(number for number, _ in places):
-                run = self._runs.get(number)
-                if run is not None and run.dead * 2 > run.size:
-                    self._rebuild(number)
-        self._several.pop(row, None)
-        self._inexact.pop(row, None)
-        self._run_of[row] = _IN_NO_RUN
-        self._filters[row] = None
-        self._ids[row] = 0
-        if not self._row_of:
-            self._start_anew()
-
-    def filter_of(self, id: Id) -> Filter:
-        """The filter stored under an id."""
-        found = self._filters[self._row_of[id]]
-        assert found is not None, "a row in use has its filter"  # noqa: S101
-        return found
-
-    def runs(self) -> list[Run]:
-        """The runs as they are, to look at: for drawings and figures on memory."""
-        return list(self._runs.values())
-
-    def settle(self) -> None:
-        """Bring everything into the form that is searched fastest: worth it after loading many filters.
-
-        Takes about 1 µs per stored filter (2 µs in numpy), and no time where there is nothing to gain. Without it the
-        matcher brings itself into a good form by and by, in small steps.
-        """
-        self._flush()
-        live, size = sum(run.live for run in self.runs()), sum(run.size for run in self.runs())
-        if len(self._runs) <= -(-live // SETTLED_RUN_BOXES_MAX) and 4 * live >= 3 * size:
-            return
-        runs, self._runs = self._runs, {}
-        for part in portions(joined([run.boxes() for run in runs.values()]), SETTLED_RUN_BOXES_MAX):
-            self._make_run(part)
-
-    def _flush(self) -> None:
-        """Put waiting filters into runs."""
-        if not self._waiting.boxes:
-            return
-        waiting, self._waiting = self._waiting, Waiting()
-        staying, going = waiting.take_all()
-        for kind, boxes in going.items():
-            self._space.leave(self._space.kinds[kind], boxes)
-        self._free_rows += waiting.withdrawn
-        if len(staying.rows):
-            for part in portions(staying, RUN_BOXES_MAX):
-                self._add_run(part)
 
     # -- matching
 
@@ -182,9 +49,14 @@ class Matcher(Generic[Id]):
         seen = notification if isinstance(notification, Notification) else parse_notification(notification)
         if self._waiting.rows or self._several or self._inexact or self._ids.dtype == object:
             return self.ids_at(self.match_rows(seen))
-        above, below = self._space.point(seen)
-        ids: list[Id] = self._search_ids(self._space.opened_by(seen), above, below).tolist()
+        ids: list[Id] = self._search_ids(point_of(seen, self._space)).tolist()
         return ids
+
+    def match_many(self, notifications: Iterable[NotificationLike]) -> list[list[Id]]:
+        """As `match`, for many at once: from a few on, that takes a fraction of the time of one by one."""
+        counts, rows = self.match_rows_many([parse_notification(notification) for notification in notifications])
+        ids = self.ids_at(rows)
+        return [ids[start:stop] for start, stop in pairwise([0, *np.cumsum(counts).tolist()])]
 
     def ids_at(self, rows: Rows) -> list[Id]:
         """The ids behind the numbers that `match_rows` gave, as long as no filter came or went since."""
@@ -199,11 +71,23 @@ class Matcher(Generic[Id]):
             waiting = [row for row in self._waiting.rows if self._satisfies(row, seen)]
         if not self._runs:
             return np.array(waiting, dtype=np.int32)
-        above, below = self._space.point(seen)
-        found = self._search(self._space.opened_by(seen), above, below)
+        found = self._search(point_of(seen, self._space))
         if self._several or self._inexact:
             found = self._checked(found, seen)
         return np.concatenate([np.array(waiting, dtype=np.int32), found]) if waiting else found
+
+    def match_rows_many(self, seen: Sequence[Notification]) -> Answers:
+        """As `match_rows`, for many at once: how many rows each of them has, and the rows, one after the other."""
+        if not seen:
+            return Answers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))
+        waiting = []
+        if self._waiting.rows and not self._settle_if_it_pays(len(seen)):
+            matching = [[row for row in self._waiting.rows if self._satisfies(row, one)] for one in seen]
+            rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
+            waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
+        layouts = [run.layout for run in self._runs.values()]
+        answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
+        return self._checked_many(answers, lambda event: seen[event])
 
     def _checked(self, found: Rows, seen: Notification) -> Rows:
         """Each row once, and those of inexact boxes only if the filter itself agrees."""
@@ -213,6 +97,14 @@ class Matcher(Generic[Id]):
         rows = dict.fromkeys(found[to_check].tolist())
         kept = [row for row in rows if row not in self._inexact or self._satisfies(row, seen)]
         return np.concatenate([found[~to_check], np.array(kept, dtype=np.int32)])
+
+    def _checked_many(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:
+        """The same for many events; `event` gives the one of a number."""
+        if not self._several and not self._inexact:
+            return answers
+        return checked(
+            answers, self._to_check, lambda row, of: row not in self._inexact or self._satisfies(row, event(of))
+        )
 
     def _satisfies(self, row: int, seen: Notification | None) -> bool:
         """The filter's own word. An event without any attribute (None) satisfies the empty conjunction alone."""
@@ -230,8 +122,9 @@ class Matcher(Generic[Id]):
             return False
         if self._inexact:
             return bool(len(self.match_rows(seen)))
-        above, below = self._space.point(seen)
-        return bool(len(self._search(self._space.opened_by(seen), above, below, limit=1)))
+        # an answer that does not fit is an answer
+        room = np.empty(_ROOM_FOR_ONE, dtype=np.int32)
+        return _search_all([run.layout for run in self._runs.values()], point_of(seen, self._space), room) is None
 
     # -- overlap
 
@@ -248,9 +141,9 @@ class Matcher(Generic[Id]):
         if self._waiting.rows and not self._settle_if_it_pays():
             rows.update((row, None) for row in self._waiting.rows if self._overlaps(row, asked, stored))
         for conjunction in asked.conjunctions if self._runs else ():
-            certain, doubtful, above, below = question(self._space, conjunction, stored)
-            rows.update(dict.fromkeys(self._search(certain, above, below).tolist()))
-            for row in dict.fromkeys(self._search(doubtful, above, below).tolist()):
+            certain, doubtful, sides = question(self._space, conjunction, stored)
+            rows.update(dict.fromkeys(self._search_kinds(certain, sides).tolist()))
+            for row in dict.fromkeys(self._search_kinds(doubtful, sides).tolist()):
                 if row not in rows and self._overlaps(row, asked, stored):
                     rows[row] = None
         ids: list[Id] = self._ids[list(rows)].tolist()
@@ -271,16 +164,18 @@ class Matcher(Generic[Id]):
         """
         import pyarrow as pa
 
+        from octopia.matching.columns import plain_column
+
         if self._ids.dtype != object:
             counts, ids = self._search_batch(batch, self._ids)
-            column = pa.array(ids)
+            column = plain_column(ids)
         else:
             if self._id_values is None:
                 self._id_values = _id_values(self._row_of, len(self._filters))
             counts, rows = self._search_batch(batch, None)
-            column = pa.DictionaryArray.from_arrays(pa.array(rows), self._id_values)
+            column = pa.DictionaryArray.from_arrays(plain_column(rows), self._id_values)
         events = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        return pa.RecordBatch.from_arrays([pa.array(events), column], names=["event", "id"])
+        return pa.RecordBatch.from_arrays([plain_column(events), column], names=["event", "id"])
 
     def match_groups(self, notification: NotificationLike) -> int:
         """The groups that the matching ids belong to, as bits of an integer: bit g for group g."""
@@ -291,160 +186,79 @@ class Matcher(Generic[Id]):
                 mask |= 1 << group
         return mask
 
+    def match_groups_many(self, notifications: Iterable[NotificationLike]) -> list[int]:
+        """As `match_groups`, for many at once."""
+        counts, rows = self.match_rows_many([parse_notification(notification) for notification in notifications])
+        masks = self._masks(counts, self._group_of[rows])
+        if masks.shape[1] == 1:
+            mine: list[int] = masks[:, 0].tolist()
+            return mine
+        return [int.from_bytes(line.astype("<u8").tobytes(), "little") for line in masks]
+
     def match_batch_groups(self, batch: "pa.RecordBatch") -> npt.NDArray[np.uint64]:
         """The same for every event of a batch: one line of 64-bit words per event, group g in word g // 64."""
-        counts, groups = self._search_batch(batch, self._group_of)
+        return self._masks(*self._search_batch(batch, self._group_of))
+
+    def _masks(self, counts: npt.NDArray[np.int64], groups: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
         words = int(self._group_of.max(initial=0)) // 64 + 1
         masks = np.zeros((len(counts), words), dtype=np.uint64)
         kernels().mark_groups(counts, groups, masks)
         return masks
 
-    def _search_batch(
-        self, batch: "pa.RecordBatch", values: npt.NDArray[Any] | None
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    def _search_batch(self, batch: "pa.RecordBatch", values: npt.NDArray[Any] | None) -> Answers:
         """Matches per event, and for each match what stands for its row in `values`, or the row itself."""
         # Arrow is loaded here and not above: it takes longer than everything else, and brokers may never need it
-        from octopia.matching.batch import checked, search_batch
         from octopia.matching.columns import points
 
         self._flush()
         events = points(batch, self._space)
-        certain = not self._several and not self._inexact
-        if certain and values is self._ids:
+        if values is self._ids and not self._several and not self._inexact:
             return search_batch([run.layout_by_id for run in self.runs() if run.layout_by_id], events, np.int64)
-        counts, rows = search_batch([run.layout for run in self.runs()], events, np.int32)
-        if not certain:
-            inexact = np.zeros(len(self._filters), dtype=np.bool_)
-            inexact[list(self._inexact)] = True
-            counts, rows = checked(counts, rows, batch, self._to_check, inexact, self._satisfies)
-        return counts, rows if values is None else values[rows]
+        answers = search_batch([run.layout for run in self.runs()], events, np.int32)
+        counts, rows = self._checked_many(answers, lambda event: notification_of(batch, event))
+        return Answers(counts, rows if values is None else values[rows])
 
-    def _search(self, probes: Probes, above: Point, below: Point, limit: int | None = None) -> Rows:
+    def _search_kinds(self, kinds: list[int], sides: Sides) -> Rows:
+        """The same among the boxes of some kinds alone."""
+        if not kinds:
+            return self._out[:0]
+        families = dict.fromkeys(self._space.kinds[kind].family.id for kind in kinds)
+        layouts = [run.only(kinds) for run in self._runs.values()]
+        return self._search(one_point(list(families), sides), layouts)
+
+    def _search(self, point: Points, layouts: list[Layout] | None = None) -> Rows:
         """Rows of all runs around a point, with repeats where a filter has several boxes."""
-        layouts = [run.layout for run in self._runs.values()]
-        while (found := _search_all(layouts, probes, above, below, self._out, limit)) is None:
+        if layouts is None:
+            layouts = [run.layout for run in self._runs.values()]
+        while (found := _search_all(layouts, point, self._out)) is None:
             self._out = np.empty(2 * len(self._out), dtype=np.int32)
         return self._out[:found]
 
-    def _search_ids(self, probes: Probes, above: Point, below: Point) -> npt.NDArray[np.int64]:
+    def _search_ids(self, point: Points) -> npt.NDArray[np.int64]:
         """The same as ids, where they are integers."""
         layouts = [run.layout_by_id for run in self._runs.values() if run.layout_by_id]
-        while (found := _search_all(layouts, probes, above, below, self._out_ids, None)) is None:
+        while (found := _search_all(layouts, point, self._out_ids)) is None:
             self._out_ids = np.empty(2 * len(self._out_ids), dtype=np.int64)
         return self._out_ids[:found]
 
-    def _settle_if_it_pays(self) -> bool:
+    def _settle_if_it_pays(self, times: int = 1) -> bool:
         """Waiting filters are tested one by one, until that has cost as much as making a run of them."""
-        self._waiting.tests += self._waiting.boxes
+        self._waiting.tests += self._waiting.boxes * times
         if self._waiting.tests < WAITING_TESTS_MAX:
             return False
         self._flush()
         return True
 
-    # -- rows, boxes and runs
 
-    def _new_row(self, id: Id, filter: Filter) -> int:
-        if self._free_rows:
-            row = self._free_rows.pop()
-            self._filters[row] = filter
-        else:
-            row = len(self._filters)
-            self._filters.append(filter)
-            if row >= len(self._run_of):
-                more = max(64, row // 4)
-                self._ids = np.concatenate([self._ids, np.zeros(more, dtype=self._ids.dtype)])
-                self._run_of = np.concatenate([self._run_of, np.full(more, _IN_NO_RUN, dtype=np.int32)])
-                self._slot_of = np.concatenate([self._slot_of, np.zeros(more, dtype=np.int32)])
-                self._group_of = np.concatenate([self._group_of, np.full(more, -1, dtype=np.int32)])
-                self._has_several = np.concatenate([self._has_several, np.zeros(more, dtype=np.bool_)])
-                self._to_check = np.concatenate([self._to_check, np.zeros(more, dtype=np.bool_)])
-        if self._ids.dtype != object and not _fits_int64(id):
-            self._ids = self._ids.astype(object)
-            for run in self._runs.values():
-                run.layout_by_id = None
-        self._ids[row] = id
-        self._id_values = None
-        self._row_of[id] = row
-        return row
-
-    def _places_of(self, row: int) -> list[tuple[int, int]]:
-        number = int(self._run_of[row])
-        return self._several[row] if number == _IN_SEVERAL else [(number, int(self._slot_of[row]))]
-
-    def _is_there(self, number: int, slot: int) -> bool:
-        """Whether a place still holds its box: the run is there, and the box has not moved on."""
-        run = self._runs.get(number)
-        return run is not None and slot >= run.moved
-
-    def _release_codes(self, row: int) -> None:
-        filter = self._filters[row]
-        assert filter is not None, "a row in use has its filter"  # noqa: S101
-        for conjunction in filter.conjunctions:
-            for attribute, text in coded_strings(conjunction):
-                self._space.release_code(attribute, text)
-
-    def _rebuild(self, number: int) -> None:
-        """Make a new run of what is left, or of as much of it as one run may hold: the rest follows the next time."""
-        run = self._runs[number]
-        stop = run.size if run.live <= RUN_BOXES_MAX else run.moved + RUN_BOXES_MAX
-        live = run.boxes(stop)
-        run.move_on(stop)
-        if stop == run.size:
-            del self._runs[number]
-        if len(live.rows):
-            self._add_run(live)
-
-    def _add_run(self, boxes: Boxes) -> None:
-        """Make a run, together with smaller ones that are not worth keeping apart."""
-        size = len(boxes.rows)
-        parts = [boxes]
-        for number, run in reversed(list(self._runs.items())):
-            if run.live <= 2 * size and run.live + size <= RUN_BOXES_MAX:
-                del self._runs[number]
-                parts.append(run.boxes())
-                size += run.live
-        self._make_run(joined(parts))
-
-    def _make_run(self, boxes: Boxes) -> None:
-        self._enter(self._next_run, Run(boxes, self._space.kinds))
-        self._next_run += 1
-
-    def _enter(self, number: int, run: Run) -> None:
-        """Count a run in, and note where its boxes are."""
-        rows = run.layout.rows
-        slots = np.arange(len(rows), dtype=np.int32)
-        many = self._has_several[rows]
-        self._run_of[rows] = np.where(many, _IN_SEVERAL, number)
-        self._slot_of[rows] = slots
-        for row in dict.fromkeys(rows[many].tolist()):
-            kept = self._several.get(row, ())
-            self._several[row] = [place for place in kept if self._is_there(*place)]
-        self._runs[number] = run
-        if self._ids.dtype != object:
-            run.layout_by_id = run.layout._replace(rows=self._ids[rows])
-        for row, slot in zip(rows[many].tolist(), slots[many].tolist(), strict=True):
-            self._several[row].append((number, slot))
-        if max(len(self._out), len(self._out_ids)) > OUT_ROWS_MIN + 4 * sum(run.size for run in self._runs.values()):
-            self._out, self._out_ids = self._out[:OUT_ROWS_MIN].copy(), self._out_ids[:OUT_ROWS_MIN].copy()
-
-
-def _search_all(
-    layouts: list[Layout], probes: Probes, above: Point, below: Point, out: npt.NDArray[Any], limit: int | None
-) -> int | None:
+def _search_all(layouts: list[Layout], point: Points, out: npt.NDArray[Any]) -> int | None:
     """How many were found and written; None if `out` may be too short."""
     search = kernels().search
-    room = len(out) - BLOCK_BOXES
-    most = room if limit is None else limit
     found = 0
     for layout in layouts:
-        found = search(*layout, probes, above, below, out, found, most)
-        if found >= most:
-            return None if limit is None else found
+        done, found = search(*layout, *point, 0, out, found, _UNREAD)
+        if not done:
+            return None
     return found
-
-
-def _fits_int64(id: object) -> bool:
-    return type(id) is int and -INT64_END <= id < INT64_END
 
 
 def _id_values(row_of: Mapping[Any, int], rows: int) -> Any:

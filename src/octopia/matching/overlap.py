@@ -20,7 +20,7 @@ import numpy as np
 
 from octopia.language import Conjunction, Filter, Operator, Predicate, overlaps
 from octopia.matching.boxes import Axis, take_apart
-from octopia.matching.space import BoxKind, Point, Probes, Space
+from octopia.matching.space import BoxKind, Sides, Space
 
 _TYPED = (Axis.NUMBER, Axis.STRING, Axis.BOOL)
 _ANYTHING = (inf, -inf)
@@ -37,10 +37,9 @@ class Stored(Enum):
 class Question(NamedTuple):
     """What to search for: the kinds whose boxes decide alone, and those whose filters must be asked."""
 
-    certain: Probes
-    doubtful: Probes
-    above: Point
-    below: Point
+    certain: list[int]
+    doubtful: list[int]
+    sides: Sides
 
 
 def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question:
@@ -70,12 +69,8 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
         sure = meeting.decides(kind)
         if sure is not False:
             (doubtful if contradictory or sure is None else certain).append(kind.id)
-    return Question(
-        np.array(certain, dtype=np.int32),
-        np.array(doubtful, dtype=np.int32),
-        np.array([above for above, _ in sides], dtype=np.float64),
-        np.array([below for _, below in sides], dtype=np.float64),
-    )
+    both = np.array(sides, dtype=np.float64).reshape(space.size, 2)
+    return Question(certain, doubtful, both.T.copy()[:, :, None])
 
 
 def _codes(space: Space) -> Callable[[str, str], float]:
@@ -112,28 +107,30 @@ class _Meeting:
 
     def decides(self, kind: BoxKind) -> bool | None:
         """False: no box of the kind overlaps. True: the intervals decide. None: the filters must be asked."""
-        if not self._names_allow(kind):
+        attributes, family = kind.attributes, kind.family
+        if not self._names_allow(attributes):
             return False
-        if kind.inexact or not self._named or not kind.attributes:
+        if kind.inexact or not self._named or not attributes:
             return None
         sure: bool | None = True
-        more = {atom.attribute for atom in kind.atoms}
+        more = {atom.attribute for atom in family.atoms}
         # one value is left out or it is not; of an interval something may remain
-        more |= {attribute for attribute, _ in kind.without if attribute not in self._points}
+        more |= {attribute for attribute, _ in family.without if attribute not in self._points}
         for attribute in sorted(self._with_more | more):
-            if attribute not in self._named or attribute not in kind.attributes:
+            if attribute not in self._named or attribute not in attributes:
                 continue
-            if any(name == attribute and axis in _TYPED for name, axis in (*kind.dimensions, *kind.without)):
+            dimensions = (*kind.shape.dimensions, *family.without)
+            if any(name == attribute and axis in _TYPED for name, axis in dimensions):
                 sure = None
-            elif not self._strings_meet(attribute, tuple(a for a in kind.atoms if a.attribute == attribute)):
+            elif not self._strings_meet(attribute, tuple(a for a in family.atoms if a.attribute == attribute)):
                 return False
         return sure
 
-    def _names_allow(self, kind: BoxKind) -> bool:
+    def _names_allow(self, attributes: frozenset[str]) -> bool:
         """PADRES's rule: a subscription may only ask for attributes that the advertisement names."""
         if self._stored is Stored.SUBSCRIPTIONS:
-            return kind.attributes <= self._named
-        return self._named <= kind.attributes
+            return attributes <= self._named
+        return self._named <= attributes
 
     def _strings_meet(self, attribute: str, theirs: tuple[Predicate, ...]) -> bool:
         """Whether one value can satisfy the question's conditions on an attribute and these."""

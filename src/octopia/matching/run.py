@@ -1,10 +1,10 @@
 """A run: boxes in an order and a form that can be searched quickly, built once and never changed but for removals.
 
 Boxes of one kind lie together, as columns of lower and upper bounds. Within a kind they are in k-d order: split in two
-again and again, at the middle of the dimension in which the two halves overlap least, down to blocks of a few. The
-splits form a tree (`tree_numba`, `tree_numpy`); each node knows the bounds of all boxes below it, and where to go on
-when an event lies outside of them. So the search walks a flat array, and a block is compared with plain loops over
-columns.
+again and again, at the middle of the dimension in which the two halves overlap least, down to blocks of a few
+(`tree_numba`, `tree_numpy`). Kinds of one family lie beside each other; what lies around each of their blocks is in
+columns in turn, for all dimensions that any of them has, and what lies around 64 of those, until 64 are left: there a
+search begins. So it walks flat arrays, and whatever it looks at is compared with plain loops over columns.
 
 Rules of this file: no loop over boxes in Python, and over kinds only to look up what they are. A removal clears a flag;
 a run with more removed than live boxes is to be built anew by its owner, a large one piece by piece: `moved` is how far
@@ -12,7 +12,7 @@ that has come. How large a run is, is its owner's affair: larger ones are search
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,10 @@ from octopia.matching.kernels import kernels
 from octopia.matching.space import BoxKind
 
 BLOCK_BOXES = 64
-# Boxes, blocks of them, blocks of blocks and so on, until one block is left: enough for 2^36 boxes.
+# Boxes, blocks of them, blocks of blocks and so on, until 64 are left: enough for 2^42 boxes.
 LEVELS_MAX = 7
+# A kind joins others of its family where their blocks have at most so many dimensions together: they all get a column.
+PART_DIMENSIONS_MAX = 8
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -40,26 +42,32 @@ class Boxes(NamedTuple):
     highs: Floats
 
 
+# The columns of `Layout.kinds` and, but for the last, of `Layout.parts`.
+BLOCK, CELL, PLACE, INTERVALS, HEIGHT, FIRST, INNER = range(7)
+
+
 class Layout(NamedTuple):
     """The arrays of a run, as the kernels take them.
 
-    `local`: kind id -> line in `kinds`, or -1; the last stands for all ids from there on, and is -1. `kinds`: per kind
-    the first slot, block, cell, dimension and inner bound; one more line closes the last. `intervals`: per kind how
-    many of its dimensions have an interval; the others leave a value out. `places`: the dimensions of each kind.
-    `cells_*`: per kind and dimension a column of bounds: those of the boxes, then those around each block of 64 boxes,
-    then those around each 64 blocks, and so on until one block is left. `inner_*`: per kind, dimension and block of
-    boxes the greatest lower and the least upper bound: what lies between lies in all its boxes. `rows`: per slot.
-    `alive`: per block, a bit for each slot.
+    `local`: family id -> its first part and the one after its last; the last line stands for all ids from there on, and
+    has no part. `parts`: some kinds of a family, or all: the first block, cell and place; of how many of its dimensions
+    there are intervals (the others leave a value out), how long its columns are, and its first kind. `lines`: the kind
+    of each block, as a line in `kinds`, or -1 for a block to be passed by. `kinds`: the same as for parts, with the
+    first slot in place of the first kind, and the first inner bound. In both, one more line closes the last. `places`:
+    the dimensions of each kind, and of each part. `cells`: lower and upper bounds; for a kind those of its boxes, a
+    column per dimension; for a part those around its blocks, then those around each 64 blocks, and so on until 64 are
+    left; after the last column there is room for a block, since blocks are read whole. `inners`: per kind, dimension
+    and block of boxes the greatest lower and the least upper bound: what lies between lies in all its boxes. `rows`:
+    per slot. `alive`: per block, a bit for each slot.
     """
 
     local: Rows
+    parts: Ints
+    lines: Rows
     kinds: Ints
-    intervals: Rows
     places: Rows
-    cells_low: Floats
-    cells_high: Floats
-    inner_low: Floats
-    inner_high: Floats
+    cells: Floats
+    inners: Floats
     rows: npt.NDArray[Any]
     alive: npt.NDArray[np.uint64]
 
@@ -71,8 +79,8 @@ class Run:
 
     def __init__(self, boxes: Boxes, kinds: Mapping[int, BoxKind]) -> None:
         self.layout, self.kind_ids = _lay_out(boxes, kinds)
-        self._first_slots: list[int] = self.layout.kinds[:, 0].tolist()
-        self._first_blocks: list[int] = self.layout.kinds[:, 1].tolist()
+        self._first_slots: list[int] = self.layout.kinds[:, FIRST].tolist()
+        self._first_blocks: list[int] = self.layout.kinds[:, BLOCK].tolist()
         # the same with ids in place of rows, where they are integers: nothing is then to be looked up for an answer
         self.layout_by_id: Layout | None = None
         self.dead = 0
@@ -100,13 +108,19 @@ class Run:
         layout = self.layout
         slots = self._alive_slots(self.size if stop is None else stop)
         line = self._lines(slots)
-        starts = starts_of(np.diff(layout.kinds[:, 3])[line])
+        starts = starts_of(np.diff(layout.kinds[:, PLACE])[line])
         box = np.repeat(np.arange(len(slots)), np.diff(starts))
         # the dimensions of one slot are a column apart
-        column = heights(np.diff(layout.kinds[:, 0]))[line[box]] * (np.arange(len(box)) - starts[box])
-        at = (layout.kinds[line, 2] + slots - layout.kinds[line, 0])[box] + column
+        column = layout.kinds[line[box], HEIGHT] * (np.arange(len(box)) - starts[box])
+        at = (layout.kinds[line, CELL] + slots - layout.kinds[line, FIRST])[box] + column
         kinds = np.array(self.kind_ids, dtype=np.int32)[line]
-        return Boxes(kinds, layout.rows[slots], starts, layout.cells_low[at], layout.cells_high[at])
+        return Boxes(kinds, layout.rows[slots], starts, layout.cells[0, at], layout.cells[1, at])
+
+    def only(self, kinds: Sequence[int]) -> Layout:
+        """The layout with all other kinds passed by."""
+        wanted = np.isin(self.kind_ids, kinds)
+        lines = self.layout.lines
+        return self.layout._replace(lines=np.where(wanted[lines], lines, np.int32(-1)))
 
     def move_on(self, stop: int) -> None:
         """The slots before `stop` have gone to another run."""
@@ -123,13 +137,13 @@ class Run:
 
     def _lines(self, slots: Ints) -> Ints:
         """The lines in `kinds` of the kinds that the boxes in these slots are of."""
-        return np.searchsorted(self.layout.kinds[:, 0], slots, side="right") - 1
+        return np.searchsorted(self.layout.kinds[:, FIRST], slots, side="right") - 1
 
     def _bits(self, slots: Ints) -> tuple[Ints, npt.NDArray[np.uint64]]:
         """The block of each slot, and its bit in there."""
         line = self._lines(slots)
-        block, bit = np.divmod(slots - self.layout.kinds[line, 0], BLOCK_BOXES)
-        return self.layout.kinds[line, 1] + block, np.uint64(1) << bit.astype(np.uint64)
+        block, bit = np.divmod(slots - self.layout.kinds[line, FIRST], BLOCK_BOXES)
+        return self.layout.kinds[line, BLOCK] + block, np.uint64(1) << bit.astype(np.uint64)
 
     @property
     def bytes(self) -> int:
@@ -176,53 +190,97 @@ def blocks_of(boxes: Ints) -> Ints:
     return -(-boxes // BLOCK_BOXES)
 
 
-def heights(counts: Ints) -> Ints:
-    """How long the columns are of kinds with so many boxes: what lies around the boxes is in them, too."""
-    total, level = counts.copy(), counts
+def heights(blocks: Ints) -> Ints:
+    """How long columns are for so many blocks: what lies around them is in there, too."""
+    total, level = blocks.copy(), blocks
     while (level > BLOCK_BOXES).any():
         level = np.where(level > BLOCK_BOXES, blocks_of(level), 0)
         total += level
     return total
 
 
+class _Part(NamedTuple):
+    """Kinds that are searched together: the first of them, their family, and the places of their dimensions."""
+
+    first: int
+    family: int
+    bounded: dict[int, None]
+    without: tuple[int, ...]
+
+
 def _lay_out(boxes: Boxes, of: Mapping[int, BoxKind]) -> tuple[Layout, list[int]]:
-    order = np.argsort(boxes.kinds, kind="stable")
-    numbers, counts = np.unique(boxes.kinds, return_counts=True)
-    kind_ids: list[int] = numbers.tolist()
-    widths = np.array([len(of[kind].places) for kind in kind_ids], dtype=np.int64)
+    numbers, kind_of_box, counts = np.unique(boxes.kinds, return_inverse=True, return_counts=True)
+    by_family = np.argsort([of[kind].family.id for kind in numbers.tolist()], kind="stable")
+    line_of = np.empty_like(by_family)
+    line_of[by_family] = np.arange(len(by_family))
+    order = np.argsort(line_of[kind_of_box], kind="stable")
+    kind_ids: list[int] = numbers[by_family].tolist()
+    counts = counts[by_family]
+    ours = [of[kind] for kind in kind_ids]
     blocks = blocks_of(counts)
-    kinds = np.zeros((len(kind_ids) + 1, 5), dtype=np.int64)
-    sizes = np.stack([counts, blocks, heights(counts) * widths, widths, blocks * widths], axis=1)
-    np.cumsum(sizes, axis=0, out=kinds[1:])
-    local = np.full(max(kind_ids, default=-1) + 2, -1, dtype=np.int32)
-    local[kind_ids] = np.arange(len(kind_ids), dtype=np.int32)
-    slots, _, cells, _, inner = kinds[-1].tolist()
+    bounded = [len(kind.shape.places) for kind in ours]
+    kinds = _table(
+        bounded, [n + len(kind.family.places) for n, kind in zip(bounded, ours, strict=True)], blocks, counts
+    )
+    kinds[1:, FIRST] = np.cumsum(counts)
+    kinds[1:, INNER] = np.cumsum(blocks * np.diff(kinds[:, PLACE]))
+    grown = _parts(ours)
+    firsts = np.array([part.first for part in grown], dtype=np.int64)
+    widths = [len(part.bounded) + len(part.without) for part in grown]
+    of_parts = np.add.reduceat(blocks, firsts) if grown else blocks
+    parts = _table([len(part.bounded) for part in grown], widths, of_parts, heights(of_parts))
+    parts[:, CELL] += kinds[-1, CELL]
+    parts[:, PLACE] += kinds[-1, PLACE]
+    parts[:, FIRST] = [*firsts, len(ours)]
+    places = [place for kind in ours for place in (*kind.shape.places, *kind.family.places)]
     layout = Layout(
-        local=local,
+        local=_local([part.family for part in grown]),
+        parts=parts,
+        lines=np.repeat(np.arange(len(ours), dtype=np.int32), blocks),
         kinds=kinds,
-        intervals=np.array([len(of[kind].dimensions) for kind in kind_ids], dtype=np.int32),
-        places=np.array([place for kind in kind_ids for place in of[kind].places], dtype=np.int32),
-        cells_low=np.empty(cells),
-        cells_high=np.empty(cells),
-        inner_low=np.empty(inner),
-        inner_high=np.empty(inner),
-        rows=np.empty(slots, dtype=np.int32),
+        places=np.array(places + [place for p in grown for place in (*p.bounded, *p.without)], dtype=np.int32),
+        cells=np.zeros((2, int(parts[-1, CELL]) + BLOCK_BOXES)),
+        inners=np.empty((2, int(kinds[-1, INNER]))),
+        rows=np.empty(len(boxes.rows), dtype=np.int32),
         alive=_all_alive(counts, blocks),
     )
-    kernels().plant(
-        kinds,
-        layout.intervals,
-        boxes.starts,
-        boxes.lows,
-        boxes.highs,
-        order,
-        layout.cells_low,
-        layout.cells_high,
-        layout.inner_low,
-        layout.inner_high,
-    )
+    kernels().plant(*layout[1:7], boxes.starts, boxes.lows, boxes.highs, order)
     np.take(boxes.rows, order, out=layout.rows)
     return layout, kind_ids
+
+
+def _parts(kinds: list[BoxKind]) -> list[_Part]:
+    parts: list[_Part] = []
+    for line, kind in enumerate(kinds):
+        bounded = dict.fromkeys(kind.shape.places)
+        if parts and parts[-1].family == kind.family.id:
+            together = parts[-1].bounded | bounded
+            if len(together) <= PART_DIMENSIONS_MAX:
+                parts[-1] = parts[-1]._replace(bounded=together)
+                continue
+        parts.append(_Part(line, kind.family.id, bounded, kind.family.places))
+    return parts
+
+
+def _table(intervals: list[int], widths: list[int], blocks: Ints, tall: Ints) -> Ints:
+    """What kinds and parts have in common: where their blocks, cells and places begin, and how many there are."""
+    table = np.zeros((len(widths) + 1, INNER + 1), dtype=np.int64)
+    table[1:, BLOCK] = np.cumsum(blocks)
+    table[1:, CELL] = np.cumsum(tall * np.array(widths, dtype=np.int64))
+    table[1:, PLACE] = np.cumsum(widths)
+    table[:-1, INTERVALS] = intervals
+    table[:-1, HEIGHT] = tall
+    return table
+
+
+def _local(families: list[int]) -> Rows:
+    """Parts of a family follow each other."""
+    local = np.zeros((max(families, default=-1) + 2, 2), dtype=np.int32)
+    for part, family in enumerate(families):
+        if not local[family, 1]:
+            local[family, 0] = part
+        local[family, 1] = part + 1
+    return local
 
 
 def _all_alive(counts: Ints, blocks: Ints) -> npt.NDArray[np.uint64]:

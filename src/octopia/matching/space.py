@@ -1,60 +1,95 @@
 """The space that boxes live in: dimensions, the codes of strings, and the kinds of boxes.
 
-A *kind* is what boxes have in common that share their dimensions and atoms; an event opens the kinds whose atoms its
-strings satisfy, and is then compared with the boxes of those kinds only.
+A *kind* is what boxes have in common that share their dimensions and atoms. Kinds that differ in their intervals alone
+form a *family*; an event opens the families whose atoms its strings satisfy, and is compared with their boxes only.
 
 Rules of this file: everything here is counted and goes when its last user goes. Numbers of dimensions are used again,
-so that a point stays short; numbers of kinds and codes are not, since removed boxes may lie in a run for a while. Which
-kinds a combination of strings opens is remembered, up to a bound, and forgotten when kinds come or go.
+so that a point stays short; numbers of kinds, families and codes are not, since removed boxes may lie in a run for a
+while. Which families a combination of strings opens is remembered (`openings`), and forgotten when one comes or goes.
 """
 
 from collections.abc import Mapping
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from octopia.language import Predicate, Value
 from octopia.matching.boxes import EXACT_MAX, Axis, Box, Dimension, floats_around
+from octopia.matching.openings import Openings, Strings
 
-OPENINGS_REMEMBERED_MAX = 65_536
-
-Probes = npt.NDArray[np.int32]
-Point = npt.NDArray[np.float64]
+Sides = npt.NDArray[np.float64]
 
 
-# attribute, codes of its strings, places of its axes
-_Plan = tuple[str, dict[str, float], int, int, int, int]
+class Plan(NamedTuple):
+    """What to do with an attribute of a notification: codes of its strings, and the places of its axes or -1."""
+
+    attribute: str
+    codes: dict[str, float]
+    number: int
+    string: int
+    boolean: int
+    present: int
+
+
 KindKey = tuple[tuple[Dimension, ...], tuple[Dimension, ...], tuple[Predicate, ...], bool]
 
 
-class BoxKind:
-    """Boxes of the same dimensions and atoms. `places` are the numbers in this space of the dimensions, first of those
-    with an interval, then of those `without` a value."""
+class Shape:
+    """Dimensions that boxes have intervals on, and their numbers in the space."""
 
-    __slots__ = ("atom_numbers", "atoms", "attributes", "boxes", "dimensions", "id", "inexact", "places", "without")
+    __slots__ = ("attributes", "dimensions", "kinds", "places")
+
+    def __init__(self, dimensions: tuple[Dimension, ...], places: tuple[int, ...]) -> None:
+        self.dimensions = dimensions
+        self.attributes = frozenset([attribute for attribute, _ in dimensions])
+        self.places = places
+        self.kinds = 0
+
+
+class Family:
+    """Kinds of the same atoms, and the same dimensions that a value is left out of, with their numbers."""
+
+    __slots__ = ("atom_numbers", "atoms", "attributes", "id", "kinds", "places", "without")
 
     def __init__(self, id: int, box: Box, places: tuple[int, ...], atom_numbers: tuple[int, ...]) -> None:
         self.id = id
-        self.dimensions = box.dimensions
-        self.without = box.without
-        self.places = places
         self.atoms = box.atoms
         self.atom_numbers = atom_numbers
-        self.inexact = box.inexact
+        self.without = box.without
+        self.attributes = frozenset([a for a, _ in box.without] + [atom.attribute for atom in box.atoms])
+        self.places = places
+        self.kinds = 0
+
+
+class BoxKind:
+    """Boxes of one shape in one family. There may be thousands of kinds, so that what they share is kept there."""
+
+    __slots__ = ("boxes", "family", "id", "inexact", "shape")
+
+    def __init__(self, id: int, shape: Shape, family: Family, *, inexact: bool) -> None:
+        self.id = id
+        self.shape = shape
+        self.family = family
+        self.inexact = inexact
         self.boxes = 0
-        self.attributes = frozenset([a for a, _ in (*box.dimensions, *box.without)] + [a.attribute for a in box.atoms])
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """All that the boxes ask for in any way."""
+        return self.shape.attributes | self.family.attributes
 
 
 class _Atom:
-    """A condition on strings in use, and the kinds that are looked up by it: each kind by one of its atoms."""
+    """A condition on strings in use, and the families that are looked up by it: each by one of its atoms."""
 
-    __slots__ = ("kinds", "number", "users")
+    __slots__ = ("families", "number", "users")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.users = 0
-        self.kinds: dict[int, BoxKind] = {}
+        self.families: dict[int, Family] = {}
 
 
 class _Codes:
@@ -89,26 +124,25 @@ class Space:
         self.kinds: dict[int, BoxKind] = {}
         self._kind_of: dict[KindKey, BoxKind] = {}
         self._next_kind = 0
+        self._shape_of: dict[tuple[Dimension, ...], Shape] = {}
+        self._family_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...]], Family] = {}
+        self._next_family = 0
         self._places: dict[Dimension, int] = {}
         self._users: dict[Dimension, int] = {}
         self._free: list[int] = []
         self._codes: dict[str, _Codes] = {}
         # attribute -> its places by axis (None where it has none), for the one pass over a notification
         self._axes: dict[str, list[int | None]] = {}
-        self._planned: list[_Plan] | None = None
+        self._planned: list[Plan] | None = None
         self._atoms: dict[str, dict[Predicate, _Atom]] = {}
         self._next_atom = 0
-        self._without_atoms: dict[int, BoxKind] = {}
-        self._openings: dict[tuple[str | None, ...], Probes] = {}
+        self._without_atoms: dict[int, Family] = {}
+        self.openings = Openings(self._open)
 
     @property
     def size(self) -> int:
         """The length of a point: places ever in use at the same time."""
         return len(self._places) + len(self._free)
-
-    @property
-    def kind_ids_end(self) -> int:
-        return self._next_kind
 
     def code_of(self, attribute: str, text: str) -> float:
         """The number of a string that a filter asks for; counted, see `release_code`."""
@@ -130,37 +164,65 @@ class Space:
 
     def kind_for(self, box: Box) -> BoxKind:
         """The kind of a box, with one more box in it."""
-        key = (box.dimensions, box.without, box.atoms, box.inexact)
-        kind = self._kind_of.get(key)
+        kind = self._kind_of.get((box.dimensions, box.without, box.atoms, box.inexact))
         if kind is None:
-            kind = self._new_kind(key, box)
+            kind = self._new_kind(box)
         kind.boxes += 1
         return kind
 
-    def _new_kind(self, key: KindKey, box: Box) -> BoxKind:
-        atoms = [self._use_atom(atom) for atom in box.atoms]
-        places = tuple(self._use(dimension) for dimension in (*box.dimensions, *box.without))
-        kind = BoxKind(self._next_kind, box, places, tuple(atom.number for atom in atoms))
+    def _new_kind(self, box: Box) -> BoxKind:
+        shape = self._shape_of.get(box.dimensions) or self._new_shape(box)
+        family = self._family_of.get((box.without, box.atoms)) or self._new_family(box)
+        shape.kinds += 1
+        family.kinds += 1
+        kind = BoxKind(self._next_kind, shape, family, inexact=box.inexact)
         self._next_kind += 1
-        self._kind_of[key] = self.kinds[kind.id] = kind
-        # looked up by the atom that the fewest others are looked up by
-        (min(atoms, key=lambda atom: len(atom.kinds)).kinds if atoms else self._without_atoms)[kind.id] = kind
-        self._openings.clear()
+        self._kind_of[_key(kind)] = self.kinds[kind.id] = kind
         return kind
+
+    def _new_shape(self, box: Box) -> Shape:
+        shape = Shape(box.dimensions, tuple(self._use(dimension) for dimension in box.dimensions))
+        self._shape_of[box.dimensions] = shape
+        return shape
+
+    def _new_family(self, box: Box) -> Family:
+        atoms = [self._use_atom(atom) for atom in box.atoms]
+        places = tuple(self._use(dimension) for dimension in box.without)
+        family = Family(self._next_family, box, places, tuple(atom.number for atom in atoms))
+        self._next_family += 1
+        self._family_of[box.without, box.atoms] = family
+        # looked up by the atom that the fewest others are looked up by
+        by_number = min(atoms, key=lambda atom: len(atom.families)).families if atoms else self._without_atoms
+        by_number[family.id] = family
+        self.openings.forget()
+        return family
 
     def leave(self, kind: BoxKind, boxes: int = 1) -> None:
         """Boxes of the kind are gone; with the last, the kind."""
         kind.boxes -= boxes
         if kind.boxes:
             return
-        del self._kind_of[kind.dimensions, kind.without, kind.atoms, kind.inexact]
-        del self.kinds[kind.id]
-        self._without_atoms.pop(kind.id, None)
-        for dimension in (*kind.dimensions, *kind.without):
+        del self._kind_of[_key(kind)], self.kinds[kind.id]
+        kind.shape.kinds -= 1
+        if not kind.shape.kinds:
+            self._drop_shape(kind.shape)
+        kind.family.kinds -= 1
+        if not kind.family.kinds:
+            self._drop_family(kind.family)
+
+    def _drop_shape(self, shape: Shape) -> None:
+        del self._shape_of[shape.dimensions]
+        for dimension in shape.dimensions:
             self._disuse(dimension)
-        for atom in kind.atoms:
-            self._disuse_atom(atom, kind)
-        self._openings.clear()
+
+    def _drop_family(self, family: Family) -> None:
+        del self._family_of[family.without, family.atoms]
+        self._without_atoms.pop(family.id, None)
+        for dimension in family.without:
+            self._disuse(dimension)
+        for atom in family.atoms:
+            self._disuse_atom(atom, family)
+        self.openings.forget()
 
     def _use_atom(self, predicate: Predicate) -> _Atom:
         of_attribute = self._atoms.setdefault(predicate.attribute, {})
@@ -171,10 +233,10 @@ class Space:
         atom.users += 1
         return atom
 
-    def _disuse_atom(self, predicate: Predicate, kind: BoxKind) -> None:
+    def _disuse_atom(self, predicate: Predicate, family: Family) -> None:
         of_attribute = self._atoms[predicate.attribute]
         atom = of_attribute[predicate]
-        atom.kinds.pop(kind.id, None)
+        atom.families.pop(family.id, None)
         atom.users -= 1
         if not atom.users:
             del of_attribute[predicate]
@@ -210,7 +272,7 @@ class Space:
 
     # -- where a notification lies, and what it opens
 
-    def point(self, values: Mapping[str, Value]) -> tuple[Point, Point]:
+    def point(self, values: Mapping[str, Value]) -> Sides:
         """A notification as a point: what is held against lower bounds, and what against upper bounds.
 
         Both are the value, but for an integer between two floats, where they are the floats around it, and for what is
@@ -219,7 +281,7 @@ class Space:
         size = self.size
         above = [-inf] * size
         below = [inf] * size
-        for attribute, codes, number, string, boolean, present in self._plan():
+        for attribute, codes, number, string, boolean, present in self.plan():
             value = values.get(attribute)
             if value is None:
                 continue
@@ -241,17 +303,16 @@ class Space:
                 else:
                     above[number], below[number] = floats_around(value)  # type: ignore[arg-type]
         # the type said: integers alone would make an array that no kernel is compiled for
-        both = np.array(above + below, dtype=np.float64)
-        return both[:size], both[size:]
+        return np.array(above + below, dtype=np.float64).reshape(2, size, 1)
 
-    def _plan(self) -> list[_Plan]:
-        """Attribute by attribute the codes of its strings and the places of its axes, -1 where it has none."""
+    def plan(self) -> list[Plan]:
+        """What to do with each attribute that some dimension is of."""
         if self._planned is None:
             self._planned = []
             for attribute, axes in self._axes.items():
                 number, string, boolean, present = (-1 if place is None else place for place in axes)
                 codes = self._codes[attribute].of if string >= 0 else {}
-                self._planned.append((attribute, codes, number, string, boolean, present))
+                self._planned.append(Plan(attribute, codes, number, string, boolean, present))
         return self._planned
 
     def axes_of(self, attribute: str) -> list[int | None] | None:
@@ -265,34 +326,31 @@ class Space:
 
     @property
     def atom_attributes(self) -> list[str]:
-        """The attributes whose strings decide which kinds are open."""
+        """The attributes whose strings decide which families are open."""
         return list(self._atoms)
 
-    def opened_by(self, values: Mapping[str, Value]) -> Probes:
-        """The kinds that a notification opens."""
+    def opened_by(self, values: Mapping[str, Value]) -> npt.NDArray[np.int64]:
+        """What a notification opens, as its number among the openings."""
         strings = []
         for attribute in self._atoms:
             value = values.get(attribute)
             strings.append(value if type(value) is str else None)
-        return self.opened_by_strings(tuple(strings))
+        return self.openings.number_alone(tuple(strings))
 
-    def opened_by_strings(self, strings: tuple[str | None, ...]) -> Probes:
-        """The kinds that strings of `atom_attributes` open; None stands for anything that is no string."""
-        known = self._openings.get(strings)
-        if known is None:
-            if len(self._openings) >= OPENINGS_REMEMBERED_MAX:
-                self._openings.clear()
-            known = self._openings[strings] = self._open(strings)
-        return known
-
-    def _open(self, strings: tuple[str | None, ...]) -> Probes:
+    def _open(self, strings: Strings) -> list[int]:
+        """The families that strings of `atom_attributes` open; None stands for anything that is no string."""
         satisfied: dict[int, _Atom] = {}
         for atoms, text in zip(self._atoms.values(), strings, strict=True):
             if text is not None:
                 satisfied.update((a.number, a) for predicate, a in atoms.items() if predicate.accepts(text))
         opened = list(self._without_atoms)
         for atom in satisfied.values():
-            for kind in atom.kinds.values():
-                if all(number in satisfied for number in kind.atom_numbers):
-                    opened.append(kind.id)
-        return np.array(opened, dtype=np.int32)
+            for family in atom.families.values():
+                if all(number in satisfied for number in family.atom_numbers):
+                    opened.append(family.id)
+        return opened
+
+
+def _key(kind: BoxKind) -> KindKey:
+    """What kinds are told apart by."""
+    return kind.shape.dimensions, kind.family.without, kind.family.atoms, kind.inexact

@@ -7,7 +7,7 @@ whatever their bounds are: where to part them is drawn, from numbers that are th
 import numpy as np
 from numba import njit
 
-from octopia.matching.run import BLOCK_BOXES
+from octopia.matching.run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, PLACE
 
 _SAMPLE = 128
 # Bounds from here on count as open: the sum of two others is still a number.
@@ -16,36 +16,61 @@ _DEPTH_MAX = 64
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def plant(  # type: ignore[no-untyped-def]
-    kinds, intervals, starts, lows, highs, order, cells_low, cells_high, inner_low, inner_high
-):
-    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells_*` and `inner_*` of a layout.
+def plant(parts, lines, kinds, places, cells, inners, starts, lows, highs, order):  # type: ignore[no-untyped-def]
+    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells` and `inners` of a layout.
 
     `starts`, `lows` and `highs` are those of the boxes; see `run.Boxes` and `run.Layout`.
     """
-    for line in range(len(intervals)):
-        first_slot, first_block, cell, first_place, inner = kinds[line]
-        end_slot, end_block, end_cell, end_place, _ = kinds[line + 1]
-        mine = order[first_slot:end_slot]
-        _split_all(mine, starts, lows, highs, intervals[line])
-        width, blocks = end_place - first_place, end_block - first_block
-        for j in range(width):
-            height = (end_cell - cell) // width
-            low = cells_low[cell + j * height : cell + (j + 1) * height]
-            high = cells_high[cell + j * height : cell + (j + 1) * height]
+    for line in range(len(kinds) - 1):
+        mine = order[kinds[line, FIRST] : kinds[line + 1, FIRST]]
+        _split_all(mine, starts, lows, highs, kinds[line, INTERVALS])
+        blocks, height = kinds[line + 1, BLOCK] - kinds[line, BLOCK], kinds[line, HEIGHT]
+        for j in range(kinds[line + 1, PLACE] - kinds[line, PLACE]):
+            column, inner = kinds[line, CELL] + j * height, kinds[line, INNER] + j * blocks
+            low, high = cells[0, column : column + height], cells[1, column : column + height]
             for i in range(len(mine)):
                 low[i], high[i] = lows[starts[mine[i]] + j], highs[starts[mine[i]] + j]
-            _surround(low, high, len(mine))
             for block in range(blocks):
-                part = slice(block * BLOCK_BOXES, min((block + 1) * BLOCK_BOXES, len(mine)))
-                inner_low[inner + j * blocks + block] = low[part].max()
-                inner_high[inner + j * blocks + block] = high[part].min()
+                boxes = slice(block * BLOCK_BOXES, min((block + 1) * BLOCK_BOXES, len(mine)))
+                inners[0, inner + block], inners[1, inner + block] = low[boxes].max(), high[boxes].min()
+    for part in range(len(parts) - 1):
+        blocks, height = parts[part + 1, BLOCK] - parts[part, BLOCK], parts[part, HEIGHT]
+        for j in range(parts[part + 1, PLACE] - parts[part, PLACE]):
+            column = parts[part, CELL] + j * height
+            low, high = cells[0, column : column + height], cells[1, column : column + height]
+            for block in range(blocks):
+                of_kind = _column_of(j, parts[part], kinds, places, lines[parts[part, BLOCK] + block])
+                low[block], high[block] = _around(of_kind, parts[part, BLOCK] + block, lines, kinds, cells)
+            _surround(low, high, blocks)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _surround(low, high, boxes):  # type: ignore[no-untyped-def]
-    """After the bounds of boxes, write those around each block of them, and so on until one block is left."""
-    start, size = 0, boxes
+def _column_of(j, part, kinds, places, line):  # type: ignore[no-untyped-def]
+    """Which column of a kind is column `j` of its part; -1 if it has no interval there."""
+    if j >= part[INTERVALS]:
+        return kinds[line, INTERVALS] + j - part[INTERVALS]
+    for column in range(kinds[line, INTERVALS]):
+        if places[kinds[line, PLACE] + column] == places[part[PLACE] + j]:
+            return column
+    return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _around(column, block, lines, kinds, cells):  # type: ignore[no-untyped-def]
+    """The least lower and the greatest upper bound of the boxes of a block, in a column of its kind."""
+    if column < 0:
+        return -np.inf, np.inf
+    line = lines[block]
+    first = (block - kinds[line, BLOCK]) * BLOCK_BOXES
+    stop = min(first + BLOCK_BOXES, kinds[line, HEIGHT])
+    start = kinds[line, CELL] + column * kinds[line, HEIGHT]
+    return cells[0, start + first : start + stop].min(), cells[1, start + first : start + stop].max()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _surround(low, high, blocks):  # type: ignore[no-untyped-def]
+    """After the bounds around blocks, write those around each 64 of them, and so on until 64 are left."""
+    start, size = 0, blocks
     while size > BLOCK_BOXES:
         above = start + size
         for first in range(0, size, BLOCK_BOXES):

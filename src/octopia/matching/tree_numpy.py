@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from octopia.matching.run import BLOCK_BOXES
+from octopia.matching.run import BLOCK, BLOCK_BOXES, INTERVALS, PLACE
 
 Array = npt.NDArray[Any]
 
@@ -15,22 +15,42 @@ _OPEN = 1e300
 
 
 def plant(
-    kinds: Array, intervals: Array, starts: Array, lows: Array, highs: Array, order: Array, cells_low: Array,
-    cells_high: Array, inner_low: Array, inner_high: Array,
+    parts: Array, lines: Array, kinds: Array, places: Array, cells: Array, inners: Array, starts: Array, lows: Array,
+    highs: Array, order: Array,
 ) -> None:  # fmt: skip
-    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells_*` and `inner_*` of a layout."""
-    for line in range(len(intervals)):
-        first_slot, _, cell, first_place, inner = kinds[line].tolist()
-        end_slot, _, end_cell, end_place, end_inner = kinds[line + 1].tolist()
-        mine = order[first_slot:end_slot]
-        at = starts[mine] + np.arange(end_place - first_place)[:, None]
-        tree = _Tree(lows[at], highs[at], int(intervals[line]))
-        mine[:] = mine[tree.order]
-        low, high = lows[at][:, tree.order], highs[at][:, tree.order]
-        inner_low[inner:end_inner] = _by_block(np.maximum, low).ravel()
-        inner_high[inner:end_inner] = _by_block(np.minimum, high).ravel()
-        cells_low[cell:end_cell] = _surrounded(np.minimum, low).ravel()
-        cells_high[cell:end_cell] = _surrounded(np.maximum, high).ravel()
+    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells` and `inners` of a layout."""
+    around = [
+        _plant_kind(kinds[line : line + 2], cells, inners, starts, lows, highs, order) for line in range(len(kinds) - 1)
+    ]
+    for part in range(len(parts) - 1):
+        block, cell, place, intervals, height, first, _ = parts[part].tolist()
+        end_block, _, end_place, _, _, end, _ = parts[part + 1].tolist()
+        column_of = {p: column for column, p in enumerate(places[place : place + intervals].tolist())}
+        bounds = np.empty((2, end_place - place, end_block - block))
+        bounds[0], bounds[1] = -np.inf, np.inf
+        for line in range(first, end):
+            blocks = slice(kinds[line, BLOCK] - block, kinds[line + 1, BLOCK] - block)
+            own = places[kinds[line, PLACE] : kinds[line, PLACE] + kinds[line, INTERVALS]].tolist()
+            columns = [column_of[p] for p in own] + list(range(intervals, end_place - place))
+            bounds[0, columns, blocks], bounds[1, columns, blocks] = around[line]
+        whole = [_surrounded(np.minimum, bounds[0]), _surrounded(np.maximum, bounds[1])]
+        cells[:, cell : cell + height * (end_place - place)] = np.stack(whole).reshape(2, -1)
+
+
+def _plant_kind(
+    kind: Array, cells: Array, inners: Array, starts: Array, lows: Array, highs: Array, order: Array
+) -> tuple[Array, Array]:
+    """The same for one kind; returns the bounds around its blocks, lines are dimensions."""
+    (_, cell, place, intervals, height, slot, inner), (_, _, end_place, _, _, end_slot, end_inner) = kind.tolist()
+    mine = order[slot:end_slot]
+    at = starts[mine] + np.arange(end_place - place)[:, None]
+    tree = _Tree(lows[at], highs[at], intervals)
+    mine[:] = mine[tree.order]
+    low, high = lows[at][:, tree.order], highs[at][:, tree.order]
+    cells[:, cell : cell + height * len(at)] = np.stack([low, high]).reshape(2, -1)
+    inners[0, inner:end_inner] = _by_block(np.maximum, low).ravel()
+    inners[1, inner:end_inner] = _by_block(np.minimum, high).ravel()
+    return _by_block(np.minimum, low), _by_block(np.maximum, high)
 
 
 def _by_block(choose: np.ufunc, bounds: Array) -> Array:
@@ -40,7 +60,7 @@ def _by_block(choose: np.ufunc, bounds: Array) -> Array:
 
 
 def _surrounded(choose: np.ufunc, bounds: Array) -> Array:
-    """Bounds of boxes, then those around each block of them, and so on until one block is left."""
+    """Bounds around blocks, then those around each 64 of them, and so on until 64 are left."""
     levels = [bounds]
     while levels[-1].shape[1] > BLOCK_BOXES:
         levels.append(_by_block(choose, levels[-1]))

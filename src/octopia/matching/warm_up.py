@@ -1,12 +1,18 @@
 """Compile everything once, before the first notification has to wait for it.
 
 Rules of this file: every kernel is called with arguments of exactly the types that matching uses, so that what is put
-on disk is what will be asked for.
+on disk is what will be asked for. Arrow is left alone: the kernels do not know where columns come from, and loading it
+(and pandas, which it loads where it can) would take longer than loading them; a broker needs neither.
 """
 
+import numpy as np
+
 from octopia.language import Value, parse_filter, parse_notification
+from octopia.matching.batch import search_batch
 from octopia.matching.kernels import kernels_in_use
 from octopia.matching.matcher import Matcher
+from octopia.matching.points import points_of
+from octopia.matching.space import Space
 
 
 def warm_up() -> str:
@@ -18,20 +24,21 @@ def warm_up() -> str:
 
 
 def _use_all(text: str) -> None:
-    import pyarrow as pa
-
     matcher: Matcher[int] = Matcher()
     filter = parse_filter(text)
-    quote: dict[str, Value] = {"class": "STOCK", "price": 4.5, "symbol": "AAPL", "volume": 3}
+    values: dict[str, Value] = {"class": "STOCK", "price": 4.5, "symbol": "AAPL", "volume": 3}
+    quote = parse_notification(values)
     for number in range(8):
         matcher.add(number, filter, group=number)
     matcher.settle()
-    matcher.match(parse_notification(quote))
-    matcher.match_rows(parse_notification(quote))
-    matcher.matches_any(parse_notification(quote))
+    matcher.match(quote)
+    matcher.match_rows(quote)
+    matcher.matches_any(quote)
     matcher.overlapping("price > 0 and symbol = 'AAPL'")
-    # one more is a second run, whose answers are put together with those of the first
-    matcher.add(8, filter)
-    batch = pa.RecordBatch.from_pylist([quote, quote])
-    matcher.match_batch(batch)
-    matcher.match_batch_groups(batch)
+    matcher.match_groups_many([quote, quote])
+    # answers of several runs are put together, whatever they are; to an empty space, nothing is open
+    events = points_of([quote, quote], Space())
+    for run in matcher.runs():
+        search_batch([run.layout] * 2, events, np.int32)
+        if run.layout_by_id is not None:
+            search_batch([run.layout_by_id] * 2, events, np.int64)
