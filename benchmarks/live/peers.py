@@ -4,7 +4,8 @@ Rules of this file: one kind of client for all: plain sockets, 200-byte payloads
 subscribers in a process of their own that count a mark in what comes. At most `WINDOW` messages are on their way at a
 time, so that nobody has a reason to drop. What is compared is the server's CPU time per message. The others route by an
 equal topic, OctopiA by a predicate on the content; all deliver at most once to a subscriber that keeps up, and OctopiA
-alone numbers and confirms. A server that is not installed is named as such, and nothing here needs one.
+alone numbers and confirms. A server that is not installed is named as such, and nothing here needs one. RabbitMQ, which
+can route by content as well, has a file of its own (`rabbitmq`).
 """
 
 import multiprocessing as mp
@@ -31,7 +32,6 @@ PER_WRITE = 100
 WINDOW = 2000
 CONFIRM_FRAMES = 500
 WAIT_S = 60.0
-MISSING = ("rabbitmq-server",)  # no client by hand here: AMQP takes more than a page
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,11 @@ class Speech:
     publisher: Callable[[int], socket.socket]
     message: Callable[[int], bytes]
     confirms: bool = False
+    # Numbered frames that a subscriber's connection brought before the first delivery.
+    answers: Callable[[int], int] = lambda _: 1
 
 
-def _connect(port: int) -> socket.socket:
+def connect(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
@@ -55,7 +57,7 @@ def _connect(port: int) -> socket.socket:
 
 def _asked(port: int, *talk: tuple[bytes, bytes]) -> socket.socket:
     """A connection on which these things were said and answered."""
-    connection = _connect(port)
+    connection = connect(port)
     for said, answer in talk:
         connection.sendall(said)
         read_until(connection, answer)
@@ -72,7 +74,7 @@ def _program(name: str, options: Callable[[int, Path], list[str]]) -> Any:
             until = time.monotonic() + WAIT_S
             while True:
                 try:
-                    _connect(port).close()
+                    connect(port).close()
                     break
                 except OSError:
                     if time.monotonic() > until or process.poll() is not None:
@@ -132,7 +134,7 @@ def _mqtt_hello(name: bytes) -> tuple[bytes, bytes]:
 
 
 @contextmanager
-def _octopia() -> Any:
+def octopia() -> Any:
     brokers = Brokers("path:1", 1).start()
     try:
         yield next(iter(brokers.ports.values())), brokers.cpu_s
@@ -160,7 +162,7 @@ def _octopia_message(number: int) -> bytes:
 
 
 SPEECHES = (
-    Speech("OctopiA", "", _octopia, _octopia_subscriber, _octopia_publisher, _octopia_message, confirms=True),
+    Speech("OctopiA", "", octopia, _octopia_subscriber, _octopia_publisher, _octopia_message, confirms=True),
     Speech(
         "NATS",
         "nats-server",
@@ -174,7 +176,7 @@ SPEECHES = (
         "redis-server",
         lambda: _program("redis-server", _redis_options),
         lambda port, n: _asked(port, (_resp(b"SUBSCRIBE", b"q"), b"subscribe")),
-        _connect,
+        connect,
         lambda n: _resp(b"PUBLISH", b"q", PAYLOAD),
     ),
     Speech(
@@ -189,12 +191,12 @@ SPEECHES = (
 LOADS = (("1 → 1", 1, 60_000), ("1 → 40", 40, 6_000))
 
 
-def _count(speech: str, port: int, connections: int, ready: Any, stop: Any, counted: Any) -> None:
-    spoken = next(each for each in SPEECHES if each.name == speech)
-    sockets = {c.fileno(): c for c in (spoken.subscriber(port, n) for n in range(connections))}
+def _count(spoken: Speech, port: int, connections: int, ready: Any, stop: Any, counted: Any) -> None:
+    opened = [spoken.subscriber(port, n) for n in range(connections)]
+    sockets = {each.fileno(): each for each in opened}
     rest = dict.fromkeys(sockets, b"")
-    frames = dict.fromkeys(sockets, 1)  # the answer to the subscription is numbered, too
-    confirmed = dict.fromkeys(sockets, 0)
+    frames = {each.fileno(): spoken.answers(n) for n, each in enumerate(opened)}
+    confirmed = dict(frames)
     poll = select.poll()
     for number in sockets:
         poll.register(number, select.POLLIN)
@@ -212,11 +214,11 @@ def _count(speech: str, port: int, connections: int, ready: Any, stop: Any, coun
                 sockets[number].sendall(message_frame(Ack(confirmed[number])))
 
 
-def measure(speech: Speech, fan: int, messages: int) -> dict[str, Any]:
-    """CPU of the server for one load, after a tenth of it as a warm-up."""
+def measure(speech: Speech, fan: int, messages: int, connections: int | None = None) -> dict[str, Any]:
+    """CPU of the server for one load, after a tenth of it as a warm-up; `fan` deliveries of each message."""
     with speech.server() as (port, used_s_so_far):
         ready, stop, counted = mp.Event(), mp.Event(), mp.Value("q", 0, lock=False)
-        arguments = (speech.name, port, fan, ready, stop, counted)
+        arguments = (speech, port, connections or fan, ready, stop, counted)
         process = mp.Process(target=_count, args=arguments, daemon=True)
         process.start()
         try:
@@ -270,5 +272,4 @@ def run_peers() -> dict[str, Any]:
     here = [speech for speech in SPEECHES if not speech.program or shutil.which(speech.program)]
     missing = [speech.program for speech in SPEECHES if speech not in here]
     rows = {name: [measure(speech, fan, messages) for speech in here] for name, fan, messages in LOADS}
-    left_out = [name for name in MISSING if shutil.which(name)]
-    return {"loads": rows, "missing": missing, "not_measured": left_out}
+    return {"loads": rows, "missing": missing}

@@ -16,6 +16,7 @@ from benchmarks.live.brokers import Brokers
 from benchmarks.live.client import client_rate, latency_us
 from benchmarks.live.load import Publisher, Subscribers
 from benchmarks.live.peers import run_peers
+from benchmarks.live.rabbitmq import run_bindings
 from benchmarks.live.reorder import run_reorder
 from benchmarks.live.workload import advertisement, deliveries, frames, subscriptions
 
@@ -85,11 +86,20 @@ def run() -> dict[str, Any]:
     client = client_rate()
     latency = latency_us()
     peers = run_peers()
+    bindings = run_bindings()
     reorder = run_reorder()
     _show(rows, client, latency)
     _show_peers(peers)
+    _show_bindings(bindings)
     _show_reorder(reorder)
-    return {"cases": rows, "client": client, "latency": latency, "peers": peers, "reorder": reorder}
+    return {
+        "cases": rows,
+        "client": client,
+        "latency": latency,
+        "peers": peers,
+        "bindings": bindings,
+        "reorder": reorder,
+    }
 
 
 def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: dict[str, Any]) -> None:
@@ -127,8 +137,19 @@ def _show_peers(peers: dict[str, Any]) -> None:
     console.print(table)
     for name in peers["missing"]:
         console.print(f"{name} is not installed: skipped")
-    for name in peers["not_measured"]:
-        console.print(f"{name} is here and not measured: there is no client for it")
+
+
+def _show_bindings(bindings: dict[str, Any]) -> None:
+    console = Console(width=130)
+    table = Table(title="Routing by content: each subscription asks for one symbol; one delivery a message")
+    for column in ("server", "bindings", "CPU µs each", "per s and core"):
+        table.add_column(column, justify="left" if column == "server" else "right")
+    for row in bindings["rows"]:
+        each_us = row["cpu_us_per_message"]
+        table.add_row(row["peer"], f"{row['bindings']:,}", f"{each_us:.1f}", f"{1e6 / each_us:,.0f}")
+    console.print(table)
+    if bindings["skipped"]:
+        console.print(f"RabbitMQ is skipped: {bindings['skipped']}")
 
 
 def _show_reorder(rows: list[dict[str, Any]]) -> None:

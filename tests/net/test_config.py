@@ -25,6 +25,7 @@ window_ms = 20
 host = "127.0.0.2"
 port = 8000
 http_port = 9000
+http_token = "of who measures"
 machines = { m2 = "127.0.0.3" }
 addresses = { "b,1" = "localhost:8888" }
 [limits]
@@ -64,6 +65,7 @@ def test_everything_that_a_file_can_say(tmp_path: Path) -> None:
             host = "127.0.0.3" if broker in on_m2 else "127.0.0.2"
             assert config.addresses[broker] == Address(host, 8000 + number)
             assert config.http[broker] == Address(host, 9000 + number)
+    assert config.http_token == "of who measures"
     assert config.wire_limits.frame_bytes_max == 4096
     assert config.net_limits.stall_s == 3
     assert config.limits.subscriptions_per_client_max == 7
@@ -158,3 +160,22 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, said: s
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         load_config(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("host", "http_host", "expected"),
+    [
+        ("10.0.0.1", "", "127.0.0.1"),
+        ("0.0.0.0", "", "127.0.0.1"),  # noqa: S104
+        ("127.0.0.7", "", "127.0.0.7"),
+        ("10.0.0.1", "same", "10.0.0.1"),
+        ("10.0.0.1", "10.9.9.9", "10.9.9.9"),
+    ],
+)
+def test_http_is_for_the_own_machine_unless_the_file_says_otherwise(
+    tmp_path: Path, host: str, http_host: str, expected: str
+) -> None:
+    said = f'http_host = "{http_host}"' if http_host else ""
+    tls = '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\nauthorities = "a.pem"\n'
+    text = f'[overlay]\ntree = "path:1"\nclusters = 1\n[brokers]\nhost = "{host}"\n{said}\n{tls}'
+    assert set(load_config(written(tmp_path, text)).http.values()) == {Address(expected, 9400)}

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,14 +18,14 @@ from octopia.topology import BrokerId, Scot, parse_tree
 
 
 @contextmanager
-def serving(tree: str = "path:2", clusters: int = 2) -> Iterator[Server]:
+def serving(tree: str = "path:2", clusters: int = 2, **options: Any) -> Iterator[Server]:
     """An overlay in a thread of its own, since what is tested here blocks."""
     scot = Scot(parse_tree(tree), clusters)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     anywhere = dict.fromkeys(scot.brokers, Address("127.0.0.1", 0))
-    server = Server(scot, anywhere, http=anywhere)
+    server = Server(scot, anywhere, http=anywhere, **options)
 
     async def start() -> None:
         await server.start()
@@ -44,10 +45,11 @@ def url(server: Server, broker: str) -> str:
     return f"octopia://{server.addresses[BrokerId.parse(broker)]}"
 
 
-def get(server: Server, broker: str, path: str) -> tuple[int, str]:
+def get(server: Server, broker: str, path: str, **headers: str) -> tuple[int, str]:
     address = server.http[BrokerId.parse(broker)]
+    request = urllib.request.Request(f"http://{address}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=100) as answer:
+        with urllib.request.urlopen(request, timeout=100) as answer:  # noqa: S310
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -93,6 +95,15 @@ def test_errors_without_asyncio() -> None:
             client.publish({"n": 1})
     with pytest.raises(UnreachableError):
         connect_sync("octopia://127.0.0.1:1").open()
+
+
+def test_a_token_guards_what_tells_of_clients_and_not_health() -> None:
+    with serving("path:1", 1, http_token="just so") as server:  # noqa: S106
+        for path in ("/metrics", "/traces"):
+            assert get(server, "a,0", path)[0] == 401
+            assert get(server, "a,0", path, Authorization="Bearer just")[0] == 401
+            assert get(server, "a,0", path, Authorization="Bearer just so")[0] == 200
+        assert get(server, "a,0", "/healthz")[0] == 200
 
 
 def test_metrics_and_health() -> None:

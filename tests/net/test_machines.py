@@ -32,6 +32,7 @@ machines = ["m1", "m2", "m3"]
 [brokers]
 port = {port}
 http_port = {http_port}
+http_host = "same"
 machines = {{ m1 = "10.77.0.1", m2 = "10.77.0.2", m3 = "10.77.0.3" }}
 [tls]
 certificate = "{{broker}}.pem"

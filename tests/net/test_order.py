@@ -140,7 +140,7 @@ def run_with_a_clog(ordered: bool, hold_s: float) -> tuple[list[int], Any]:
         await until(lambda: not live.host("b,2").broker.state.lst.overloaded(B0))
         await publisher.publish_many({"n": n} for n in range(300, 400))
         result.extend(d.notification["n"] for d in await take(subscription, 100))  # type: ignore[misc]
-        seen["reorder"] = live.host("c,0").reorder
+        seen["reorder"] = live.host("c,0").dispatch.reorder
 
     in_overlay(scene, net_limits=NetLimits(reorder_hold_s=hold_s))
     return result, seen["reorder"]

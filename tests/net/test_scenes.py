@@ -28,6 +28,15 @@ class Recorder:
         for broker in live.scot.brokers:
             for neighbour, link in live.host(f"{broker.region},{broker.cluster}").links.items():
                 link.send = self._recording(broker, neighbour, link.send)
+                link.put_all = self._recording_plain(broker, neighbour, link.put_all)
+
+    def _recording_plain(self, sender: BrokerId, receiver: BrokerId, put_all: Callable[[list[bytes]], None]) -> Any:
+        def record(frames: list[bytes]) -> None:
+            # Notifications of one read, without CIV.
+            self.hops += [(str(sender), str(receiver), "000") for frame in frames if b"\xa5probe" in frame]
+            put_all(frames)
+
+        return record
 
     def _recording(self, sender: BrokerId, receiver: BrokerId, send: Callable[[Any, Any], None]) -> Any:
         def record(message: Any, frames: list[bytes]) -> None:

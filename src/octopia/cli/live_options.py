@@ -10,7 +10,12 @@ if TYPE_CHECKING:
 
 URL_DEFAULT = "octopia://127.0.0.1:7400"
 
-UrlOption = Annotated[str, typer.Option("--url", "-u", metavar="URL", help="The broker to connect to.")]
+UrlOption = Annotated[
+    str,
+    typer.Option(
+        "--url", "-u", metavar="URL", help="The broker to connect to; several with commas: the first that answers."
+    ),
+]
 NameOption = Annotated[
     str, typer.Option("--name", metavar="NAME", help="The client's name; default: the broker's choice.")
 ]
@@ -30,7 +35,7 @@ def client(
     url: str, name: str, token: str, ca: Path | None, cert: Path | None, key: Path | None, **options: Any
 ) -> "Client":
     """A client with these options, not yet connected."""
-    from octopia.net import Client, Url, client_context
+    from octopia.net import Client, client_context, parse_urls
 
-    tls = client_context(ca, cert, key) if Url.parse(url).tls else None
+    tls = client_context(ca, cert, key) if any(each.tls for each in parse_urls(url)) else None
     return Client(url, name=name, token=token, tls=tls, **options)

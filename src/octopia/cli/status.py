@@ -54,16 +54,18 @@ def fetch_all(config: "ServeConfig", path: str) -> list[Any]:
         raise InputError(f"{config.name} has no http_port in [brokers], which this command needs")
     with ThreadPoolExecutor(min(32, len(config.scot.brokers))) as pool:
         urls = [f"http://{config.http[broker]}{path}" for broker in config.scot.brokers]
-        return list(pool.map(_fetch, urls))
+        return list(pool.map(_fetch, urls, [config.http_token] * len(urls)))
 
 
-def _fetch(url: str) -> Any:
+def _fetch(url: str, token: str) -> Any:
     import json
     import urllib.error
     import urllib.request
 
     try:
-        with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310  always http
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310  always http
+        with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310
             return json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

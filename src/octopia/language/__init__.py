@@ -5,6 +5,14 @@ become one set of frozen values. This package knows nothing of brokers or messag
 manual.
 """
 
+from octopia.language.conformity import (
+    ALWAYS,
+    Alternatives,
+    Conformity,
+    all_hold,
+    left_to_test,
+    one_holds,
+)
 from octopia.language.explain import why_not_conforms, why_not_matches, why_not_overlaps
 from octopia.language.filter import Conjunction, Filter
 from octopia.language.limits import (
@@ -26,6 +34,7 @@ from octopia.language.relations import conforms, covers, matches, overlaps
 from octopia.language.values import Kind, Value
 
 __all__ = [
+    "ALWAYS",
     "COVER_STEPS_MAX",
     "DISJUNCTS_MAX",
     "FILTER_TEXT_CHARS_MAX",
@@ -35,6 +44,8 @@ __all__ = [
     "NOTIFICATION_TEXT_CHARS_MAX",
     "PREDICATES_MAX",
     "STRING_CANDIDATES_MAX",
+    "Alternatives",
+    "Conformity",
     "Conjunction",
     "Filter",
     "FilterLike",
@@ -44,9 +55,12 @@ __all__ = [
     "Operator",
     "Predicate",
     "Value",
+    "all_hold",
     "conforms",
     "covers",
+    "left_to_test",
     "matches",
+    "one_holds",
     "overlaps",
     "parse_filter",
     "parse_notification",

@@ -40,9 +40,14 @@ class Notification(Mapping[str, Value]):
         for key, value in attributes.items():
             name = checked_name(key, "attribute name")
             values[name] = checked_value(value, f"the value of {name!r}")
-        notification = cls.__new__(cls)
-        object.__setattr__(notification, "_values", values)
-        object.__setattr__(notification, "_hash", None)
+        return cls.trusted(values)
+
+    @classmethod
+    def trusted(cls, values: dict[str, Value]) -> "Notification":
+        """The notification of values that were checked already, as `of` does; the dict is its own from now on."""
+        notification = _new(cls)
+        _set_values(notification, values)
+        _set_hash(notification, None)
         return notification
 
     def __init__(self) -> None:
@@ -108,3 +113,9 @@ class Notification(Mapping[str, Value]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Notification.of, (self._values,))
+
+
+# A notification is frozen for everyone; these fill a new one, and are quicker than `object.__setattr__`.
+_new = object.__new__
+_set_values = Notification._values.__set__  # type: ignore[attr-defined]  # noqa: SLF001
+_set_hash = Notification._hash.__set__  # type: ignore[union-attr]  # noqa: SLF001

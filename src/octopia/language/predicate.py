@@ -7,9 +7,10 @@ which Python's own do not, and take `x = 1` and `x = 1.0` for the same.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from octopia.errors import LanguageError
@@ -108,11 +109,11 @@ _TESTS: Final[dict[Operator, _Test]] = {
     Operator.PRESENT: _always,
 }
 
-_TYPES: Final[dict[Kind | None, tuple[type, ...]]] = {
-    Kind.BOOL: (bool,),
-    Kind.NUMBER: (int, float),
-    Kind.STRING: (str,),
-    None: (str, int, float, bool),
+_TYPES: Final[dict[Kind | None, frozenset[type]]] = {
+    Kind.BOOL: frozenset({bool}),
+    Kind.NUMBER: frozenset({int, float}),
+    Kind.STRING: frozenset({str}),
+    None: frozenset({str, int, float, bool}),
 }
 
 SortKey: TypeAlias = tuple[str, int, int, Any, str]
@@ -128,7 +129,7 @@ class Predicate:
     # What follows is computed once, for the sake of `accepts`, which every notification calls.
     kind: Kind | None = field(init=False, repr=False)
     sort_key: SortKey = field(init=False, repr=False)
-    _types: tuple[type, ...] = field(init=False, repr=False)
+    _types: frozenset[type] = field(init=False, repr=False)
     _test: _Test = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
@@ -156,6 +157,10 @@ class Predicate:
     def accepts(self, value: Value) -> bool:
         """Whether a present attribute of this (checked) value satisfies the predicate."""
         return type(value) in self._types and self._test(value, self.value)
+
+    def accepts_all(self, values: Sequence[Value]) -> bool:
+        """Whether `accepts` holds for each of these."""
+        return self._types.issuperset(map(type, values)) and all(map(self._test, values, repeat(self.value)))
 
     def negated(self) -> "Predicate":
         """The predicate that holds for exactly the other values of the same kind.

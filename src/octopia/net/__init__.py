@@ -6,9 +6,11 @@ from octopia.net.bench import BenchPlan, BenchResult, bench
 from octopia.net.client import Client, connect
 from octopia.net.client_sync import SyncClient, SyncSubscription, connect_sync
 from octopia.net.config import ServeConfig, default_config, load_config
+from octopia.net.durable import KeptClient, KeptSession, NumberedClient
 from octopia.net.host import BrokerHost
 from octopia.net.limits import NetLimits
 from octopia.net.log import log_to_stderr
+from octopia.net.reconnect import parse_urls
 from octopia.net.rights import Authority, ClientEntry, Rights
 from octopia.net.serve import run, serve
 from octopia.net.server import Server
@@ -24,7 +26,10 @@ __all__ = [
     "BrokerHost",
     "Client",
     "ClientEntry",
+    "KeptClient",
+    "KeptSession",
     "NetLimits",
+    "NumberedClient",
     "Rights",
     "ServeConfig",
     "Server",
@@ -40,6 +45,7 @@ __all__ = [
     "default_config",
     "load_config",
     "log_to_stderr",
+    "parse_urls",
     "run",
     "serve",
     "server_context",

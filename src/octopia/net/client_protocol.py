@@ -46,6 +46,10 @@ class ClientProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        if self.closed:
+            # Nobody waits for it any more.
+            self.transport.abort()
+            return
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         self.transport.write(message_frame(self._hello))
 
@@ -139,4 +143,5 @@ class ClientProtocol(asyncio.Protocol):
 
     def abort(self) -> None:
         self.closed = True
-        self.transport.abort()
+        if self.transport is not None:
+            self.transport.abort()

@@ -16,7 +16,7 @@ what has come in one step. A client may be used by several threads; a subscripti
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from octopia.errors import OctopiaError
@@ -33,7 +33,7 @@ HANDOVER_MAX = 10_000
 class SyncClient:
     """A connection to a broker that mends itself. Made by `connect_sync`."""
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str | Sequence[str], **options: Any) -> None:
         self._client = Client(url, **options)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="octopia client", daemon=True)
@@ -239,6 +239,6 @@ class SyncSubscription:
         return self._client.wait(within())
 
 
-def connect_sync(url: str, **options: Any) -> SyncClient:
+def connect_sync(url: str | Sequence[str], **options: Any) -> SyncClient:
     """A client of the broker at `url`, to be entered with `with`. Options are those of `octopia.net.Client`."""
     return SyncClient(url, **options)

@@ -13,6 +13,8 @@
     host = "127.0.0.1"                  # where brokers listen that nothing else is said of
     port = 7400                         # the first broker's port; the next ones count up
     http_port = 9400                    # the first broker's /metrics and /healthz; 0: none
+    http_host = "same"                  # where they answer: the broker's host, or any other; left out: loopback
+    http_token = "…"                    # what who asks for /metrics and /traces must know
     addresses = { "b,2" = "10.0.0.5:7400" }
     machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
     [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
@@ -54,6 +56,8 @@ from octopia.wire import WireLimits
 
 HOST_DEFAULT = "127.0.0.1"
 HTTP_PORT_DEFAULT = 9400
+HTTP_SAME = "same"
+_BROKERS_KEYS = ("host", "port", "http_port", "http_host", "http_token", "addresses", "machines")
 _TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
@@ -94,6 +98,7 @@ class ServeConfig:
     net_limits: NetLimits = field(default_factory=NetLimits)
     authority: Authority = field(default_factory=Authority)
     tls: TlsFiles | None = None
+    http_token: str = ""
 
     @property
     def digest(self) -> str:
@@ -153,6 +158,7 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
         NetLimits(**bounds[NetLimits]),
         authority,
         tls,
+        text.typed("brokers", text.table("brokers", _BROKERS_KEYS), "http_token", str, "text", ""),
     )
 
 
@@ -219,7 +225,7 @@ def _consecutive(
 def _addresses(
     text: ConfigText, scot: Scot, placement: Placement | None
 ) -> tuple[dict[BrokerId, Address], dict[BrokerId, Address]]:
-    table = text.table("brokers", ("host", "port", "http_port", "addresses", "machines"))
+    table = text.table("brokers", _BROKERS_KEYS)
     host = text.typed("brokers", table, "host", str, "text", HOST_DEFAULT)
     port = text.typed("brokers", table, "port", int, "a port number", PORT_DEFAULT)
     http_port = text.typed("brokers", table, "http_port", int, "a port number", HTTP_PORT_DEFAULT)
@@ -233,8 +239,6 @@ def _addresses(
             raise text.error("brokers", "machines", f"there is no machine {machine!r} in [placement]")
         for broker in placement.brokers[machine]:
             addresses[broker] = Address(str(at), addresses[broker].port)
-            if broker in http:
-                http[broker] = Address(str(at), http[broker].port)
     for name, at in text.typed("brokers", table, "addresses", dict, "a table of broker = address", {}).items():
         try:
             broker = BrokerId.parse(name)
@@ -243,7 +247,15 @@ def _addresses(
             addresses[broker] = Address.parse(str(at), addresses[broker].port)
         except InputError as error:
             raise text.error("brokers", "addresses", str(error)) from None
-    return addresses, http
+    http_host = text.typed("brokers", table, "http_host", str, "a host, or same", "")
+    return addresses, {broker: _http_address(addresses[broker], http_host, at) for broker, at in http.items()}
+
+
+def _http_address(own: Address, http_host: str, http: Address) -> Address:
+    """Where a broker answers HTTP; without a word only to its own machine, since it tells everyone who asks."""
+    if not http_host:
+        return Address(own.host if own.is_loopback else HOST_DEFAULT, http.port)
+    return Address(own.host if http_host == HTTP_SAME else http_host, http.port)
 
 
 def _limits(text: ConfigText) -> dict[type[Any], dict[str, Any]]:

@@ -7,6 +7,7 @@ class Counters:
     __slots__ = (
         "deliveries",
         "duplicates",
+        "faults",
         "notifications",
         "peers_at_fault",
         "refusals",
@@ -21,6 +22,7 @@ class Counters:
 
     deliveries: int
     duplicates: int
+    faults: int
     notifications: int
     peers_at_fault: int
     refusals: int

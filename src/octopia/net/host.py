@@ -1,9 +1,8 @@
 """One broker on the network: the sans-IO core, its links and its clients.
 
 Rules of this file: the core decides, this host moves bytes and time. What happens becomes an event (`Published`,
-`Received`, `LinkSampled` …), and the actions that come back are carried out at once, in order: a delivery is encoded
-once for all its recipients, a message once for all its links. `link_up` and `link_down` are the one place where the
-core learns that a neighbour came or went.
+`Received`, `LinkSampled` …), and what the core orders is carried out at once (`dispatch.py`). `link_up` and `link_down`
+are the one place where the core learns that a neighbour came or went, `tick` the one place where time passes.
 """
 
 import asyncio
@@ -13,59 +12,46 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from octopia.errors import RefusedError, RemoteProtocolError
-from octopia.net.addresses import Address, is_loopback
-from octopia.net.barriers import CLUSTER, REGION, Barriers
+from octopia.net.addresses import Address
+from octopia.net.barriers import Barriers
 from octopia.net.counters import Counters
+from octopia.net.dispatch import Dispatch
+from octopia.net.handshake import SECRET_BYTES, check_certificate, greet
 from octopia.net.limits import NetLimits
-from octopia.net.links import Link, frames_of
+from octopia.net.links import Link
 from octopia.net.log import Log
-from octopia.net.order import Reorder, Ways
 from octopia.net.outbox import Source, Turn
 from octopia.net.peer import Peer
-from octopia.net.rights import Authority, Rights
+from octopia.net.rights import Authority
 from octopia.net.sessions import Session
 from octopia.net.traces import TRACES_MAX, TraceRecord, trace_record
 from octopia.routing import (
-    Accepted,
     Action,
     Broker,
     CongestionParameters,
-    Deliver,
     Limits,
     LinkCameUp,
     LinkGivenUp,
     LinkSampled,
     LinkWentDown,
     Message,
-    Notify,
-    Send,
     policy_named,
 )
 from octopia.topology import BrokerId, Scot
 from octopia.wire import (
-    NAME_CHARS_MAX,
-    ROLE_BROKER,
-    ROLE_CLIENT,
-    VERSION,
     Barrier,
     BarrierDone,
     Codec,
     CopyHeader,
     Hello,
     Ping,
-    Welcome,
     WireLimits,
     WireNotification,
-    deliver_frame,
-    link_frames,
     message_frame,
 )
 
-SECRET_BYTES = 16
-CAPABILITIES = ["trace"]
-# A request whose answer must wait until it is in force, and where.
-_IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
+# Nothing is under way to a broker that stops when its neighbours have brought no notification for so long.
+QUIET_S = 0.1
 
 
 class BrokerHost:
@@ -119,14 +105,9 @@ class BrokerHost:
         self.sessions: dict[str, Session] = {}
         self._by_secret: dict[bytes, Session] = {}
         self.barriers = Barriers(a_links, i_links, self._send_barrier)
-        # TID routing registers along advertisement trees, which these questions do not follow.
-        self._confirms_in_force = policy_named(routing).uses_civ
         self.core_messages: frozenset[type[Any]] = frozenset(get_args(Message))
-        self.ways = Ways(id, self.net_limits.reorder_hold_s)
-        self.reorder = Reorder(self.deliver, self.net_limits.reorder_notifications_max)
-        # Static routing keeps order by itself.
-        self._orders = routing == "idr"
-        self.unordered_subscriptions = 0
+        self.dispatch = Dispatch(self, routing, policy_named(routing).uses_civ)
+        self.carry_out = self.dispatch.carry_out
         self.traces: deque[TraceRecord] = deque(maxlen=TRACES_MAX)
         self.dropped_before = 0
         self.draining = False
@@ -157,181 +138,32 @@ class BrokerHost:
 
     # -- actions
 
-    def carry_out(self, actions: list[Action]) -> None:
-        """Do what the core ordered."""
-        last: Message | None = None
-        frames: list[bytes] = []
-        for action in actions:
-            kind = type(action)
-            if kind is Deliver:
-                if self._orders:
-                    self._deliver_in_order(action)  # type: ignore[arg-type]
-                else:
-                    self.deliver(action)  # type: ignore[arg-type]
-            elif kind is Send:
-                message = action.message  # type: ignore[union-attr]
-                if type(message) is Notify and (message.civ or self.ways):
-                    self._send_stamped(action.to, message)  # type: ignore[union-attr]
-                    continue
-                if message is not last:
-                    last, frames = message, frames_of(message)
-                self.links[action.to].send(message, frames)  # type: ignore[union-attr]
-            else:
-                self._answer(action)
-
     def note_trace(self, came_from: str, seen: WireNotification, actions: list[Action]) -> None:
         """Remember what was done with a notification that is traced."""
         header = seen.header
         if header is True or (isinstance(header, CopyHeader) and header.traced):
             self.traces.append(trace_record(self.id, came_from, seen, actions))
 
-    def _send_stamped(self, to: BrokerId, message: Notify) -> None:
-        """A copy that is diverted, or follows one that was: it may overtake others, and says so."""
-        header = self.ways.header(to, message, self.now())
-        self.links[to].send(message, link_frames(message, header))
-
-    def _deliver_in_order(self, order: Deliver) -> None:
-        seen = order.notification
-        if seen.header is None and not self.reorder.waiting and not self.unordered_subscriptions:  # type: ignore[attr-defined]
-            # Nothing was diverted, nothing waits.
-            self.reorder.last[order.publisher] = seen.sequence  # type: ignore[attr-defined]
-            self.deliver(order)
-            return
-        now = self.now()
-        if not self.unordered_subscriptions:
-            self.reorder.take(order, now)
-            return
-        sessions = self.sessions
-        anyhow = tuple(r for r in order.recipients if r.client in sessions and sessions[r.client].takes_any(r[1]))
-        if anyhow:
-            self.deliver(Deliver(order.publisher, order.id, order.notification, anyhow))
-        if len(anyhow) < len(order.recipients):
-            rest = tuple(r for r in order.recipients if r not in anyhow)
-            self.reorder.take(Deliver(order.publisher, order.id, order.notification, rest), now)
-
-    def deliver(self, order: Deliver) -> None:
-        """Put a notification into the queues of its recipients: one frame for all whose subscription ids are equal."""
-        # Every notification here came by a wire.
-        parcel = order.notification.parcel  # type: ignore[attr-defined]
-        frames: dict[tuple[str, ...], bytes] = {}
-        sessions = self.sessions
-        for client, subscriptions in order.recipients:
-            frame = frames.get(subscriptions)
-            if frame is None:
-                frame = frames[subscriptions] = deliver_frame(subscriptions, parcel)
-            session = sessions.get(client)
-            if session is None:
-                continue
-            box = session.box
-            box.put(frame)
-            if (len(box.waiting) >= box.frames_max or box.waiting_bytes >= box.bytes_max) and box.is_full:
-                session.overflow(frame, subscriptions)
-        self.counters.deliveries += len(order.recipients)
-
-    def _answer(self, action: Any) -> None:
-        session = self.sessions.get(action.client)
-        if session is None:
-            return
-        if not isinstance(action, Accepted):
-            session.refuse(action.request, action.id, action.reason)
-            return
-        scope = _IN_FORCE.get(action.request) if self._confirms_in_force else None
-        if scope is None:
-            session.accept(action.request, action.id)
-        else:
-            # The messages of this registration come later in the same list of actions: ask after them.
-            self.loop.call_soon(self._confirm_later, session, action.request, action.id, scope)
-
-    def _confirm_later(self, session: Session, request: str, id: str, scope: bool) -> None:
-        self.barriers.when_in_force(scope, lambda: session.accept(request, id))
-
     def _send_barrier(self, to: BrokerId, message: Barrier | BarrierDone) -> None:
         self.links[to].send_barrier(message)
 
-    # -- handshakes
+    # -- sessions
 
     def greet(self, peer: Peer, hello: Hello) -> None:
         """A peer said who it is: let it in, or raise `RefusedError`."""
-        if VERSION not in hello.versions:
-            raise RefusedError(f"this broker speaks version {VERSION} only, the peer {hello.versions}")
-        if self.draining:
-            raise RefusedError("this broker is about to stop")
-        if hello.role == ROLE_CLIENT:
-            self._greet_client(peer, hello)
-        elif hello.role == ROLE_BROKER:
-            self._greet_broker(peer, hello)
-        else:
-            raise RefusedError(f"unknown role {hello.role!r}; there are {ROLE_CLIENT} and {ROLE_BROKER}")
-
-    def _greet_broker(self, peer: Peer, hello: Hello) -> None:
-        link = next((link for n, link in self.links.items() if str(n) == hello.name), None)
-        if link is None:
-            raise RefusedError(f"{hello.name!r} is no neighbour of {self.id}")
-        if hello.to != str(self.id):
-            raise RefusedError(f"this is broker {self.id}, not {hello.to}; an address is wrong")
-        if hello.overlay != self.overlay_digest:
-            raise RefusedError(f"{hello.name} was started with another overlay; use the same file everywhere")
-        address = peer.transport.get_extra_info("peername")
-        loopback = isinstance(address, tuple) and is_loopback(address[0])
-        self.authority.check_broker(hello, link.neighbour, certificate_name(peer), loopback)
-        link.accept(peer, hello)
+        greet(self, peer, hello)
 
     def check_certificate(self, peer: Peer, neighbour: BrokerId) -> None:
         """The neighbour that we dialled must prove who it is, too."""
-        if self.authority.tls and certificate_name(peer) != str(neighbour):
-            raise RemoteProtocolError(
-                f"the certificate at the address of {neighbour} is for {certificate_name(peer)!r}"
-            )
+        check_certificate(self, peer, neighbour)
 
-    def _greet_client(self, peer: Peer, hello: Hello) -> None:
-        rights = self.authority.client(hello, certificate_name(peer), self.id)
-        session = self._by_secret.get(hello.session) if hello.session else None
-        resumed = session is not None and session.rights == rights
-        if session is None or not resumed:
-            session = self._new_session(hello, rights)
-        elif session.peer is not None:
-            # The old connection is dead, and we had not noticed.
-            old = session.peer
-            session.lost(old, False)
-            old.owner = None
-            old.close("replaced", "the session goes on with another connection")
-        received = session.received if resumed else 0
-        peer.transport.write(
-            message_frame(
-                Welcome(
-                    VERSION,
-                    str(self.id),
-                    session.name,
-                    [name for name in hello.capabilities if name in CAPABILITIES],
-                    session.secret,
-                    resumed,
-                    received,
-                    session.session_s,
-                    self.codec.limits.frame_bytes_max,
-                    self.net_limits.heartbeat_s,
-                )
-            )
-        )
-        self.counters.sessions_resumed += resumed
-        session.attach(peer, hello.received if resumed else 0)
-        peer.carry(session, ROLE_CLIENT, received)
-
-    def _new_session(self, hello: Hello, rights: Rights) -> Session:
-        name = hello.name or (f"{rights.name}/" if rights.name else "") + f"c-{secrets.token_hex(6)}"
-        if not name.isprintable() or len(name) > NAME_CHARS_MAX:
-            raise RefusedError(f"a client's name is printable and has at most {NAME_CHARS_MAX} characters")
-        rights.check_name(name)
-        known = self.sessions.get(name)
-        if known is not None:
-            if known.peer is not None or known.rights != rights:
-                raise RefusedError(f"a client named {name!r} is connected already; choose another name")
-            # It came back without its session, having forgotten it: the old one has nobody to wait for.
-            self.forget(known)
-        session_s = min(hello.session_s, self.net_limits.session_s_max)
-        session = Session(self, name, secrets.token_bytes(SECRET_BYTES), session_s, rights)
-        self.sessions[name] = session
+    def add_session(self, session: Session) -> None:
+        self.sessions[session.name] = session
         self._by_secret[session.secret] = session
-        return session
+
+    def session_of(self, secret: bytes) -> Session | None:
+        """The session that has this secret."""
+        return self._by_secret.get(secret) if secret else None
 
     def forget(self, session: Session) -> None:
         """A client is gone for good and leaves nothing behind."""
@@ -364,15 +196,15 @@ class BrokerHost:
         for link in self.links.values():
             self._sample(link, now)
             link.check_time(now)
-        self.ways.forget_old(now)
-        self.reorder.release_due(now)
+        self.dispatch.ways.forget_old(now)
+        self.dispatch.reorder.release_due(now)
         for peer in list(self.peers):
             peer.confirm()
             self._check_life(peer, now)
         for session in list(self.sessions.values()):
             if session.left_s is not None and now - session.left_s > session.session_s:
                 self.forget(session)
-            elif session.box.is_full and self._is_stalled(session, now):
+            elif (session.box.is_full or session.box.holds_up) and self._is_stalled(session, now):
                 self.end_session(session, "stalled", f"it took nothing for {self.net_limits.stall_s:g} s")
 
     def _check_life(self, peer: Peer, now: float) -> None:
@@ -397,7 +229,7 @@ class BrokerHost:
         if sample != link.sampled or waiting:
             link.sampled = sample
             self.broker.handle(LinkSampled(link.neighbour, *sample), now)
-        if box.is_full and link.peer is not None and self._is_stalled(link, now):
+        if (box.is_full or box.holds_up) and link.peer is not None and self._is_stalled(link, now):
             self.log.warning("link stalled", neighbour=str(link.neighbour))
             link.peer.abort()
 
@@ -422,25 +254,25 @@ class BrokerHost:
         for link in self.links.values():
             link.start()
 
+    def drain(self) -> None:
+        """Take nothing more from clients, and let nobody in; neighbours may still bring what was under way."""
+        self.draining = True
+        for peer in list(self.peers):
+            if isinstance(peer.owner, Session):
+                peer.freeze()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everyone who is connected has confirmed all there was for them, and nothing seems under way."""
+        boxes = [s.box for s in self.sessions.values()] + [link.box for link in self.links.values()]
+        if any(box.held for box in boxes if box.transport is not None) or len(self.dispatch.reorder):
+            return False
+        now = self.now()
+        return all(now - link.notified_s > QUIET_S for link in self.links.values() if link.peer is not None)
+
     def stop(self) -> None:
         self.draining = True
         for link in self.links.values():
             link.close()
         for peer in list(self.peers):
             peer.close("shutdown", "the broker stops")
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing waits to be written to anyone who is connected."""
-        boxes = [s.box for s in self.sessions.values()] + [link.box for link in self.links.values()]
-        return not any(box.waiting for box in boxes if box.transport is not None)
-
-
-def certificate_name(peer: Peer) -> str:
-    """The common name of the peer's certificate; empty where it has none."""
-    certificate = peer.transport.get_extra_info("peercert") or {}
-    for part in certificate.get("subject", ()):
-        for key, value in part:
-            if key == "commonName":
-                return str(value)
-    return ""

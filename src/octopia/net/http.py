@@ -1,10 +1,12 @@
 """`/metrics`, `/healthz` and `/traces`: a few lines of HTTP/1.1, parsed by h11.
 
 Rules of this file: only GET, no body, one answer per connection; a request that takes too long or is too large is
-closed. It shows what the broker counts and changes nothing.
+closed. It shows what the broker counts and changes nothing. Where a token is configured, `/metrics` and `/traces` want
+it (`Authorization: Bearer …`); `/healthz` never does, so that whatever watches the process need not know it.
 """
 
 import asyncio
+import hmac
 from typing import TYPE_CHECKING, cast
 
 import h11
@@ -17,13 +19,15 @@ if TYPE_CHECKING:
 
 REQUEST_S = 5.0
 REQUEST_BYTES_MAX = 16 * 1024
+_PROTECTED = frozenset({b"/metrics", b"/traces"})
 
 
 class HttpPeer(asyncio.Protocol):
     """One request and its answer."""
 
-    def __init__(self, host: "BrokerHost") -> None:
+    def __init__(self, host: "BrokerHost", token: str = "") -> None:
         self._host = host
+        self._token = token
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._timer: asyncio.TimerHandle | None = None
@@ -53,6 +57,8 @@ class HttpPeer(asyncio.Protocol):
         path = request.target.split(b"?")[0]
         if request.method not in (b"GET", b"HEAD"):
             self._send(405, "text/plain", b"only GET\n", request.method)
+        elif path in _PROTECTED and not self._knows_token(request):
+            self._send(401, "application/json", b'{"error": "this needs the http_token"}\n', request.method)
         elif path == b"/metrics":
             # Loading Prometheus' library takes longer than everything else here: not before someone asks.
             from octopia.net.metrics import render
@@ -67,8 +73,14 @@ class HttpPeer(asyncio.Protocol):
         else:
             self._send(404, "text/plain", b"there are /metrics, /healthz and /traces\n", request.method)
 
+    def _knows_token(self, request: h11.Request) -> bool:
+        given = dict(request.headers).get(b"authorization", b"")
+        return not self._token or hmac.compare_digest(given, f"Bearer {self._token}".encode())
+
     def _send(self, status: int, kind: str, body: bytes, method: bytes) -> None:
         headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close")]
+        if status == 401:
+            headers.append(("www-authenticate", "Bearer"))
         parts = [self._http.send(h11.Response(status_code=status, headers=headers))]
         if method != b"HEAD":
             parts.append(self._http.send(h11.Data(data=body)))

@@ -18,7 +18,7 @@ from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import Address
 from octopia.net.outbox import Outbox
 from octopia.net.peer import Peer
-from octopia.routing import NOTIFICATION_MESSAGES, Message, Received
+from octopia.routing import NOTIFICATION_MESSAGES, Message, Received, ReceivedMany
 from octopia.topology import BrokerId
 from octopia.wire import (
     ROLE_BROKER,
@@ -28,6 +28,7 @@ from octopia.wire import (
     CopyHeader,
     Hello,
     Kind,
+    Parcels,
     Side,
     Welcome,
     link_frames,
@@ -56,8 +57,10 @@ class Link:
         self.down_since: float | None = host.now()  # None also when it was given up
         self.their_life = b""
         self.received = 0
+        self.notified_s = float("-inf")  # when it last brought notifications
         self.dropped = 0
         self.sampled = (0, 0, 0)
+        self.gathered: list[bytes] = []  # of the batch that is being carried out
         self.stalled_since: tuple[float, int] | None = None
         self._pause_s = PAUSE_FIRST_S
         self._dialling: asyncio.Task[None] | None = None
@@ -79,6 +82,14 @@ class Link:
             self._overflow()
         if not isinstance(message, NOTIFICATION_MESSAGES):
             self.host.barriers.control_sent(self.neighbour)
+
+    def put_all(self, frames: list[bytes]) -> None:
+        """Queue notifications, which were encoded already."""
+        if not self.box.put_if_room(frames):
+            for frame in frames:
+                self.box.put(frame)
+                if self.box.is_full:
+                    self._overflow()
 
     def _overflow(self) -> None:
         if self.peer is not None:
@@ -103,10 +114,16 @@ class Link:
         core = host.core_messages
         for message in messages:
             kind = type(message)
-            if kind in core:
+            if kind is Parcels:
+                self.notified_s = now
+                orders = host.broker.handle_batch(ReceivedMany(sender, message.values), now)
+                host.dispatch.carry_out_batch(message, orders)
+            elif kind in core:
                 actions = handle(Received(sender, message), now)
-                if kind in NOTIFICATION_MESSAGES and message.notification.header is not None:
-                    host.note_trace(str(sender), message.notification, actions)
+                if kind in NOTIFICATION_MESSAGES:
+                    self.notified_s = now
+                    if message.notification.header is not None:
+                        host.note_trace(str(sender), message.notification, actions)
                 carry_out(actions)
             elif kind is Barrier:
                 host.barriers.received(sender, message)

@@ -29,9 +29,13 @@ class Log:
     def warning(self, text: str, **named: Any) -> None:
         self._write(logging.WARNING, text, named)
 
-    def _write(self, level: int, text: str, named: dict[str, Any]) -> None:
+    def fault(self, text: str, error: Exception, **named: Any) -> None:
+        """A fault of ours, with its traceback."""
+        self._write(logging.ERROR, text, named, error)
+
+    def _write(self, level: int, text: str, named: dict[str, Any], error: Exception | None = None) -> None:
         if LOGGER.isEnabledFor(level):
-            LOGGER.log(level, text, extra={"octopia": {"broker": self._broker, **named}})
+            LOGGER.log(level, text, exc_info=error, extra={"octopia": {"broker": self._broker, **named}})
 
 
 class JsonFormatter(logging.Formatter):

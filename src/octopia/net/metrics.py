@@ -21,6 +21,7 @@ _COUNTERS = {
     "notifications": "Notifications published by clients of this broker",
     "deliveries": "Notifications handed to clients",
     "duplicates": "Publications that came again after a broken connection",
+    "faults": "Connections closed because this broker failed at something; each is an error in the log",
     "peers_at_fault": "Connections closed because the peer broke the protocol or was refused",
     "refusals": "Requests and publications refused",
     "sessions_ended_slow": "Clients disconnected because they were too slow",
@@ -40,8 +41,16 @@ class _Collector:
             family.add_metric([broker], getattr(host.counters, name))
             yield family
         for name, text, value in (
-            ("held_back", "Notifications that waited for an earlier one of their publisher", host.reorder.held_total),
-            ("out_of_order", "Notifications delivered after a later one of their publisher", host.reorder.late_total),
+            (
+                "held_back",
+                "Notifications that waited for an earlier one of their publisher",
+                host.dispatch.reorder.held_total,
+            ),
+            (
+                "out_of_order",
+                "Notifications delivered after a later one of their publisher",
+                host.dispatch.reorder.late_total,
+            ),
         ):
             family = CounterMetricFamily(f"octopia_{name}", text, labels=["broker"])
             family.add_metric([broker], value)

@@ -102,6 +102,11 @@ class Outbox:
         return len(self.waiting) >= self.frames_max or self.waiting_bytes >= self.bytes_max
 
     @property
+    def holds_up(self) -> bool:
+        """Whether some source waits for room here: it may, until half is empty, where the box is not full any more."""
+        return bool(self._blocked)
+
+    @property
     def held(self) -> int:
         """All frames, waiting and unconfirmed."""
         return len(self.waiting) + self.sent - self.confirmed
@@ -122,6 +127,18 @@ class Outbox:
     def put_many(self, frames: Iterable[bytes]) -> None:
         for frame in frames:
             self.put(frame)
+
+    def put_if_room(self, frames: list[bytes]) -> bool:
+        """Queue all of these, unless the box would be full with them; False, and nothing is done, where it would."""
+        size = sum(map(len, frames))
+        if len(self.waiting) + len(frames) >= self.frames_max or self.waiting_bytes + size >= self.bytes_max:
+            return False
+        self.waiting.extend(frames)
+        self.waiting_bytes += size
+        if not self._noted:
+            self._noted = True
+            self._turn.note(self)
+        return True
 
     def turn_ended(self) -> None:
         self._noted = False

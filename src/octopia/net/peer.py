@@ -52,7 +52,7 @@ class Peer(asyncio.Protocol):
 
     def __init__(self, host: "BrokerHost", side: Side, dialling: Any = None) -> None:
         self.host = host
-        self.connection = Connection(side, host.codec)
+        self.connection = Connection(side, host.codec, joins=True)
         self.owner: Owner | None = None
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.heard_s = 0.0
@@ -64,6 +64,7 @@ class Peer(asyncio.Protocol):
         self._said_goodbye = False
         self._handshake_timer: asyncio.TimerHandle | None = None
         self.closing = False
+        self._frozen = False
 
     # -- asyncio
 
@@ -98,6 +99,10 @@ class Peer(asyncio.Protocol):
                 self._hand_on(messages)
         except (RemoteProtocolError, RefusedError) as error:
             fault = fault or error
+        except Exception as error:  # noqa: BLE001  a fault of ours ends the connection that met it, and no other
+            self.host.counters.faults += 1
+            self.host.log.fault("fault in the broker", error, peer=self.name)
+            self.close("internal", f"the broker failed at this: {type(error).__name__}")
         if fault is not None:
             code = "refused" if isinstance(fault, RefusedError) else "protocol"
             self.host.counters.peers_at_fault += 1
@@ -161,6 +166,8 @@ class Peer(asyncio.Protocol):
             return
         if type(messages[-1]) is Goodbye:
             self._said_goodbye = True
+        if self._frozen:
+            messages = [message for message in messages if type(message) in (Ack, Pong, Goodbye)]
         self.host.source = self
         try:
             owner.take_in(messages)
@@ -184,9 +191,16 @@ class Peer(asyncio.Protocol):
 
     def confirm(self) -> None:
         """Tell the peer how many of its frames were dealt with."""
+        if self._frozen:
+            return
         if self._confirmed != self.connection.received and not self.closing and self.owner is not None:
             self._confirmed = self.connection.received
             self.transport.write(message_frame(Ack(self._confirmed)))
+
+    def freeze(self) -> None:
+        """Confirm what has come, and from now on take nothing more: what is not confirmed stays with the peer."""
+        self.confirm()
+        self._frozen = True
 
     # -- reading stops and goes on
 

@@ -1,8 +1,9 @@
 """Brokers that listen: sockets, the clock's tick, start and end, for one or many brokers in one process.
 
 Rules of this file: all brokers of a process share one event loop and one turn (so that their writes are joined); each
-has its own tick. Starting is done when every broker listens; links come up by themselves. Stopping drains: nobody new
-is let in, what is queued is written, then everyone is told and closed.
+has its own tick. Starting is done when every broker listens; links come up by themselves. Stopping drains, for at most
+`drain_s`: nobody new is let in, publishers are confirmed what was taken from them and no more is taken, and everything
+on its way is routed and written until all who are connected have confirmed it; then everyone is told and closed.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ class Server:
         *,
         brokers: Iterable[BrokerId] | None = None,
         http: Mapping[BrokerId, Address] | None = None,
+        http_token: str = "",
         tls: Callable[[BrokerId], tuple[ssl.SSLContext, ssl.SSLContext]] | None = None,
         **options: Any,
     ) -> None:
@@ -37,6 +39,7 @@ class Server:
         self.addresses = dict(addresses)
         self.brokers = tuple(overlay.brokers if brokers is None else brokers)
         self.http = dict(http or {})
+        self._http_token = http_token
         self._tls = tls
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
@@ -51,6 +54,7 @@ class Server:
             config.addresses,
             brokers=brokers,
             http=config.http,
+            http_token=config.http_token,
             tls=None if config.tls is None else config.tls.contexts,
             routing=config.routing,
             congestion=config.congestion,
@@ -91,7 +95,7 @@ class Server:
         address = self.http.get(host.id)
         if address is None:
             return
-        server = await host.loop.create_server(lambda: HttpPeer(host), address.host, address.port)
+        server = await host.loop.create_server(lambda: HttpPeer(host, self._http_token), address.host, address.port)
         self._servers.append(server)
         self.http[host.id] = Address(address.host, server.sockets[0].getsockname()[1])
 
@@ -110,11 +114,11 @@ class Server:
         for server in self._servers:
             server.close()
         for host in self.hosts.values():
-            host.draining = True
+            host.drain()
         loop = asyncio.get_running_loop()
         drain_s = max((host.net_limits.drain_s for host in self.hosts.values()), default=0)
         until = loop.time() + drain_s
-        while loop.time() < until and not all(host.is_quiet for host in self.hosts.values()):
+        while loop.time() < until and not all(host.is_drained for host in self.hosts.values()):
             await asyncio.sleep(0.01)
         for ticker in self._tickers.values():
             ticker.cancel()

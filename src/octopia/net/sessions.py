@@ -13,17 +13,19 @@ from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.outbox import Outbox
 from octopia.net.peer import Peer
 from octopia.net.rights import Rights
-from octopia.routing import Advertised, ClientLeft, Published, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Advertised, ClientLeft, Published, PublishedMany, Subscribed, Unadvertised, Unsubscribed
 from octopia.wire import (
     Accepted,
     AdvertiseRequest,
     BadRequest,
     Kind,
+    Parcels,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
     WireNotification,
+    delivered_for,
     message_frame,
 )
 
@@ -57,6 +59,7 @@ class Session:
         self.published = 0
         self.received = 0
         self.stalled_since: tuple[float, int] | None = None
+        self.gathered: list[bytes] = []  # of the batch that is being carried out
         # The policy, where all subscriptions have the same: no need to look at each delivery.
         self._only_policy: str | None = "block"
 
@@ -69,7 +72,9 @@ class Session:
         peer = self.peer
         published = self.published
         for message in messages:
-            if type(message) is WireNotification:
+            if type(message) is Parcels:
+                self._publish_batch(message, now)
+            elif type(message) is WireNotification:
                 if message.publisher != name:
                     raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
                 if message.sequence <= self.last_sequence:
@@ -87,6 +92,37 @@ class Session:
             elif peer is not None:
                 peer.manage(message)
         host.counters.notifications += self.published - published
+
+    def _publish_batch(self, batch: Parcels, now: float) -> None:
+        """Plain publications, one after the other."""
+        mine, wrong = self._mine(batch)
+        if len(mine):
+            self.last_sequence = mine.sequences[-1]
+            self.published += len(mine)
+            orders = self.host.broker.handle_batch(PublishedMany(self.name, mine.values), now)
+            self.host.dispatch.carry_out_batch(mine, orders)
+        if wrong is not None:
+            raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
+
+    def _mine(self, batch: Parcels) -> tuple[Parcels, str | None]:
+        """Those that are new, up to the first in another's name; and that name."""
+        count, sequences = len(batch), batch.sequences
+        if batch.publishers.count(self.name) == count:
+            first = sequences[0] if sequences else 0
+            if first > self.last_sequence and (count == 1 or sequences == list(range(first, first + count))):
+                return batch, None
+        chosen: list[int] = []
+        last = self.last_sequence
+        for at, (publisher, sequence) in enumerate(zip(batch.publishers, sequences, strict=True)):
+            if publisher != self.name:
+                return batch.chosen(chosen), publisher
+            if sequence > last:
+                chosen.append(at)
+                last = sequence
+            else:
+                # Sent again after a broken connection.
+                self.host.counters.duplicates += 1
+        return batch.chosen(chosen), None
 
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         self.rights.check_advertise(request.filter, self.host.id)
@@ -144,19 +180,32 @@ class Session:
         return all(id in self.unordered for id in subscriptions)
 
     def _note_policies(self) -> None:
-        self.host.unordered_subscriptions += len(self.unordered) - self._unordered_before
+        self.host.dispatch.unordered_subscriptions += len(self.unordered) - self._unordered_before
         self._unordered_before = len(self.unordered)
         distinct = set(self.policies.values())
         self._only_policy = distinct.pop() if len(distinct) == 1 else None if distinct else "block"
 
     # -- what comes for the client
 
-    def overflow(self, frame: bytes, subscriptions: tuple[str, ...]) -> None:
+    def put(self, delivery: bytes) -> None:
+        """Queue a delivery."""
+        box = self.box
+        box.put(delivery)
+        if (len(box.waiting) >= box.frames_max or box.waiting_bytes >= box.bytes_max) and box.is_full:
+            self._overflow(delivery)
+
+    def put_all(self, deliveries: list[bytes]) -> None:
+        """Queue deliveries, one after the other."""
+        if not self.box.put_if_room(deliveries):
+            for delivery in deliveries:
+                self.put(delivery)
+
+    def _overflow(self, delivery: bytes) -> None:
         """The box was full when this delivery was put into it."""
         if self.ended:
             self.box.drop_newest()
             return
-        policy = self._only_policy or self._policy_for(subscriptions)
+        policy = self._only_policy or self._policy_for(delivered_for(delivery))
         if policy == "block":
             if self.peer is not None:
                 if self.host.source is not None:

@@ -1,6 +1,7 @@
 """The routing core, sans-IO: one broker class, four routings, no sockets and no clock."""
 
 from octopia.routing.actions import Accepted, Action, Deliver, Recipient, Refused, Send
+from octopia.routing.batch import Orders, PublishedMany, ReceivedMany
 from octopia.routing.broker import Broker
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
@@ -65,9 +66,12 @@ __all__ = [
     "Notify",
     "NotifyRoutes",
     "NotifyTree",
+    "Orders",
     "Policy",
     "Published",
+    "PublishedMany",
     "Received",
+    "ReceivedMany",
     "Recipient",
     "Recovery",
     "Refused",

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from octopia.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from octopia.language import Filter
+from octopia.language import Filter, Notification
 from octopia.routing.actions import Accepted, Action, Refused
+from octopia.routing.batch import BatchRouting, Orders, PublishedMany, ReceivedMany
 from octopia.routing.clients import Limits, Registered, Registrations, conforming, why_not_publish
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.events import (
@@ -29,12 +30,13 @@ from octopia.routing.events import (
     Unsubscribed,
 )
 from octopia.routing.index import Index, MakeIndex
-from octopia.routing.messages import Key
+from octopia.routing.messages import Key, Notify
 from octopia.routing.policy import Recovery, policy_named
 from octopia.topology import BrokerId, Scot
 
 _DEFAULT_CONGESTION = CongestionParameters()
 _DEFAULT_LIMITS = Limits()
+_NOTHING = Notification.trusted({})
 
 
 class Broker:
@@ -46,7 +48,7 @@ class Broker:
     down until `LinkCameUp`, and the broker knows that it has yet to learn what its neighbours know.
     """
 
-    __slots__ = ("_handlers", "_neighbours", "_policy", "_receive", "_state", "_up", "id", "routing")
+    __slots__ = ("_batches", "_handlers", "_neighbours", "_policy", "_receive", "_state", "_up", "id", "routing")
 
     def __init__(
         self,
@@ -68,10 +70,10 @@ class Broker:
         self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
         self._neighbours = frozenset(self._state.neighbours)
         self._up = self._state.up
+        self._batches = BatchRouting(self._state, policy)
         if not links_up:
             self._recovery().start_apart(self._state, overlay)
         self._handlers: dict[type[Event], Callable[[Any, float, list[Action]], None]] = {
-            Received: self._received,
             LinkSampled: self._link_sampled,
             LinkWentDown: self._link_went_down,
             LinkCameUp: self._link_came_up,
@@ -87,25 +89,35 @@ class Broker:
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in what happened and answer with what to do about it, in order."""
         out: list[Action] = []
-        self._handlers[type(event)](event, now, out)
+        if type(event) is Received:
+            # nearly all that ever happens to a broker, so it is dispatched here, without a call in between
+            message = event.message
+            receive = self._receive.get(type(message))
+            if receive is None or event.sender not in self._up:
+                raise self._why_not_receive(event)
+            receive(self._state, event.sender, message, out)
+        else:
+            self._handlers[type(event)](event, now, out)
         return out
+
+    def handle_batch(self, batch: PublishedMany | ReceivedMany, now: float) -> list[Orders]:
+        """As `handle` for each notification of the batch, in order; `Orders.actions` gives the actions of one."""
+        if isinstance(batch, PublishedMany):
+            return self._batches.published(batch)
+        if batch.sender not in self._up or Notify not in self._receive:
+            raise self._why_not_receive(Received(batch.sender, Notify("", "", _NOTHING)))
+        return self._batches.received(batch)
 
     @property
     def state(self) -> Any:
         """The tables, to look at: for status displays and checkers. Its kind depends on the routing."""
         return self._state
 
-    def _received(self, event: Received, now: float, out: list[Action]) -> None:
-        if event.sender not in self._up:
-            raise self._wrong_sender(event)
-        receive = self._receive.get(type(event.message))
-        if receive is None:
-            raise RemoteProtocolError(f"{event.sender} sent {event.message.kind}, which {self.routing} routing has not")
-        receive(self._state, event.sender, event.message, out)
-
     def _link_sampled(self, event: LinkSampled, now: float, out: list[Action]) -> None:
-        self._check_link(event.neighbour)
-        self._state.lst.sample(event.neighbour, event.queue_length, event.entered, event.left, now)
+        neighbour = event.neighbour
+        if neighbour not in self._neighbours:
+            self._check_link(neighbour)
+        self._state.lst.sample(neighbour, event.queue_length, event.entered, event.left, now)
 
     def _link_went_down(self, event: LinkWentDown, now: float, out: list[Action]) -> None:
         self._check_link(event.neighbour)
@@ -131,7 +143,11 @@ class Broker:
         if neighbour not in self._neighbours:
             raise LocalProtocolError(f"{self.id} has no link to {neighbour}")
 
-    def _wrong_sender(self, event: Received) -> ProtocolError:
+    def _why_not_receive(self, event: Received) -> ProtocolError:
+        if event.sender in self._up:
+            return RemoteProtocolError(
+                f"{event.sender} sent {event.message.kind}, which {self.routing} routing has not"
+            )
         if event.sender in self._neighbours:
             return LocalProtocolError(
                 f"{self.id} was handed {event.message.kind} from {event.sender}, whose link is down; "

@@ -32,61 +32,56 @@ class CongestionParameters:
 
 
 class _LinkStatus:
-    __slots__ = ("element", "entered_before", "left_before", "queue_length", "window_start_s")
+    __slots__ = ("element", "entered_before", "is_down", "left_before", "overloaded", "window_start_s")
 
     def __init__(self) -> None:
-        self.queue_length = 0
         self.element = 1.0
         self.window_start_s: float | None = None
         self.entered_before = 0
         self.left_before = 0
+        self.is_down = False
+        self.overloaded = False
 
 
 class Lst:
-    """Status of every output queue of one broker."""
+    """Status of every output queue of one broker; `queue_lengths` has Q_l of each, to look at."""
 
-    __slots__ = ("_down", "_links", "_overloaded", "_parameters")
+    __slots__ = ("_links", "_tau", "_window_s", "queue_lengths")
 
     def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
-        self._parameters = parameters
+        self._tau = parameters.tau
+        self._window_s = parameters.window_s
         self._links = {neighbour: _LinkStatus() for neighbour in neighbours}
-        self._overloaded = dict.fromkeys(neighbours, False)
-        self._down: set[BrokerId] = set()
+        self.queue_lengths = dict.fromkeys(neighbours, 0)
 
     def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
         """Take in a sample; `entered` and `left` are totals since the link was made, or last came up."""
         link = self._links[neighbour]
-        if link.window_start_s is None:
-            self._open_window(link, entered, left, now)
-        elif now - link.window_start_s >= self._parameters.window_s:
-            link.element = (1 + entered - link.entered_before) / (1 + left - link.left_before)
-            self._open_window(link, entered, left, now)
-        link.queue_length = queue_length
-        if neighbour not in self._down:
-            self._overloaded[neighbour] = queue_length * link.element > self._parameters.tau
+        start_s = link.window_start_s
+        if start_s is None or now - start_s >= self._window_s:
+            if start_s is not None:
+                link.element = (1 + entered - link.entered_before) / (1 + left - link.left_before)
+            link.window_start_s = now
+            link.entered_before = entered
+            link.left_before = left
+        self.queue_lengths[neighbour] = queue_length
+        link.overloaded = link.is_down or queue_length * link.element > self._tau
 
     def went_down(self, neighbour: BrokerId) -> None:
-        self._down.add(neighbour)
-        self._overloaded[neighbour] = True
+        link = self._links[neighbour]
+        link.is_down = link.overloaded = True
 
     def came_up(self, neighbour: BrokerId) -> None:
         """A fresh connection: its totals start at 0."""
-        self._down.discard(neighbour)
         self._links[neighbour] = _LinkStatus()
-        self._overloaded[neighbour] = False
-
-    @staticmethod
-    def _open_window(link: _LinkStatus, entered: int, left: int, now: float) -> None:
-        link.window_start_s = now
-        link.entered_before = entered
-        link.left_before = left
+        self.queue_lengths[neighbour] = 0
 
     def overloaded(self, neighbour: BrokerId) -> bool:
-        return self._overloaded[neighbour]
+        return self._links[neighbour].overloaded
 
     def queue_length(self, neighbour: BrokerId) -> int:
-        return self._links[neighbour].queue_length
+        return self.queue_lengths[neighbour]
 
     def least_loaded(self, neighbours: list[BrokerId]) -> BrokerId:
         """The one with the least Q_l; the first of them where several are equal, so that the choice is fixed."""
-        return min(neighbours, key=self.queue_length)
+        return min(neighbours, key=self.queue_lengths.__getitem__)

@@ -7,10 +7,10 @@ remembers until an entry comes or goes.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from octopia.language import Filter, Notification
+from octopia.language import Filter, Notification, Value
 from octopia.routing.actions import Recipient
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.index import Index, MakeIndex
@@ -68,25 +68,64 @@ class Srt(Table[SrtEntry]):
         return sorted(self._index.overlapped_by(subscription), key=_key)
 
 
+class Onward(dict[BrokerId | None, tuple[BrokerId, ...]]):
+    """By the neighbour that a copy came by (None: from a client), the others of `hops`; worked out when first asked."""
+
+    __slots__ = ("_hops",)
+
+    def __init__(self, hops: tuple[BrokerId, ...]) -> None:
+        super().__init__()
+        self._hops = hops
+
+    def __missing__(self, came_by: BrokerId | None) -> tuple[BrokerId, ...]:
+        onward = self[came_by] = tuple(hop for hop in self._hops if hop != came_by)
+        return onward
+
+
+class Directions(dict[tuple[BrokerId, ...], Onward]):
+    """One `Onward` for each set of neighbours that was ever a target: many sets of subscriptions share one."""
+
+    __slots__ = ()
+
+    def __missing__(self, hops: tuple[BrokerId, ...]) -> Onward:
+        onward = self[hops] = Onward(hops)
+        return onward
+
+
 class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
     """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match."""
 
-    __slots__ = ("_remembered", "_remembered_entries")
+    __slots__ = ("_directions", "_match_key", "_remembered", "_remembered_entries")
 
     def __init__(self, make_index: MakeIndex) -> None:
         super().__init__(make_index)
+        self._match_key = self._index.match_key
         self._remembered: dict[Hashable, Found] = {}
         self._remembered_entries = 0
+        self._directions = Directions()
 
     def match(self, notification: Notification) -> Found:
-        key = self._index.match_key(notification)
-        found = self._remembered.get(key)
-        if found is None:
-            matching = self._index.entries_of(key)
-            if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
-                self.forget_matches()
-            self._remembered_entries += len(matching) + 1
-            found = self._remembered[key] = self._find_out(matching)
+        key = self._match_key(notification)
+        try:
+            return self._remembered[key]
+        except KeyError:
+            return self._remember(key)
+
+    def match_many(self, notifications: Sequence[dict[str, Value]]) -> list[Found]:
+        """`match` for each of these, whose values were checked."""
+        keys = self._index.match_keys(notifications)
+        remembered = self._remembered
+        try:
+            return [remembered[key] for key in keys]
+        except KeyError:
+            return [remembered[key] if key in remembered else self._remember(key) for key in keys]
+
+    def _remember(self, key: Hashable) -> Found:
+        matching = self._index.entries_of(key)
+        if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
+            self.forget_matches()
+        self._remembered_entries += len(matching) + 1
+        found = self._remembered[key] = self._find_out(matching)
         return found
 
     def add(self, entry: Subscription) -> None:
@@ -102,6 +141,13 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
         if self._remembered:
             self._remembered.clear()
             self._remembered_entries = 0
+            self._directions.clear()
+
+    def remember_more(self, entries: int) -> None:
+        """What was found out about a match has grown by as much as so many entries."""
+        self._remembered_entries += entries
+        if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
+            self.forget_matches()
 
     @abstractmethod
     def _find_out(self, matching: list[Subscription]) -> Found:
@@ -109,10 +155,10 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
 
 
 class Matched(NamedTuple):
-    """Whom a notification goes to from here: clients of this broker, and neighbours in tree order."""
+    """Whom a notification goes to from here: clients of this broker, and neighbours in tree order, never back."""
 
     recipients: tuple[Recipient, ...]
-    hops: tuple[BrokerId, ...]
+    onward: Onward
 
 
 class Prt(SubscriptionTable[PrtEntry, Matched]):
@@ -136,9 +182,10 @@ class Prt(SubscriptionTable[PrtEntry, Matched]):
         return self._index.overlapping(advertisement)
 
     def _find_out(self, matching: list[PrtEntry]) -> Matched:
-        hops = {entry.last_hop for entry in matching} | self._unlearnt
+        targets = {entry.last_hop for entry in matching} | self._unlearnt
+        hops = tuple(neighbour for neighbour in self._a_links if neighbour in targets)
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
-        return Matched(recipients, tuple(neighbour for neighbour in self._a_links if neighbour in hops))
+        return Matched(recipients, self._directions[hops])
 
 
 def _key(entry: SrtEntry) -> Key:

@@ -5,8 +5,11 @@ Rules of this package: no socket, no clock, no randomness. docs/reference/wire.m
 
 from octopia.wire.connection import BadRequest, Codec, Connection, Side, reason_text
 from octopia.wire.encode import (
+    Heads,
     advertise_frame,
     deliver_frame,
+    deliver_heads,
+    delivered_for,
     message_frame,
     publish_frame,
     subscribe_frame,
@@ -39,7 +42,8 @@ from octopia.wire.messages import (
     UnsubscribeRequest,
     Welcome,
 )
-from octopia.wire.parcel import WireNotification, check_parcel, encode_parcel, wire_notification
+from octopia.wire.parcel import Parcels, WireNotification, check_parcel, encode_parcel, wire_notification
+from octopia.wire.typed import TypedParcels
 
 __all__ = [
     "FIRST_NUMBERED",
@@ -64,13 +68,16 @@ __all__ = [
     "Delivery",
     "Dropped",
     "Goodbye",
+    "Heads",
     "Hello",
     "Kind",
+    "Parcels",
     "Ping",
     "Pong",
     "Refused",
     "Side",
     "SubscribeRequest",
+    "TypedParcels",
     "UnadvertiseRequest",
     "UnsubscribeRequest",
     "Welcome",
@@ -79,6 +86,8 @@ __all__ = [
     "advertise_frame",
     "check_parcel",
     "deliver_frame",
+    "deliver_heads",
+    "delivered_for",
     "encode_parcel",
     "frame",
     "kind_name",

@@ -53,7 +53,7 @@ from octopia.wire.messages import (
     UnsubscribeRequest,
     Welcome,
 )
-from octopia.wire.parcel import ParcelReader, WireNotification
+from octopia.wire.parcel import ParcelReader, Parcels, WireNotification
 from octopia.wire.values import array_decoder, filter_in, filter_type
 
 _HEAD: Final = Struct(">IB")
@@ -61,6 +61,11 @@ _HEADER_LENGTH: Final = Struct(">I")
 _NOTIFICATIONS: Final = frozenset({Kind.PUBLISH, Kind.DELIVER, Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES})
 # Head of a frame with a notification, as far as its header: length, kind, length of the header.
 _NOTIFICATION_HEAD_BYTES: Final = 9
+_PLAIN_HEAD: Final = Struct(">IBI")
+# One alone is quicker by itself.
+JOINED_MIN: Final = 2
+# Kind, length of the header, and something of a parcel.
+_PLAIN_BYTES_MIN: Final = 6
 
 
 class BadRequest(msgspec.Struct, frozen=True):
@@ -85,6 +90,7 @@ class Codec:
     def __init__(self, limits: WireLimits) -> None:
         self.limits = limits
         self._parcels = ParcelReader(limits)
+        self.read_parcels = self._parcels.read_many
         self._filter_request = array_decoder(Id, filter_type(limits))
         self._subscribe_request = array_decoder(Id, filter_type(limits), Name, bool)
         self._publish_header = Decoder(tuple[bool]).decode
@@ -161,6 +167,8 @@ class Connection:
         "_buffer",
         "_codec",
         "_frame_bytes_max",
+        "_joined",
+        "_joins",
         "_notifications",
         "_others",
         "_side",
@@ -169,8 +177,10 @@ class Connection:
         "received",
     )
 
-    def __init__(self, side: Side, codec: Codec) -> None:
+    def __init__(self, side: Side, codec: Codec, *, joins: bool = False) -> None:
+        """With `joins` plain publications, or copies, that follow one another come as one `Parcels`."""
         self._side = side
+        self._joins = joins
         self._codec = codec
         self._buffer = FrameBuffer()
         self._frame_bytes_max = HANDSHAKE_BYTES_MAX
@@ -221,7 +231,7 @@ class Connection:
         if at_hand is None:
             return
         data = at_hand
-        notifications, others = self._notifications, self._others
+        notifications, others, joined = self._notifications, self._others, self._joined
         frame_bytes_max = self._frame_bytes_max
         at, end, needed = 0, len(data), PREFIX_BYTES + 1
         numbered = 0
@@ -233,6 +243,10 @@ class Connection:
             if stop > end:
                 needed = stop - at
                 break
+            if kind == joined and end - stop > PREFIX_BYTES and (after := self._take_plain(data, at, messages)) > at:
+                numbered += len(messages[-1])
+                at = after
+                continue
             if kind in notifications:
                 if length < _NOTIFICATION_HEAD_BYTES - PREFIX_BYTES:
                     raise RemoteProtocolError(f"a frame {kind_name(kind)} of {length} bytes has no room for its header")
@@ -258,11 +272,39 @@ class Connection:
         self.received += numbered
         self._buffer.keep(data[at:], needed)
 
+    def _take_plain(self, data: bytes, at: int, messages: list[Any]) -> int:
+        """Take frames of plain notifications, as long as there are any, if there are several.
+
+        Returns where the next frame begins.
+        """
+        start = at
+        joined, frame_bytes_max = self._joined, self._frame_bytes_max
+        end = len(data)
+        last = end - _NOTIFICATION_HEAD_BYTES
+        head = _PLAIN_HEAD.unpack_from
+        parcels: list[bytes] = []
+        while at < last:
+            length, kind, header_bytes = head(data, at)
+            stop = at + PREFIX_BYTES + length
+            # Whatever is unusual is for the caller, who knows what to say of it.
+            if kind != joined or header_bytes or stop > end or not _PLAIN_BYTES_MIN <= length <= frame_bytes_max:
+                break
+            parcels.append(data[at + _NOTIFICATION_HEAD_BYTES : stop])
+            at = stop
+        if len(parcels) < JOINED_MIN:
+            return start
+        batch = Parcels()
+        messages.append(batch)
+        self._codec.read_parcels(parcels, batch)
+        return at
+
     def _allow(self, kinds: Iterable[Kind]) -> None:
         allowed = tuple(kinds)
         self._allowed = frozenset(map(int, allowed))
         decoders = self._codec
         self._others = {int(kind): decoders.decoders[kind] for kind in allowed if kind not in _NOTIFICATIONS}
+        plain = [int(kind) for kind in (Kind.PUBLISH, Kind.NOTIFY) if kind in allowed]
+        self._joined = plain[0] if plain and self._joins else -1
         self._notifications = {
             int(kind): decoders.notification_decoders[kind] for kind in allowed if kind in _NOTIFICATIONS
         }

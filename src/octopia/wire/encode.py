@@ -6,9 +6,11 @@ person what is too large. Requests carry filters in structure, never as text: br
 
 from functools import lru_cache
 
+from msgspec.msgpack import Decoder
+
 from octopia.errors import InputError
 from octopia.language import Filter
-from octopia.wire.frames import frame, notification_frame
+from octopia.wire.frames import frame, notification_frame, notification_head
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import NAME_CHARS_MAX
 from octopia.wire.messages import (
@@ -25,6 +27,11 @@ from octopia.wire.messages import (
     Welcome,
 )
 from octopia.wire.values import ENCODER, filter_out
+
+# Lengths of parcels remembered per kind and header, if the header is no longer than this: 200 bytes each at most.
+HEADS_MAX = 32
+HEADER_BYTES_MAX = 64
+_decode_subscriptions = Decoder(tuple[str, ...]).decode
 
 _SIMPLE: dict[type, Kind] = {
     Hello: Kind.HELLO,
@@ -70,6 +77,39 @@ def publish_frame(parcel: bytes, *, traced: bool = False) -> bytes:
 
 def deliver_frame(subscriptions: tuple[str, ...], parcel: bytes) -> bytes:
     return notification_frame(Kind.DELIVER, _subscriptions_header(subscriptions), parcel)
+
+
+class Heads(dict[int, bytes]):
+    """What comes before a parcel in frames of one kind and header, by the parcel's length: made once for each length.
+
+    `heads[len(parcel)] + parcel` is the frame. Lengths are few; when they are not, all are forgotten.
+    """
+
+    __slots__ = ("_header", "_kind")
+
+    def __init__(self, kind: Kind, header: bytes = b"") -> None:
+        super().__init__()
+        self._kind = kind
+        self._header = header
+
+    def __missing__(self, parcel_bytes: int) -> bytes:
+        made = notification_head(self._kind, self._header, parcel_bytes)
+        if len(self._header) <= HEADER_BYTES_MAX:
+            if len(self) >= HEADS_MAX:
+                self.clear()
+            self[parcel_bytes] = made
+        return made
+
+
+@lru_cache(maxsize=4096)
+def deliver_heads(subscriptions: tuple[str, ...]) -> Heads:
+    """The heads of deliveries for these subscriptions."""
+    return Heads(Kind.DELIVER, _subscriptions_header(subscriptions))
+
+
+def delivered_for(delivery: bytes) -> tuple[str, ...]:
+    """The subscriptions that a frame made by `deliver_frame` or `deliver_heads` is for."""
+    return _decode_subscriptions(delivery[9 : 9 + int.from_bytes(delivery[5:9], "big")])
 
 
 @lru_cache(maxsize=8192)

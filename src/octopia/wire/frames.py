@@ -38,6 +38,11 @@ def notification_frame(kind: int, header: bytes, parcel: bytes) -> bytes:
     return _NOTIFICATION_HEAD.pack(len(header) + len(parcel) + 5, kind, len(header)) + header + parcel
 
 
+def notification_head(kind: int, header: bytes, parcel_bytes: int) -> bytes:
+    """What comes before a parcel of so many bytes in the frame that carries it."""
+    return _NOTIFICATION_HEAD.pack(len(header) + parcel_bytes + 5, kind, len(header)) + header
+
+
 class FrameBuffer:
     """Bytes that have come in and are no frame yet."""
 
@@ -81,4 +86,4 @@ def too_long(length: int, length_max: int, start: bytes) -> RemoteProtocolError:
     return RemoteProtocolError(f"a frame of {length:,} bytes; at most {length_max:,} are accepted here")
 
 
-__all__ = ["PREFIX_BYTES", "FrameBuffer", "frame", "notification_frame", "too_long"]
+__all__ = ["PREFIX_BYTES", "FrameBuffer", "frame", "notification_frame", "notification_head", "too_long"]

@@ -10,6 +10,7 @@ the rest what is wrong with it. The number of attributes is compared with the nu
 repeated name cannot pass unseen.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -21,6 +22,8 @@ from octopia.language import Notification, Value
 from octopia.wire.limits import NAME_CHARS_MAX, SEQUENCE_MAX, WireLimits
 from octopia.wire.values import ENCODER, AnyValue, PlainValue, value_in, value_out
 
+# From so many on it is quicker to read them together.
+MANY_MIN: Final = 4
 _FIXMAP: Final = 0x80
 _FIXMAP_END: Final = 0x8F
 _MAP16: Final = 0xDE
@@ -76,6 +79,37 @@ def wire_notification(notification: Notification, publisher: str, sequence: int)
     return _trusted(notification.to_dict(), parcel, publisher, sequence, None)
 
 
+class Parcels:
+    """Plain notifications (without any header) that came one after the other, decoded: a list for each part.
+
+    Cheaper than so many `WireNotification`s, which most of them need never become: `notification` makes one.
+    """
+
+    __slots__ = ("parcels", "publishers", "sequences", "values")
+
+    def __init__(self) -> None:
+        self.parcels: list[bytes] = []
+        self.values: list[dict[str, Value]] = []
+        self.publishers: list[str] = []
+        self.sequences: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def notification(self, at: int) -> WireNotification:
+        return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], None)
+
+    def chosen(self, places: Iterable[int]) -> "Parcels":
+        """Those at these places alone."""
+        made = Parcels()
+        for at in places:
+            made.parcels.append(self.parcels[at])
+            made.values.append(self.values[at])
+            made.publishers.append(self.publishers[at])
+            made.sequences.append(self.sequences[at])
+        return made
+
+
 class ParcelReader:
     """Decodes parcels within given limits."""
 
@@ -90,16 +124,43 @@ class ParcelReader:
 
     def read(self, parcel: bytes, header: Any = None) -> WireNotification:
         """The notification of a parcel, or `RemoteProtocolError`."""
+        values, publisher, sequence = self._read(parcel)
+        return _trusted(values, parcel, publisher, sequence, header)
+
+    def _read(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
         try:
             values, publisher, sequence = self._decode(parcel)
         except (msgspec.DecodeError, ValueError, RecursionError):
             # UnicodeDecodeError is a ValueError
             values, publisher, sequence = self._read_rare(parcel)
-        if parcel[1] - _FIXMAP != len(values) and _attributes_said(parcel) != len(values):
-            raise RemoteProtocolError("a notification names an attribute twice")
-        if "" in values:
-            raise RemoteProtocolError("a notification has an attribute without a name")
-        return _trusted(values, parcel, publisher, sequence, header)
+        if parcel[1] - _FIXMAP != len(values) or "" in values:
+            _check_names(parcel, values)
+        return values, publisher, sequence
+
+    def read_many(self, parcels: list[bytes], into: Parcels) -> None:
+        """Decode parcels one after the other; at a wrong one `RemoteProtocolError`, with those before it decoded."""
+        if len(parcels) < MANY_MIN:
+            self._read_slowly(parcels, into)
+            return
+        try:
+            decoded = list(map(self._decode, parcels))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            self._read_slowly(parcels, into)
+            return
+        values, publishers, sequences = map(list, zip(*decoded, strict=True))
+        if [parcel[1] - _FIXMAP for parcel in parcels] == list(map(len, values)) and not any("" in of for of in values):
+            into.parcels, into.values, into.publishers, into.sequences = parcels, values, publishers, sequences
+        else:
+            self._read_slowly(parcels, into)
+
+    def _read_slowly(self, parcels: list[bytes], into: Parcels) -> None:
+        """As `read_many`, where one is rare or wrong, or they are few."""
+        for parcel in parcels:
+            values, publisher, sequence = self._read(parcel)
+            into.parcels.append(parcel)
+            into.values.append(values)
+            into.publishers.append(publisher)
+            into.sequences.append(sequence)
 
     def _read_rare(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
         try:
@@ -108,6 +169,13 @@ class ParcelReader:
         except (LanguageError, msgspec.DecodeError, ValueError, RecursionError) as error:
             raise RemoteProtocolError(f"no notification: {error}") from None
         return checked.to_dict(), publisher, sequence
+
+
+def _check_names(parcel: bytes, values: dict[str, Value]) -> None:
+    if _attributes_said(parcel) != len(values):
+        raise RemoteProtocolError("a notification names an attribute twice")
+    if "" in values:
+        raise RemoteProtocolError("a notification has an attribute without a name")
 
 
 def _attributes_said(parcel: bytes) -> int:

@@ -26,6 +26,7 @@ from octopia.routing.clients import Registered
 from octopia.routing.events import Published
 from octopia.routing.messages import Notify
 from octopia.routing.scot.notify_static import deliver_and_find_a_targets, target_clusters
+from octopia.routing.scot.notify_static import receive_notify as receive_plain
 from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId
 
@@ -37,19 +38,19 @@ def publish(state: ScotState, event: Published, conforming: list[Registered], ou
 
 
 def receive_notify(state: ScotState, sender: BrokerId, message: Notify, out: list[Action]) -> None:
-    a_targets = deliver_and_find_a_targets(state, message, sender, out)
     if message.civ:
+        a_targets = deliver_and_find_a_targets(state, message, sender, out)
         plain = Notify(message.publisher, message.id, message.notification)
         _route(state, plain, message.civ & ~state.own_bit, a_targets, sender, out)
     else:
-        out.extend(Send(neighbour, message) for neighbour in a_targets)
+        receive_plain(state, sender, message, out)
 
 
 def _route(
     state: ScotState,
     plain: Notify,
     to_serve: int,
-    a_targets: list[BrokerId],
+    a_targets: tuple[BrokerId, ...],
     came_by: BrokerId | None,
     out: list[Action],
 ) -> None:
@@ -70,7 +71,9 @@ def _route(
             elif carrier.cluster != state.id.cluster:
                 free = [carrier]
             elif carrier not in a_targets:
-                a_targets = [neighbour for neighbour in state.a_links if neighbour is carrier or neighbour in a_targets]
+                a_targets = tuple(
+                    neighbour for neighbour in state.a_links if neighbour is carrier or neighbour in a_targets
+                )
             carried = to_serve & ~_bits(free)
     carrying = Notify(plain.publisher, plain.id, plain.notification, carried) if carried else plain
     for neighbour in a_targets:
@@ -80,7 +83,7 @@ def _route(
 
 
 def _last_resort(
-    state: ScotState, i_targets: list[BrokerId], a_targets: list[BrokerId], came_by: BrokerId | None
+    state: ScotState, i_targets: list[BrokerId], a_targets: tuple[BrokerId, ...], came_by: BrokerId | None
 ) -> BrokerId | None:
     """The carrier where no target link is free; None where there is no way at all."""
     others = [neighbour for neighbour in state.a_links if neighbour != came_by]

@@ -15,17 +15,17 @@ from octopia.topology import BrokerId
 
 def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
     """A client of this broker published; `conforming` are its advertisements that the notification satisfies."""
-    _route(state, NotifyTree(event.client, event.id, event.notification, conforming[0].key), None, out)
-
-
-def receive_notify(state: TidState, sender: BrokerId, message: NotifyTree, out: list[Action]) -> None:
-    _route(state, message, sender, out)
-
-
-def _route(state: TidState, copy: NotifyTree, came_by: BrokerId | None, out: list[Action]) -> None:
+    copy = NotifyTree(event.client, event.id, event.notification, conforming[0].key)
     matched = state.prt.match(copy.notification)
     if matched.recipients:
         out.append(Deliver(copy.publisher, copy.id, copy.notification, matched.recipients))
-    for hop in matched.hops(copy.tid):
-        if hop != came_by:
-            out.append(Send(hop, copy))
+    for hop in matched.onward(copy.tid)[None]:
+        out.append(Send(hop, copy))
+
+
+def receive_notify(state: TidState, sender: BrokerId, message: NotifyTree, out: list[Action]) -> None:
+    matched = state.prt.match(message.notification)
+    if matched.recipients:
+        out.append(Deliver(message.publisher, message.id, message.notification, matched.recipients))
+    for hop in matched.onward(message.tid)[sender]:
+        out.append(Send(hop, message))

@@ -12,9 +12,10 @@ from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
-from octopia.routing.messages import Key
+from octopia.routing.messages import Key, Route
 from octopia.routing.state import BrokerState
-from octopia.routing.tables import SubscriptionTable
+from octopia.routing.tables import Directions, Onward, SubscriptionTable
+from octopia.routing.tid.plans import Count, Plan, Way
 from octopia.topology import BrokerId, Scot
 
 
@@ -28,29 +29,52 @@ class BoundEntry(PrtEntry):
         self.bindings: dict[Key, BrokerId | None] = {}
 
 
-# A next hop, and the tree that leads there.
-Way = tuple[BrokerId, Key]
-
-
 class TreeMatched:
     """Whom a notification goes to from here: clients of this broker, and per tree the neighbours and the ways."""
 
-    __slots__ = ("_hops", "_neighbours", "_remote", "_ways", "recipients")
+    __slots__ = (
+        "_count",
+        "_directions",
+        "_first_routes",
+        "_here",
+        "_neighbours",
+        "_onward",
+        "_plans",
+        "_plans_at",
+        "_remote",
+        "_ways",
+        "recipients",
+    )
 
-    def __init__(self, matching: list[BoundEntry], neighbours: tuple[BrokerId, ...]) -> None:
+    def __init__(
+        self,
+        matching: list[BoundEntry],
+        here: BrokerId,
+        neighbours: tuple[BrokerId, ...],
+        directions: Directions,
+        count: Count,
+    ) -> None:
         self.recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
         self._remote = sorted((entry for entry in matching if entry.last_hop is not None), key=_key)
+        self._here = here
         self._neighbours = neighbours
-        self._hops: dict[Key, tuple[BrokerId, ...]] = {}
+        self._directions = directions
+        self._onward: dict[Key, Onward] = {}
         self._ways: dict[Key, dict[BrokerId, tuple[Way, ...]]] = {}
+        self._first_routes: dict[Key, tuple[Route, ...]] = {}
+        self._plans: dict[tuple[Route, ...], Plan] = {}
+        self._plans_at: dict[int, Plan] = {}
+        self._count = count
 
-    def hops(self, tid: Key) -> tuple[BrokerId, ...]:
+    def onward(self, tid: Key) -> Onward:
         """The neighbours that subscriptions bound to this tree came from."""
-        found = self._hops.get(tid)
-        if found is None:
+        try:
+            return self._onward[tid]
+        except KeyError:
             bound = {entry.bindings.get(tid): None for entry in self._remote}
-            found = self._hops[tid] = tuple(hop for hop in self._neighbours if hop in bound)
-        return found
+            hops = tuple(hop for hop in self._neighbours if hop in bound)
+            found = self._onward[tid] = self._directions[hops]
+            return found
 
     def ways(self, tid: Key) -> dict[BrokerId, tuple[Way, ...]]:
         """For every destination on this tree the next hops towards it: on this tree, then on others it may change to.
@@ -67,6 +91,25 @@ class TreeMatched:
             self._ways[tid] = found
         return found
 
+    def first_routes(self, tid: Key) -> tuple[Route, ...]:
+        """The routes of a notification that is published here: to every destination on this tree."""
+        found = self._first_routes.get(tid)
+        if found is None:
+            found = self._first_routes[tid] = tuple(Route(destination, tid, ()) for destination in self.ways(tid))
+        return found
+
+    def plan(self, routes: tuple[Route, ...]) -> Plan:
+        """What becomes of a copy that has these routes."""
+        try:
+            # what the neighbours send again and again; and while its plan is here, no other has its address
+            return self._plans_at[id(routes)]
+        except KeyError:
+            found = self._plans.get(routes)
+            if found is None:
+                found = Plan(self._here, self._neighbours, routes, self.ways, self._count)
+                self._plans[routes] = self._plans_at[id(routes)] = found
+            return found
+
 
 def _ways(tid: Key, entries: list[BoundEntry]) -> tuple[Way, ...]:
     first, *others = entries
@@ -82,10 +125,11 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
     index per tree would find the same, at the price of as many indexes as there are trees.
     """
 
-    __slots__ = ("_neighbours",)
+    __slots__ = ("_here", "_neighbours")
 
-    def __init__(self, make_index: MakeIndex, neighbours: tuple[BrokerId, ...]) -> None:
+    def __init__(self, make_index: MakeIndex, here: BrokerId, neighbours: tuple[BrokerId, ...]) -> None:
         super().__init__(make_index)
+        self._here = here
         self._neighbours = neighbours
 
     def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
@@ -129,7 +173,7 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
                 self.remove(entry.key)
 
     def _find_out(self, matching: list[BoundEntry]) -> TreeMatched:
-        return TreeMatched(matching, self._neighbours)
+        return TreeMatched(matching, self._here, self._neighbours, self._directions, self.remember_more)
 
 
 class TidState(BrokerState):
@@ -147,7 +191,7 @@ class TidState(BrokerState):
         first_serial: int,
     ) -> None:
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
-        self.prt = TreePrt(make_index, self.neighbours)
+        self.prt = TreePrt(make_index, id, self.neighbours)
         self.fading: dict[Key, dict[BrokerId, None]] = {}
 
     def hops_towards(self, tids: tuple[Key, ...]) -> dict[BrokerId, tuple[Key, ...]]:

@@ -1,0 +1,91 @@
+"""Plans of dynamic TID routing: what becomes of the routes of a copy at a broker, whatever the queues.
+
+A publisher's notifications that match the same subscriptions carry the same routes, again and again. What can be said
+of them without the queues is said once: whether the copy is for clients of this broker, which routes have one way on,
+and between which ways the others choose. A choice of ways makes copies, and these, too, are worked out once.
+
+Rules of this file: a plan depends on the routes and on the matching subscriptions alone. It goes when the table that
+made it forgets its matches. Equal choices give the very same copies, so that queued messages share their routes, and
+whoever gets them may know them by identity.
+"""
+
+from collections.abc import Callable, Mapping
+
+from octopia.routing.messages import Key, Route
+from octopia.topology import BrokerId
+
+# A next hop, and the tree that leads there.
+Way = tuple[BrokerId, Key]
+# By destination the ways on: the first is the present tree's.
+Ways = Mapping[BrokerId, tuple[Way, ...]]
+Copies = tuple[tuple[BrokerId, tuple[Route, ...]], ...]
+
+
+# Told how many routes more are remembered.
+Count = Callable[[int], None]
+
+
+class Plan:
+    """What a broker does with a copy that has these routes."""
+
+    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "ends_here", "only", "routes")
+
+    def __init__(
+        self,
+        here: BrokerId,
+        neighbours: tuple[BrokerId, ...],
+        routes: tuple[Route, ...],
+        ways: Callable[[Key], Ways],
+        count: Count,
+    ) -> None:
+        self.routes = routes
+        self.ends_here = any(route.destination == here for route in routes)
+        self._neighbours = neighbours
+        self._count = count
+        # routes that go on, and the ways open to each: the present tree, and those that it may change to
+        self._onward: list[tuple[Route, tuple[Way, ...]]] = []
+        for route in routes:
+            found = ways(route.tid).get(route.destination)
+            if found is not None:
+                self._onward.append((route, (found[0], *(way for way in found[1:] if way[1] not in route.left))))
+        self._choices = [tuple(hop for hop, _ in possible) for _, possible in self._onward if len(possible) > 1]
+        # by the ways chosen where there is a choice, as one number
+        self._outcomes: dict[int, Copies] = {}
+        count(len(routes) + 1)
+        # the copies where there is no choice
+        self.only = None if self._choices else self._grouped(0)
+
+    def copies(self, queue_lengths: Mapping[BrokerId, int], came_by: BrokerId | None) -> Copies:
+        """One copy per next hop, with its routes: each by the way with the least Q_l, never back."""
+        chosen = 0
+        for hops in self._choices:
+            chosen = chosen * len(hops) + least_loaded(hops, queue_lengths, came_by)
+        try:
+            return self._outcomes[chosen]
+        except KeyError:
+            outcome = self._outcomes[chosen] = self._grouped(chosen)
+            self._count(len(self._onward) + 1)
+            return outcome
+
+    def _grouped(self, chosen: int) -> Copies:
+        taken: list[tuple[Route, Way]] = []
+        for route, ways in reversed(self._onward):
+            chosen, choice = divmod(chosen, len(ways))
+            taken.append((route, ways[choice]))
+        by_hop: dict[BrokerId, list[Route]] = {}
+        for route, (hop, tid) in reversed(taken):
+            changed = route if tid == route.tid else Route(route.destination, tid, (*route.left, route.tid))
+            by_hop.setdefault(hop, []).append(changed)
+        return tuple((hop, tuple(by_hop[hop])) for hop in self._neighbours if hop in by_hop)
+
+
+def least_loaded(hops: tuple[BrokerId, ...], queue_lengths: Mapping[BrokerId, int], came_by: BrokerId | None) -> int:
+    """Which of these has the least Q_l, never the one it came by; the first, the present tree's, wins ties."""
+    best = 0
+    least = queue_lengths[hops[0]]
+    if least:
+        for number, hop in enumerate(hops):
+            length = queue_lengths[hop]
+            if length < least and hop != came_by:
+                best, least = number, length
+    return best

@@ -1,0 +1,52 @@
+"""Parcels as columns: the attributes that a table wants, of the types that it wants, and nothing else.
+
+Rules of this file: for parcels that a broker has delivered, and so has checked. Three times as fast as making every
+notification, since what nobody wants is not made and nothing is looked at twice. All or none: where one value is of
+another type than wanted, or rare (an integer beyond 64 bits), the answer is None, and `Codec.read_parcels` is the way.
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+# What an attribute is wanted as. A float takes whole numbers, too; `object` takes every value that is not rare.
+Wanted: TypeAlias = type[str] | type[bool] | type[int] | type[float] | type[object]
+
+_ANY: Final = str | int | float | bool | None
+_publishers: Final = attrgetter("publisher")
+_sequences: Final = attrgetter("sequence")
+_attributes: Final = attrgetter("attributes")
+
+
+class TypedParcels:
+    """Reads parcels for one choice of attributes."""
+
+    __slots__ = ("_columns", "_decode")
+
+    def __init__(self, wanted: Mapping[str, Wanted]) -> None:
+        fields = [f"a{number}" for number in range(len(wanted))]
+        types: list[Any] = [_ANY if kind is object else kind | None for kind in wanted.values()]
+        # Without gc: they hold strings and numbers only, and there are very many of them.
+        row: Any = msgspec.defstruct(
+            "Row",
+            [(field, kind, None) for field, kind in zip(fields, types, strict=True)],
+            rename=dict(zip(fields, wanted, strict=True)),
+            gc=False,
+        )
+        parcel: Any = msgspec.defstruct(
+            "Parcel", [("attributes", row), ("publisher", str), ("sequence", int)], array_like=True, gc=False
+        )
+        self._decode = msgspec.msgpack.Decoder(parcel).decode
+        self._columns = [attrgetter(field) for field in fields]
+
+    def read(self, parcels: Sequence[bytes]) -> tuple[list[list[Any]], list[str], list[int]] | None:
+        """A list for each attribute, in the order they were wanted, with None where it is absent; publishers; ids."""
+        try:
+            decoded = list(map(self._decode, parcels))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        rows = list(map(_attributes, decoded))
+        columns = [list(map(column, rows)) for column in self._columns]
+        return columns, list(map(_publishers, decoded)), list(map(_sequences, decoded))

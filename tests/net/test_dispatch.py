@@ -1,0 +1,319 @@
+"""What one read brings goes through a broker as a batch, and must come out as if it had come piece by piece.
+
+Two brokers get the same bytes from the same clients, over sockets that only keep what is written. One joins what one
+read brings, as brokers do; the other handles each notification by itself. Whatever the policies, the bounds, the queues
+that are full, the links that are overloaded and the reads that are paused: everyone is written the same bytes, and the
+counters are the same.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from octopia.language import Filter, parse_filter, parse_notification
+from octopia.net import BrokerHost, NetLimits
+from octopia.net.outbox import Outbox
+from octopia.net.peer import Peer
+from octopia.routing import CibClear, CibSet, Key, LinkSampled, Notify, Subscribe, SubscriptionsComplete
+from octopia.topology import BrokerId, Scot, parse_tree
+from octopia.wire import (
+    PLAIN,
+    Ack,
+    Connection,
+    CopyHeader,
+    Hello,
+    Kind,
+    Side,
+    advertise_frame,
+    encode_parcel,
+    link_frames,
+    message_frame,
+    publish_frame,
+    subscribe_frame,
+    unsubscribe_frame,
+    wire_notification,
+)
+from tests.net.live import run
+
+SCOT = Scot(parse_tree("path:2"), 3)
+OWN = BrokerId("b", 2)
+# The aLink first, then the iLinks.
+NEIGHBOURS = ("(a,2)", "(b,0)", "(b,1)")
+# Not `disconnect`: in the midst of a read it withdraws subscriptions, which a batch that is under way does not see.
+POLICIES = ("block", "drop_oldest", "drop_newest")
+ADVERTISED = parse_filter("x between -5 and 5 and c is not null and text is not null")
+
+
+class Socket:
+    """A transport that keeps what is written, and knows whether it is read from."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.reading = True
+        self.closed = False
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 1) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.written += data
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+class Half:
+    """One broker, (b,2), and its clients and neighbours, which all dial it."""
+
+    def __init__(self, joins: bool, limits: NetLimits, clock: Callable[[], float]) -> None:
+        self.joins = joins
+        self.host = BrokerHost(OWN, SCOT, net_limits=limits)
+        self.host.now = clock
+        self.peers: dict[str, Peer] = {}
+        self.sockets: dict[str, Socket] = {}
+
+    async def connect(self, name: str) -> None:
+        role, to = ("broker", str(OWN)) if name.startswith("(") else ("client", "")
+        peer, socket = Peer(self.host, Side.ACCEPTING_BROKER), Socket()
+        peer.connection = Connection(Side.ACCEPTING_BROKER, self.host.codec, joins=self.joins)
+        peer.connection_made(socket)  # type: ignore[arg-type]
+        peer.data_received(message_frame(Hello([1], role, name, session=b"life", to=to)))
+        await settled()
+        socket.written = b""
+        self.peers[name], self.sockets[name] = peer, socket
+
+    def box_of(self, name: str) -> Outbox | None:
+        """The queue towards a client or a neighbour that is there."""
+        owner = self.host.links[BrokerId.parse(name)] if name.startswith("(") else self.host.sessions.get(name)
+        return owner.box if owner is not None and owner.box.transport is not None else None
+
+    def state(self) -> Any:
+        host, counters = self.host, self.host.counters
+        return (
+            {name: (socket.written, socket.reading, socket.closed) for name, socket in self.sockets.items()},
+            (counters.notifications, counters.duplicates, counters.refusals, counters.sessions_ended_slow),
+            {name: list(session.box.waiting) for name, session in host.sessions.items()},
+            {name: session.box.dropped_total for name, session in host.sessions.items()},
+            {neighbour: (list(link.box.waiting), link.dropped) for neighbour, link in host.links.items()},
+            (len(host.dispatch.reorder), len(host.dispatch.ways), len(host.traces)),
+            (counters.deliveries, dict(host.dispatch.reorder.last)),
+        )
+
+    def end(self) -> None:
+        for peer in list(self.peers.values()):
+            if peer._handshake_timer is not None:
+                peer._handshake_timer.cancel()
+
+
+async def settled() -> None:
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+def drawn_filter(draw: random.Random) -> Filter:
+    return parse_filter(f"x >= {draw.randint(-5, 5)} and c = '{draw.choice('ab')}'")
+
+
+def drawn_values(draw: random.Random) -> dict[str, Any]:
+    return {"x": draw.randint(-5, 5), "c": draw.choice("ab"), "text": "t" * draw.randrange(30)}
+
+
+def drawn_read(draw: random.Random, name: str, sequence: int) -> tuple[bytes, int]:
+    """Publications: most as advertised, some not, some repeated, some traced; and the last sequence number."""
+    frames = []
+    for _ in range(draw.choice((1, 2, 7, 40))):
+        sequence += draw.choice((1, 1, 1, 1, 1, 3)) if draw.random() < 0.97 else 0
+        values = drawn_values(draw)
+        if draw.random() < 0.03:
+            values["x"] = 99
+        if draw.random() < 0.03:
+            values["other"] = 1
+        made = encode_parcel(parse_notification(values), name, sequence)
+        frames.append(publish_frame(made, traced=draw.random() < 0.02))
+    return b"".join(frames), sequence
+
+
+class History:
+    """Random clients, subscriptions, reads, stops and confirmations, the same for both brokers."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = draw = random.Random(seed)
+        limits = NetLimits(
+            client_queue_frames_max=draw.choice((5, 30, 1000)),
+            client_queue_bytes_max=draw.choice((400, 100_000)),
+            link_queue_frames_max=draw.choice((20, 1000)),
+            window_frames=draw.choice((8, 4096)),
+        )
+        self.now_s = 100.0
+        self.halves = [Half(joins, limits, lambda: self.now_s) for joins in (True, False)]
+        self.readers = [f"r{n}" for n in range(3)]
+        self.sequences = dict.fromkeys(["p0", "p1", *NEIGHBOURS], 0)
+        self.subscribed = 0
+
+    async def run(self) -> None:
+        for name in [*self.readers, *self.sequences]:
+            for half in self.halves:
+                await half.connect(name)
+        await self.tell(NEIGHBOURS[0], b"".join(link_frames(SubscriptionsComplete())))
+        for name in ("p0", "p1"):
+            await self.tell(name, advertise_frame("a", ADVERTISED))
+        steps = [
+            *[self.subscribe] * 5,
+            self.unsubscribe,
+            *[self.neighbour_wants] * 4,
+            *[self.stop_or_go] * 3,
+            *[self.confirm] * 2,
+            *[self.publish] * 8,
+            *[self.copies_come] * 4,
+            *[self.links_are_sampled] * 2,
+            *[self.time_passes] * 2,
+        ]
+        for _ in range(80):
+            await self.draw.choice(steps)()
+            one, other = (half.state() for half in self.halves)
+            assert one == other
+            assert self.halves[0].host.counters.faults == 0
+        for half in self.halves:
+            half.end()
+
+    async def tell(self, name: str, data: bytes) -> None:
+        for half in self.halves:
+            if not half.peers[name].closing:
+                half.peers[name].data_received(data)
+        await settled()
+
+    async def subscribe(self) -> None:
+        draw = self.draw
+        self.subscribed += 1
+        policy, ordered = draw.choice(POLICIES), draw.random() < 0.9
+        frame = subscribe_frame(f"s{self.subscribed}", drawn_filter(draw), policy, ordered)
+        await self.tell(draw.choice(self.readers), frame)
+
+    async def unsubscribe(self) -> None:
+        frame = unsubscribe_frame(f"s{self.draw.randrange(self.subscribed + 1)}")
+        await self.tell(self.draw.choice(self.readers), frame)
+
+    async def neighbour_wants(self) -> None:
+        """The aLink brings a subscription, an iLink turns a bit of the publishers' advertisements ON or OFF."""
+        name = self.draw.choice(NEIGHBOURS)
+        if name == NEIGHBOURS[0]:
+            self.subscribed += 1
+            key = Key(BrokerId.parse(name), self.subscribed)
+            await self.tell(name, b"".join(link_frames(Subscribe(key, drawn_filter(self.draw)))))
+            return
+        publisher, kind = self.draw.choice(("p0", "p1")), self.draw.choice((CibSet, CibSet, CibClear))
+        key = self.halves[0].host.broker.state.advertisements.of(publisher)["a"].key
+        await self.tell(name, b"".join(link_frames(kind((key,)))))
+
+    async def stop_or_go(self) -> None:
+        name, goes = self.draw.choice([*self.readers, *NEIGHBOURS]), self.draw.random() < 0.5
+        for half in self.halves:
+            box = half.box_of(name)
+            if box is not None:
+                box.writable = goes
+                box.flush()
+
+    async def confirm(self) -> None:
+        name = self.draw.choice([*self.readers, *NEIGHBOURS])
+        box = self.halves[0].box_of(name)
+        if box is not None:
+            await self.tell(name, message_frame(Ack(box.sent)))
+
+    async def publish(self) -> None:
+        name = self.draw.choice(("p0", "p1"))
+        data, last = drawn_read(self.draw, name, self.sequences[name])
+        if self.halves[0].sockets[name].reading:
+            self.sequences[name] = last
+            await self.tell(name, data)
+
+    async def copies_come(self) -> None:
+        """From a neighbour: plain ones, and some that were diverted or may have overtaken others."""
+        name, draw = self.draw.choice(NEIGHBOURS), self.draw
+        frames = []
+        for _ in range(draw.choice((1, 2, 7, 40))):
+            self.sequences[name] += 1
+            sequence, publisher = self.sequences[name], draw.choice(("far", "other"))
+            seen = wire_notification(parse_notification(drawn_values(draw)), publisher, sequence)
+            civ, header = 0, PLAIN
+            if draw.random() < 0.04:
+                civ = draw.choice((0b001, 0b010, 0b011))
+            if draw.random() < 0.04:
+                header = CopyHeader(earlier=sequence - 1, hold_ms=500)
+            frames += link_frames(Notify(publisher, str(sequence), seen, civ), header)
+        if self.halves[0].sockets[name].reading:
+            await self.tell(name, b"".join(frames))
+
+    async def links_are_sampled(self) -> None:
+        calm = self.draw.random() < 0.5
+        for name in NEIGHBOURS:
+            queue = 0 if calm else self.draw.choice((0, 5, 40))
+            for half in self.halves:
+                half.host.broker.handle(LinkSampled(BrokerId.parse(name), queue, 0, 0), self.now_s)
+
+    async def time_passes(self) -> None:
+        self.now_s += self.draw.choice((0.01, 0.3, 2.0))
+        for half in self.halves:
+            half.host.dispatch.ways.forget_old(self.now_s)
+            half.host.dispatch.reorder.release_due(self.now_s)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_same_for_everyone_at_every_step(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Keys begin at the clock: both brokers must make the same.
+    monkeypatch.setattr("octopia.net.host.time.time_ns", lambda: 10**18)
+
+    async def main() -> None:
+        for seed in range(part * 25, part * 25 + 25):
+            try:
+                await History(seed).run()
+            except AssertionError as error:
+                error.add_note(f"seed {seed}")
+                raise
+
+    run(main)
+
+
+def test_a_publication_in_the_name_of_another_ends_the_connection_after_what_came_before() -> None:
+    async def main() -> None:
+        half = Half(True, NetLimits(), lambda: 0.0)
+        await half.connect("r")
+        await half.connect("p")
+        half.peers["r"].data_received(subscribe_frame("s", parse_filter("x > 0"), "block", True))
+        half.peers["p"].data_received(advertise_frame("a", parse_filter("x > 0")))
+        await settled()
+        half.sockets["r"].written = b""
+        frames = [
+            publish_frame(encode_parcel(parse_notification({"x": n}), name, n))
+            for n, name in [(1, "p"), (2, "p"), (3, "q"), (4, "p"), (5, "p")]
+        ]
+        half.peers["p"].data_received(b"".join(frames))
+        await settled()
+        assert kinds(half.sockets["r"].written) == [Kind.DELIVER, Kind.DELIVER]
+        assert half.sockets["p"].closed
+        assert b"p published in the name of q" in half.sockets["p"].written
+        half.end()
+
+    run(main)
+
+
+def kinds(data: bytes) -> list[int]:
+    found, at = [], 0
+    while at < len(data):
+        found.append(data[at + 4])
+        at += 4 + int.from_bytes(data[at : at + 4], "big")
+    return found

@@ -1,0 +1,167 @@
+"""A connection that joins plain notifications hands out the same as one that does not, whatever comes in which cuts."""
+
+import random
+from typing import Any
+
+import pytest
+
+from octopia.errors import RemoteProtocolError
+from octopia.language import parse_filter, parse_notification
+from octopia.routing import Notify
+from octopia.wire import (
+    Codec,
+    Connection,
+    CopyHeader,
+    Heads,
+    Hello,
+    Kind,
+    Parcels,
+    Ping,
+    Side,
+    WireLimits,
+    WireNotification,
+    advertise_frame,
+    deliver_frame,
+    deliver_heads,
+    delivered_for,
+    encode_parcel,
+    frame,
+    link_frames,
+    message_frame,
+    notification_frame,
+    publish_frame,
+    wire_notification,
+)
+
+CODEC = Codec(WireLimits(frame_bytes_max=2000))
+
+
+def parcel(draw: random.Random, sequence: int) -> bytes:
+    """Plain ones most of the time, now and then what only the slower way can read."""
+    values: dict[str, Any] = {"n": sequence, "price": draw.random(), "name": "x" * draw.randrange(40)}
+    if draw.random() < 0.1:
+        values["long"] = 2**100
+    if draw.random() < 0.05:
+        values["far"] = float("inf")
+    if draw.random() < 0.05:
+        values |= {f"a{n}": True for n in range(20)}
+    return encode_parcel(parse_notification(values), draw.choice(["p", "q"]), sequence)
+
+
+WRONG = [
+    b"\x93\x82\xa1a\x01\xa1a\x02\xa1p\x01",  # an attribute twice
+    b"\x93\x81\xa0\x01\xa1p\x01",  # one without a name
+    b"\x93\x81\xa1a\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00\xa1p\x01",  # NaN
+    b"\x93\x80\xa1p\x01",  # no attribute
+    b"\x93\x81\xa1a\xc0\xa1p\x01",  # nil
+    b"\x93\x81\xa1a\x01\xa1p\x01\x00",  # a byte too many
+    b"\x92\x81\xa1a\x01\xa1p",  # no sequence
+    b"\x93\x81\xa1\xff\x01\xa1p\x01",  # no UTF-8
+]
+
+
+def stream(draw: random.Random, role: str, wrong: bool) -> bytes:
+    kind = Kind.PUBLISH if role == "client" else Kind.NOTIFY
+    frames = []
+    for sequence in range(1, draw.randrange(2, 30)):
+        what = draw.random()
+        made = parcel(draw, sequence)
+        if what < 0.75:
+            frames.append(notification_frame(kind, b"", made))
+        elif role == "client":
+            frames.append(draw.choice([publish_frame(made, traced=True), advertise_frame("a", parse_filter("n > 1"))]))
+        else:
+            seen = wire_notification(parse_notification({"n": 1}), "p", sequence)
+            header = draw.choice([CopyHeader(traced=True), CopyHeader(earlier=3, hold_ms=9)])
+            frames += link_frames(Notify("p", str(sequence), seen, draw.choice([0, 2])), header)
+        if what > 0.95:
+            frames.append(message_frame(Ping(sequence)))
+    if wrong:
+        bad = [
+            *(notification_frame(kind, b"", each) for each in WRONG),
+            b"\x00\x00\x00\x05" + bytes([kind, 0, 0, 0, 0]),
+            b"\x00\x00\x00\x06" + bytes([kind, 0, 0, 0, 1, 0]),
+            b"\x7f\x00\x00\x00" + bytes([kind, 0, 0, 0, 0]),
+            frame(Kind.DELIVER, b"\x00\x00\x00\x00\x93"),
+        ]
+        frames.insert(draw.randrange(len(frames) + 1), draw.choice(bad))
+    return b"".join(frames)
+
+
+def opened(role: str, joins: bool) -> Connection:
+    connection = Connection(Side.ACCEPTING_BROKER, CODEC, joins=joins)
+    connection.receive(message_frame(Hello([1], role)))
+    connection.open(role)
+    return connection
+
+
+def one_by_one(role: str, messages: list[Any]) -> list[Any]:
+    """The same messages, with those of a batch each by itself."""
+    apart: list[Any] = []
+    for message in messages:
+        if not isinstance(message, Parcels):
+            apart.append(message)
+            continue
+        for at in range(len(message)):
+            seen = message.notification(at)
+            assert seen.header is None
+            apart.append(seen if role == "client" else Notify(seen.publisher, str(seen.sequence), seen))
+    return apart
+
+
+def received(connection: Connection, pieces: list[bytes]) -> tuple[list[Any], str]:
+    messages: list[Any] = []
+    for piece in pieces:
+        try:
+            messages += connection.receive(piece)
+        except RemoteProtocolError as error:
+            return messages + connection.messages, str(error)
+    return messages, ""
+
+
+@pytest.mark.parametrize("role", ["client", "broker"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_joined_or_not_it_is_the_same(role: str, wrong: bool) -> None:
+    batches = 0
+    for seed in range(300):
+        draw = random.Random(seed)
+        data = stream(draw, role, wrong)
+        cuts = sorted(draw.randrange(len(data)) for _ in range(draw.choice([0, 1, 5])))
+        pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        joining, plain = opened(role, joins=True), opened(role, joins=False)
+        together, fault = received(joining, pieces)
+        apart, other_fault = received(plain, pieces)
+        assert one_by_one(role, together) == apart, f"seed {seed}"
+        assert parcels_of(one_by_one(role, together)) == parcels_of(apart), f"seed {seed}"
+        assert (fault, joining.received) == (other_fault, plain.received), f"seed {seed}"
+        assert bool(fault) == wrong
+        batches += sum(isinstance(message, Parcels) for message in together)
+    assert batches > 300
+
+
+def parcels_of(messages: list[Any]) -> list[tuple[bytes, Any, str, int]]:
+    seen = [getattr(message, "notification", message) for message in messages]
+    return [(s.parcel, s.header, s.publisher, s.sequence) for s in seen if isinstance(s, WireNotification)]
+
+
+def test_a_run_of_plain_notifications_is_one_batch() -> None:
+    connection = opened("client", joins=True)
+    made = [encode_parcel(parse_notification({"n": n}), "p", n) for n in range(1, 51)]
+    (batch,) = connection.receive(b"".join(map(publish_frame, made)))
+    assert isinstance(batch, Parcels)
+    assert (batch.parcels, batch.sequences) == (made, list(range(1, 51)))
+    assert batch.values == [{"n": n} for n in range(1, 51)]
+    assert batch.publishers == ["p"] * 50
+    some = batch.chosen([3, 7])
+    assert (some.parcels, some.sequences, some.values) == ([made[3], made[7]], [4, 8], [{"n": 4}, {"n": 8}])
+
+
+@pytest.mark.parametrize("ids", [("s1",), ("s1", "s22"), tuple(f"s{n}" for n in range(100))])
+def test_heads_make_the_same_frames(ids: tuple[str, ...]) -> None:
+    heads = deliver_heads(ids)
+    for length in [*range(1, 200), 70_000, *range(200, 1, -1)]:
+        made = b"p" * length
+        assert heads[length] + made == deliver_frame(ids, made)
+        assert delivered_for(heads[length] + made) == ids
+    assert len(heads) <= 32
+    assert Heads(Kind.NOTIFY)[3] + b"abc" == notification_frame(Kind.NOTIFY, b"", b"abc")
