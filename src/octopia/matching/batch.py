@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 1 << 22
 
 
+class Room:
+    """An array to write answers to, of which only what was written is kept."""
+
+    def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
+        self.array: npt.NDArray[Any] = np.empty(count, dtype=dtype)
+
+    def cut(self, count: int) -> npt.NDArray[Any]:
+        """The first of it; the rest is given back, which nobody else may hold."""
+        self.array.resize(count, refcheck=False)
+        return self.array
+
+
 class Answers(NamedTuple):
     """How many matches each event has, and what stands for each match, event after event."""
 
@@ -30,10 +42,14 @@ class Answers(NamedTuple):
 
 
 def search_batch(
-    layouts: Sequence[Layout], events: Points, dtype: npt.DTypeLike, before: Sequence[Answers] = ()
+    layouts: Sequence[Layout],
+    events: Points,
+    dtype: npt.DTypeLike,
+    before: Sequence[Answers] = (),
+    room: type[Room] = Room,
 ) -> Answers:
     """What the layouts hold for each match, of this type; for each event after what was found `before`."""
-    answers = [*before, *(_search_run(layout, events) for layout in layouts)]
+    answers = [*before, *(_search_run(layout, events, room) for layout in layouts)]
     if len(answers) == 1:
         return answers[0]
     total = np.zeros(len(events.combination), dtype=np.int64)
@@ -47,18 +63,16 @@ def search_batch(
     return Answers(total, found)
 
 
-def _search_run(layout: Layout, events: Points) -> Answers:
+def _search_run(layout: Layout, events: Points, room: type[Room]) -> Answers:
     size = len(layout.rows)
     counts = np.zeros(len(events.combination), dtype=np.int64)
     parts = []
     event = 0
     while event < len(counts):
-        room = max(min(CHUNK_ROWS, (len(counts) - event) * size), size)
-        out = np.empty(room + 2 * BLOCK_BOXES, dtype=layout.rows.dtype)
-        event, found = kernels().search(*layout, *events, event, out, 0, counts)
-        # give back what was not written to: nobody else holds the array
-        out.resize(found, refcheck=False)
-        parts.append(out)
+        rows_max = max(min(CHUNK_ROWS, (len(counts) - event) * size), size)
+        out = room(rows_max + 2 * BLOCK_BOXES, layout.rows.dtype)
+        event, found = kernels().search(*layout, *events, event, out.array, 0, counts)
+        parts.append(out.cut(found))
     if len(parts) == 1:
         return Answers(counts, parts[0])
     return Answers(counts, np.concatenate([np.empty(0, dtype=layout.rows.dtype), *parts]))

@@ -208,13 +208,14 @@ class Matcher(Store[Id]):
     def _search_batch(self, batch: "pa.RecordBatch", values: npt.NDArray[Any] | None) -> Answers:
         """Matches per event, and for each match what stands for its row in `values`, or the row itself."""
         # Arrow is loaded here and not above: it takes longer than everything else, and brokers may never need it
-        from octopia.matching.columns import points
+        from octopia.matching.columns import ArrowRoom, points
 
         self._flush()
         events = points(batch, self._space)
         if values is self._ids and not self._several and not self._inexact:
-            return search_batch([run.layout_by_id for run in self.runs() if run.layout_by_id], events, np.int64)
-        answers = search_batch([run.layout for run in self.runs()], events, np.int32)
+            layouts = [run.layout_by_id for run in self.runs() if run.layout_by_id]
+            return search_batch(layouts, events, np.int64, room=ArrowRoom)
+        answers = search_batch([run.layout for run in self.runs()], events, np.int32, room=ArrowRoom)
         counts, rows = self._checked_many(answers, lambda event: notification_of(batch, event))
         return Answers(counts, rows if values is None else values[rows])
 
