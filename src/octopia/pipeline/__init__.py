@@ -11,6 +11,7 @@ from octopia.pipeline.places import read_arrow
 from octopia.pipeline.run import STAGES, LazySession, run_pipeline
 from octopia.pipeline.session import Session, open_session
 from octopia.pipeline.settings import SparkSettings, parse_conf
+from octopia.pipeline.source import register, stream_errors
 from octopia.pipeline.spec import PipelineSpec, QuotesSpec, SimulateSpec, evaluation_overlay
 from octopia.pipeline.stage_audit import KINDS
 from octopia.pipeline.stages import Event
@@ -32,7 +33,9 @@ __all__ = [
     "open_session",
     "parse_conf",
     "read_arrow",
+    "register",
     "run_pipeline",
     "spark_errors",
     "spark_sweep",
+    "stream_errors",
 ]

@@ -1,0 +1,49 @@
+"""The data source `octopia` as Spark knows it: one class, found by its name.
+
+Rules of this file: it only hands on. Spark pickles the class by name, so octopia must be installed where tasks run.
+"""
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
+from pyspark.sql.datasource import DataSourceStreamWriter as SparkStreamWriter
+from pyspark.sql.types import StructType
+
+from octopia.errors import InputError
+from octopia.pipeline.source.columns import implied_schema
+from octopia.pipeline.source.options import read_options
+from octopia.pipeline.source.reader import StreamReader
+from octopia.pipeline.source.writer import BatchWriter, Plan, StreamWriter
+
+FORMAT = "octopia"
+
+
+class OctopiaSource(DataSource):
+    """`spark.readStream.format("octopia")`, `df.writeStream.format("octopia")`, `df.write.format("octopia")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        """The schema where none was given: what the advertisement implies."""
+        options = read_options(self.options)
+        if options.advertisement is None:
+            raise InputError(
+                "no schema: notifications are not all alike, and a broker does not know them before they come; give "
+                ".schema(\"symbol string, close double\"), or what is advertised as option 'advertisement'"
+            )
+        return implied_schema(options.advertisement, options.filter)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        raise InputError(
+            "octopia is a live source, and a batch read has no end: use readStream, with "
+            "trigger(availableNow=True) for what has come since the last run"
+        )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        return StreamReader(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(Plan.of(dict(self.options), schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> SparkStreamWriter:  # noqa: N802
+        return StreamWriter(Plan.of(dict(self.options), schema, overwrite))

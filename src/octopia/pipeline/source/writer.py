@@ -1,0 +1,176 @@
+"""`write` and `writeStream`: rows are published, by all tasks at once.
+
+Every task is a client of its own: it connects, advertises, publishes its rows, waits until its broker has routed them,
+and leaves. It is named after what it does, and its ids count rows, so that a task that is tried again publishes under
+the names and ids of the first time:
+
+    write          publisher NAME/WRITE/PARTITION       ids from 1
+    writeStream    publisher NAME/QUERY/PARTITION       ids from BATCH * 2^32 + 1
+
+Rules of this file: columns, options and the advertisement are checked on the driver before a task starts. What was
+published cannot be taken back: there is no overwriting, and an aborted write says how much of it had gone out.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from octopia.errors import InputError, LanguageError, OctopiaError, RefusedError
+from octopia.language import Filter, Operator, Predicate, conforms, parse_notification
+from octopia.net import NumberedClient
+from octopia.pipeline.source.columns import Column, attribute_columns, check_advertised, notifications_of
+from octopia.pipeline.source.options import DROP_MALFORMED, WriteOptions, write_options
+
+BATCH_ID_BITS: Final = 32
+# A task that died may look alive to the broker until it has missed three heartbeats.
+TAKE_OVER_S: Final = 40.0
+_TAKE_OVER_POLL_S: Final = 0.1
+_NAME_DEFAULT: Final = "spark"
+
+
+@dataclass(frozen=True)
+class Published(WriterCommitMessage):
+    """What one task published."""
+
+    publisher: str
+    partition: int
+    first_id: int
+    notifications: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all tasks of a write have in common."""
+
+    options: WriteOptions
+    columns: tuple[Column, ...]
+    advertisement: Filter
+
+    @classmethod
+    def of(cls, given: dict[str, str], schema: StructType, overwrite: bool) -> "Plan":
+        """Check everything that can be checked before anything is published."""
+        options = write_options(given)
+        if overwrite:
+            raise InputError("what was published cannot be overwritten: use mode('append')")
+        columns = tuple(attribute_columns(schema, reading=False))
+        if options.advertise is None:
+            every = Filter.of(*(Predicate(column.attribute, Operator.PRESENT) for column in columns))
+            return cls(options, columns, every)
+        check_advertised(columns, options.advertise)
+        return cls(options, columns, options.advertise)
+
+    def publish(self, batches: Iterator[pa.RecordBatch], id: str, batch: int) -> Published:
+        """Publish the rows of one partition; runs in its task."""
+        context: Any = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        publisher = f"{self.options.connect.name or _NAME_DEFAULT}/{id}/{partition}"
+        first_id = (batch << BATCH_ID_BITS) + 1
+        sent, skipped = asyncio.run(self._publish(batches, publisher, first_id))
+        return Published(publisher, partition, first_id, sent, skipped)
+
+    async def _publish(self, batches: Iterator[pa.RecordBatch], publisher: str, first_id: int) -> tuple[int, int]:
+        client = await self._connected(publisher, first_id)
+        skipped = 0
+        try:
+            await client.advertise(self.advertisement)
+            # The next batch is awaited in another thread, so that the broker hears from us meanwhile.
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                rows = notifications_of(batch, self.columns)
+                if self.options.mode == DROP_MALFORMED:
+                    count = len(rows)
+                    rows = [row for row in rows if self._is_right(row)]
+                    skipped += count - len(rows)
+                try:
+                    await client.publish_many(rows)
+                except (LanguageError, InputError, RefusedError) as error:
+                    row = client.last_id - first_id + 2 + skipped
+                    raise type(error)(f"row {row} of {publisher}: {error}; mode=DROPMALFORMED leaves it out") from None
+            await client.flush()
+        finally:
+            await client.close()
+        return client.last_id - first_id + 1, skipped
+
+    def _is_right(self, row: dict[str, Any]) -> bool:
+        try:
+            return conforms(parse_notification(row), self.advertisement)
+        except LanguageError:
+            return False
+
+    async def _connected(self, publisher: str, first_id: int) -> NumberedClient:
+        """The client of this task, as soon as the one of an earlier try is gone."""
+        connect = self.options.connect
+        give_up_at = asyncio.get_running_loop().time() + TAKE_OVER_S
+        while True:
+            client = NumberedClient(connect.url, first_id=first_id, name=publisher, **connect.client())
+            try:
+                await client.open()
+                return client
+            except RefusedError as error:
+                if "is connected already" not in str(error) or asyncio.get_running_loop().time() > give_up_at:
+                    raise
+                await asyncio.sleep(_TAKE_OVER_POLL_S)
+
+    def note(self, outcome: str, messages: list[WriterCommitMessage | None], batch: int | None) -> None:
+        """Append what became of a write to the file of receipts, if one is wanted."""
+        if self.options.receipts is None:
+            return
+        tasks = [message for message in messages if isinstance(message, Published)]
+        line: dict[str, Any] = {
+            "outcome": outcome,
+            "batch": batch,
+            "notifications": sum(task.notifications for task in tasks),
+            "skipped": sum(task.skipped for task in tasks),
+            "failed_tasks": len(messages) - len(tasks),
+            "tasks": [asdict(task) for task in tasks],
+        }
+        try:
+            with self.options.receipts.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise OctopiaError(f"receipts {self.options.receipts}: {error.strerror}") from None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        # Chosen once, on the driver, so that all tries of all tasks agree on it.
+        self._id = plan.options.write_id or secrets.token_hex(8)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._plan.publish(iterator, self._id, 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._plan.note("committed", messages, None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._plan.note("aborted", messages, None)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context: Any = TaskContext.get()
+        # The query's id is kept in its checkpoint, so both are the same when a batch is run again.
+        query = self._plan.options.write_id or context.getLocalProperty("sql.streaming.queryId")
+        return self._plan.publish(iterator, query, int(context.getLocalProperty("streaming.sql.batchId")))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
+        self._plan.note("committed", messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._plan.note("aborted", messages, batchId)
