@@ -29,6 +29,7 @@ Case = tuple[str, str, int, int, int, int]
 BURSTS: dict[str, Case] = {
     f"burst, {routing}": (routing, "evaluation", 5, 2_000, 2_000, 100_000) for routing in POLICIES
 }
+# With the overlay the same clients on more brokers; with subscribers the same brokers.
 GROWTH: dict[str, Case] = {
     "70 brokers": ("idr", "evaluation", 5, 2_000, 200, 10_000),
     "665 brokers": ("idr", "balanced:11,2", 5, 2_000, 200, 10_000),
@@ -80,9 +81,11 @@ def measure(case: Case) -> dict[str, Any]:
     )
     workload_s = time.process_time() - begin
     moments: dict[str, float] = {}
+    registered: dict[str, int] = {}
 
     def on_progress(phase: str, done: int, of: int, hops: int) -> None:
         moments.setdefault(phase, time.process_time())
+        registered.setdefault(phase, hops)
 
     with tempfile.TemporaryDirectory() as folder:
         begin = time.process_time()
@@ -103,6 +106,7 @@ def measure(case: Case) -> dict[str, Any]:
         "hops_per_s": run.rows["hops"] / (end - begin),
         "workload_s": workload_s,
         "registering_s": moments["publish"] - begin,
+        "registering_hops": registered["publish"],
         "judging_s": judged,
         "memory_mb": memory / 1e6,
         "disk_mb": disk / 1e6,

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_fault
 
 from octopia.routing import POLICIES, Action, CibSet, Send
-from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, simulate
+from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, draw_faults, simulate
 from octopia.sim.model import Link, Model, Processor
 from octopia.topology import Scot, parse_tree
 from tests.sim.worlds import drawn, workload
@@ -120,12 +121,41 @@ def test_a_detour_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (LinkFault(("b", 0), ("b", 1), "duplicate", 0, 10**10, both=True), {TWICE, AGAIN}),
         (LinkFault(("b", 0), ("b", 1), "delay", 0, 10**10, both=True, delay_ns=10**9), set()),
         (LinkFault(("b", 0), ("b", 1), "slow", 0, 10**10, both=True, factor=5), set()),
-        (BrokerFault(("b", 1), 10**8, 2 * 10**8), {LOST, GONE, REFUSED, BITS}),
+        (BrokerFault(("b", 1), 10**8, 2 * 10**8), {LOST, GONE}),
     ],
     ids=["loss", "duplicate", "delay", "slow", "broker"],
 )
 def test_what_a_fault_breaks_is_reported(tmp_path: Path, fault: Fault, expected: set[str]) -> None:
     assert failed(tmp_path, "snr", (fault,)) == expected
+
+
+def test_a_routing_without_recovery_stays_out_of_line_and_is_seen_to(tmp_path: Path) -> None:
+    assert failed(tmp_path, "tid", (BrokerFault(("b", 1), 10**8, 2 * 10**8),)) == {LOST, GONE, REFUSED}
+
+
+@pytest.mark.parametrize("routing", ["snr", "idr"])
+@pytest.mark.parametrize("seed", range(12))
+def test_after_an_outage_everything_is_as_before(tmp_path: Path, routing: str, seed: int) -> None:
+    """Links and brokers go down and come up, several at once, others while they come up, and nobody publishes then."""
+    before = drawn(OVERLAY, seed, publishers=4, subscribers=15, notifications=100, span_ns=10**8)
+    later = [(2 * 10**9 + at, who, {"x": at % 100, "y": who * 20}) for at in range(0, 10**8, 10**6) for who in range(4)]
+    row = before.notifications.to_pylist()
+    earlier = zip(before.publications.at_ns.tolist(), before.publications.publisher.tolist(), row, strict=True)
+    world = workload(
+        [(each.client, each.broker, str(each.filter)) for each in before.advertisements],
+        [(each.client, each.broker, str(each.filter)) for each in before.subscriptions],
+        [*earlier, *later],
+    )
+    drawn_faults = draw_faults(OVERLAY, seed, links_down=4, brokers_down=3, span_ns=3 * 10**8, length_ns=10**8)
+    faults = tuple(
+        replace_fault(each, from_ns=each.from_ns + 10**9, until_ns=each.until_ns + 10**9) for each in drawn_faults
+    )
+    fast = Model(
+        processor=Processor(base_ns=20_000), link=Link(per_message_ns=300_000, delay_ns=50_000, jitter_ns=40_000)
+    )
+    simulate(world, OVERLAY, RunSpec(routing=routing, model=fast, faults=faults, seed=seed), tmp_path)
+    found = {finding.rule for finding in check_run(world, OVERLAY, tmp_path) if not finding.passed}
+    assert found <= {GONE}, "only what brokers said to each other while the links went down"
 
 
 def test_examples_name_notification_and_client(tmp_path: Path) -> None:

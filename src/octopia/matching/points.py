@@ -107,7 +107,7 @@ def _column(name: str, values: list[_Values]) -> list[Value | None]:
 
 
 def _one_by_one(values: list[_Values], space: Space) -> Sides:
-    return np.concatenate([space.point(of) for of in values], axis=2)
+    return np.concatenate([space.point(of).copy() for of in values], axis=2)
 
 
 def _read(column: list[Value | None], plan: Plan, columns: list[_Column]) -> None:

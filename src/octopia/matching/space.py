@@ -8,8 +8,10 @@ so that a point stays short; numbers of kinds, families and codes are not, since
 while. Which families a combination of strings opens is remembered (`openings`), and forgotten when one comes or goes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from math import inf
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -117,6 +119,12 @@ class _Codes:
             del self.of[text], self.users[text]
 
 
+@cache
+def _packer(count: int) -> Callable[..., None]:
+    """What writes so many numbers into an array."""
+    return Struct(f"{count}d").pack_into
+
+
 class Space:
     """All dimensions, codes and kinds of one matcher."""
 
@@ -134,6 +142,7 @@ class Space:
         # attribute -> its places by axis (None where it has none), for the one pass over a notification
         self._axes: dict[str, list[int | None]] = {}
         self._planned: list[Plan] | None = None
+        self._point: Sides = np.empty((2, 0, 1))
         self._atoms: dict[str, dict[Predicate, _Atom]] = {}
         self._next_atom = 0
         self._without_atoms: dict[int, Family] = {}
@@ -276,17 +285,14 @@ class Space:
         """A notification as a point: what is held against lower bounds, and what against upper bounds.
 
         Both are the value, but for an integer between two floats, where they are the floats around it, and for what is
-        absent, which lies below every lower and above every upper bound.
+        absent, which lies below every lower and above every upper bound. The same array every time.
         """
-        size = self.size
+        plan = self._planned if self._planned is not None else self.plan()
+        size = self._point.shape[1]
         above = [-inf] * size
         below = [inf] * size
-        for attribute, codes, number, string, boolean, present in self.plan():
+        for attribute, codes, number, string, boolean, present in plan:
             value = values.get(attribute)
-            if value is None:
-                continue
-            if present >= 0:
-                above[present] = below[present] = 1.0
             kind = type(value)
             if kind is float:
                 if number >= 0:
@@ -296,19 +302,25 @@ class Space:
                     above[string] = below[string] = codes.get(value, -1.0)  # type: ignore[arg-type]
             elif kind is bool:
                 if boolean >= 0:
-                    above[boolean] = below[boolean] = float(value)
+                    above[boolean] = below[boolean] = float(value)  # type: ignore[arg-type]
+            elif value is None:
+                continue
             elif number >= 0:
                 if -EXACT_MAX <= value <= EXACT_MAX:  # type: ignore[operator]
                     above[number] = below[number] = value  # type: ignore[assignment]
                 else:
                     above[number], below[number] = floats_around(value)  # type: ignore[arg-type]
-        # the type said: integers alone would make an array that no kernel is compiled for
-        return np.array(above + below, dtype=np.float64).reshape(2, size, 1)
+            if present >= 0:
+                above[present] = below[present] = 1.0
+        # twice as fast as making an array of a list
+        _packer(2 * size)(self._point, 0, *above, *below)
+        return self._point
 
     def plan(self) -> list[Plan]:
         """What to do with each attribute that some dimension is of."""
         if self._planned is None:
             self._planned = []
+            self._point = np.empty((2, self.size, 1))
             for attribute, axes in self._axes.items():
                 number, string, boolean, present = (-1 if place is None else place for place in axes)
                 codes = self._codes[attribute].of if string >= 0 else {}

@@ -112,7 +112,7 @@ class Route(NamedTuple):
     left: tuple[Key, ...]
 
 
-class NotifyRoutes(Struct, frozen=True, tag="notify_routes"):
+class NotifyRoutes(Struct, frozen=True, gc=False, tag="notify_routes"):
     """A copy of a notification for exactly these destination brokers (dynamic TID routing)."""
 
     kind: ClassVar[str] = "notify"

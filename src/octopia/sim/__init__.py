@@ -3,8 +3,9 @@
 from octopia.sim.checkers import Finding, check_run
 from octopia.sim.faults import BrokerFault, Fault, LinkFault, draw_faults
 from octopia.sim.model import MODELS, Model, load_model
+from octopia.sim.requests import Request
 from octopia.sim.run import Phase, Run, RunSpec, load_run, simulate
-from octopia.sim.simulation import Request, Simulation
+from octopia.sim.simulation import Simulation
 
 __all__ = [
     "MODELS",

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from octopia.language import Filter, overlaps
+from octopia.sim.exactly_once import compare
 from octopia.sim.run import Run, load_run
 from octopia.topology import Scot
-from octopia.workload import Workload, truth_batches
+from octopia.workload import Workload
 
 EXAMPLES_MAX = 5
 Numbers = npt.NDArray[np.int64]
@@ -77,37 +78,6 @@ class _Trace:
         publisher = self.workload.advertisements[int(self.workload.publications.publisher[publication])].client
         return f"notification {request} of {publisher}, client {self.names[client]}"
 
-    def wanted(self) -> Numbers:
-        """All (publication, client) pairs that must be delivered, as sorted codes."""
-        workload = self.workload
-        filters = list(dict.fromkeys(subscription.filter for subscription in workload.subscriptions))
-        clients_of: dict[Filter, list[int]] = {}
-        for subscription in workload.subscriptions:
-            clients_of.setdefault(subscription.filter, []).append(self.clients[subscription.client])
-        by_row = np.argsort(workload.publications.row, kind="stable")
-        rows_sorted = workload.publications.row[by_row]
-        codes = []
-        for batch in truth_batches(filters, [workload.notifications]):
-            row, number = (batch.column(name).to_numpy() for name in ("row", "filter"))
-            begin = np.searchsorted(rows_sorted, row, side="left")
-            count = np.searchsorted(rows_sorted, row, side="right") - begin
-            request = (by_row[_ranges(begin, count)] + self.first_publication) * len(self.clients)
-            number = np.repeat(number, count)
-            if not len(number):
-                continue
-            order = np.argsort(number, kind="stable")
-            number, first = np.unique(number[order], return_index=True)
-            for which, requests in zip(number.tolist(), np.split(request[order], first[1:]), strict=True):
-                codes += [requests + client for client in clients_of[filters[which]]]
-        return np.unique(np.concatenate(codes)) if codes else np.empty(0, dtype=np.int64)
-
-
-def _ranges(begin: Numbers, count: Numbers) -> Numbers:
-    """begin[0], begin[0]+1, … count[0] of them, then those of begin[1], …"""
-    firsts = np.cumsum(count) - count
-    numbers: Numbers = np.repeat(begin - firsts, count) + np.arange(count.sum())
-    return numbers
-
 
 def _finding(rule: str, promised: bool, cases: Sequence[str] | Numbers, name: object = str) -> Finding:
     examples = tuple(name(int(case)) for case in cases[:EXAMPLES_MAX]) if callable(name) else ()
@@ -117,24 +87,14 @@ def _finding(rule: str, promised: bool, cases: Sequence[str] | Numbers, name: ob
 def _check_deliveries(trace: _Trace) -> list[Finding]:
     """Exactly once, and nobody unwanted."""
     request, client = trace.columns("deliveries", "request", "client")
-    got = np.sort(request.astype(np.int64) * len(trace.clients) + client)
-    wanted = trace.wanted()
-    once = np.unique(got)
-    twice = np.unique(got[1:][got[1:] == got[:-1]])
+    publication = request.astype(np.int64) - trace.first_publication
+    wrong = compare(trace.workload, trace.clients, publication, client.astype(np.int64))
+    before = trace.first_publication * len(trace.clients)
     return [
-        _finding("every notification reaches everyone who wants it", True, _without(wanted, once), trace.pair),
-        _finding("nobody gets a notification twice", True, twice, trace.pair),
-        _finding("nobody gets what it did not ask for", True, _without(once, wanted), trace.pair),
+        _finding("every notification reaches everyone who wants it", True, wrong.missing + before, trace.pair),
+        _finding("nobody gets a notification twice", True, wrong.twice + before, trace.pair),
+        _finding("nobody gets what it did not ask for", True, wrong.unwanted + before, trace.pair),
     ]
-
-
-def _without(these: Numbers, those: Numbers) -> Numbers:
-    """Of two sorted arrays the values of the first that the second lacks."""
-    if not len(those):
-        return these
-    place = np.minimum(np.searchsorted(those, these), len(those) - 1)
-    missing: Numbers = these[those[place] != these]
-    return missing
 
 
 def _check_hop_bound(trace: _Trace, run: Run) -> Finding:
@@ -167,12 +127,23 @@ def _check_order(trace: _Trace) -> Finding:
     request, client, at_ns = trace.columns("deliveries", "request", "client", "delivered_ns")
     publisher = trace.workload.publications.publisher[request - trace.first_publication]
     # by client and publisher, in order of receipt; where receipt is at one moment, in order of publishing
-    order = np.lexsort((request, at_ns, publisher, client))
+    order = _by_moment(at_ns, request)
+    for group in (publisher, client):
+        small = group.astype(np.int16) if group.max(initial=0) < 1 << 15 else group
+        order = order[np.argsort(small[order], kind="stable")]  # of small numbers it takes no comparisons
     request, client, publisher = request[order], client[order], publisher[order]
     same = (client[1:] == client[:-1]) & (publisher[1:] == publisher[:-1])
     late = np.flatnonzero(same & (request[1:] < request[:-1])) + 1
     codes = request[late].astype(np.int64) * len(trace.clients) + client[late]
     return _finding("notifications of a publisher arrive in order", False, codes, trace.pair)
+
+
+def _by_moment(at_ns: Numbers, request: Numbers) -> Numbers:
+    """The order by moment, then by request; where both fit into one number, which is found much faster."""
+    bits = int(request.max(initial=0)).bit_length()
+    if int(at_ns.max(initial=0)).bit_length() + bits < 64:
+        return np.argsort(at_ns << bits | request, kind="stable")
+    return np.lexsort((request, at_ns))
 
 
 def _check_requests(trace: _Trace) -> Finding:

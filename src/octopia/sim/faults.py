@@ -4,8 +4,10 @@ Rules of this file: all faults are known before the run begins, so what becomes 
 is sent, and the same faults give the same run. Times count from the start of publishing. A link is named as its two
 brokers and fails in the direction given; `both` takes the other direction too.
 
-    down       a link: what is in its queue waits, what is on the wire is lost. A broker: everything in it is lost, its
-               tables and its clients' registrations too; it starts again with empty tables.
+    down       a link: what is in its queue waits, what is on the wire is lost; if it is down both ways, its brokers are
+               told. A broker: everything in it is lost, its tables too; it starts again with empty tables, its
+               neighbours are told, and its clients register anew (`outages.py`; not under TID routing, which has no
+               recovery and stays out of line).
     loss       each message is lost with a probability
     duplicate  each message arrives twice with a probability
     delay      messages take longer

@@ -4,6 +4,9 @@ A queue sends one message after the other, so the moment a message leaves it is 
 and the moment the one before has left, plus its own sending time. Rules of this file: everything here is worked out at
 that moment, in whole nanoseconds, and a message is one event of the simulation, its arrival. Q_l counts messages that
 have entered and not left; the one being sent is among them.
+
+Most links are `plain`: every message takes the same time to send and nothing goes wrong. Such a queue is busy without a
+gap until it is free, so that Q_l follows from that moment alone and no message needs to be remembered.
 """
 
 from collections import deque
@@ -26,8 +29,11 @@ class Passage(NamedTuple):
     twice: bool
 
 
-# Moment, order, link, message, request, hop, entered the queue, left it, Q_l found. A link of None: call the message.
-Arrival = tuple[int, int, "OutLink | None", Any, int, int, int, int, int]
+# Moment, number of the link, message, request, hop, entered the queue, left it, Q_l found, code of the message
+# (`recorder.CODE_OF`). A request of a client, at the broker with the number n, has the link -1 - n.
+Arrival = tuple[int, int, Any, int, int, int, int, int, int]
+ARRIVAL_FIELDS = 9
+QUEUED = 5
 
 
 class OutLink:
@@ -42,37 +48,45 @@ class OutLink:
         "index",
         "last_arrival_ns",
         "leaving",
-        "on_its_way",
+        "plain",
         "receiver",
         "receiver_id",
+        "renewed_ns",
         "sender",
         "sender_id",
+        "sending_ns",
         "told_length",
         "told_ns",
     )
 
-    def __init__(self, index: int, sender: "Node", receiver: "Node", seed: int) -> None:
+    def __init__(self, index: int, sender: "Node", receiver: "Node", seed: int, sending_ns: int, plain: bool) -> None:
         self.index = index
+        # of every message, where it is plain
+        self.sending_ns = sending_ns
+        self.plain = plain
         self.sender = sender
         self.receiver = receiver
         self.sender_id: BrokerId = sender.id
         self.receiver_id: BrokerId = receiver.id
         self.free_ns = 0
         self.last_arrival_ns = 0
-        # when each message that has not left the queue will leave it
+        # when each message that has not left the queue will leave it; not kept for plain links
         self.leaving: deque[int] = deque()
-        # arrivals to come; the simulation itself looks at the first only, since a link keeps order
-        self.on_its_way: deque[Arrival] = deque()
         self.entered = 0
         self.entered_at_tick = 0
         # what its broker was last told of it, and of which moment
         self.told_length = 0
         self.told_ns = -1
+        # since when there is the present connection; what an older one left in the queue is void, but notifications
+        self.renewed_ns = -1
         self.faults: list[LinkFault] = []
         self.chance = Chance(seed, f"link {self.sender_id} {self.receiver_id}")
 
     def length_at(self, at_ns: int) -> int:
-        """Q_l at a moment that is not before any it was asked about earlier."""
+        """Q_l at a moment that is not before any it was asked about earlier, nor before anything that entered."""
+        if self.plain:
+            busy_ns = self.free_ns - at_ns
+            return -(-busy_ns // self.sending_ns) if busy_ns > 0 else 0
         leaving = self.leaving
         while leaving and leaving[0] <= at_ns:
             leaving.popleft()

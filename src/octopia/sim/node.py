@@ -16,17 +16,22 @@ from octopia.topology import BrokerId
 SECOND_NS = 1_000_000_000
 # Told the moment, the link and its Q_l.
 OnSample = Callable[[int, OutLink, int], None]
+# Of a message that is matched with a table of so many entries.
+ServiceTime = Callable[[int], int]
 
 
 class Node:
     """One broker of a run."""
 
     __slots__ = (
+        "_base_ns",
+        "_next_tick_ns",
         "_on_sample",
-        "_processor",
         "_sample_ns",
+        "_service_ns",
         "_tells_broker",
         "_tick_ns",
+        "alarm_ns",
         "broker",
         "busy",
         "down",
@@ -36,24 +41,37 @@ class Node:
         "id",
         "index",
         "links",
-        "next_tick_ns",
         "notify_ns",
+        "registered",
     )
 
     def __init__(
-        self, index: int, broker: Broker, processor: Processor, window_ns: int, sample_ns: int, on_sample: OnSample
+        self,
+        index: int,
+        broker: Broker,
+        processor: Processor,
+        service_ns: ServiceTime,
+        window_ns: int,
+        sample_ns: int,
+        on_sample: OnSample,
     ) -> None:
         self.index = index
         self.id: BrokerId = broker.id
         self.links: dict[BrokerId, OutLink] = {}
         self.free_ns = 0
         self.egress_free_ns = 0
-        self.next_tick_ns = 0
+        self._next_tick_ns = 0
+        # from when on `wakes` must be asked before the broker acts
+        self.alarm_ns = 0
         # links whose queue was not empty, or that something entered, since the tick before
         self.busy: dict[OutLink, None] = {}
+        # what its clients asked for, other than to publish, to ask for it again after a restart
+        self.registered: list[Event] = []
         # when it is down, as pairs of moments
         self.down: list[tuple[int, int]] = []
-        self._processor = processor
+        self._base_ns = processor.base_ns
+        # by the number of entries; there are as many as sizes that a table ever had
+        self._service_ns = service_ns
         self._sample_ns = sample_ns
         self._tells_broker = policy_named(broker.routing).uses_lst
         # a broker that never looks at its LST need not be told; then only the trace's samples matter
@@ -68,41 +86,61 @@ class Node:
         self.tables_changed()
 
     def tables_changed(self) -> None:
-        self.notify_ns = self._processor.service_ns(len(self.broker.state.prt))
+        self.notify_ns = self._service_ns(len(self.broker.state.prt))
 
     def control_ns(self, entries: int, changed: bool) -> int:
         """Service time of a message that is no notification; one that changed nothing was not matched either."""
-        return self._processor.service_ns(entries) if changed else self._processor.base_ns
+        return self._service_ns(entries) if changed else self._base_ns
+
+    def wakes(self, arrived_ns: int, done_ns: int) -> bool:
+        """Whether the broker, up all the time from one moment to the other, may act; its queues are told first."""
+        if self.down and self.is_down(arrived_ns, done_ns):
+            return False
+        self.catch_up(done_ns)
+        return True
 
     def catch_up(self, now_ns: int) -> None:
         """Tell the broker, and the trace, of its queues at every tick until now."""
-        at = self.next_tick_ns
-        last = now_ns - now_ns % self._tick_ns
-        while at <= last and self.busy:
-            for link in list(self.busy):
-                length = link.length_at(at)
-                if self._tells_broker and (length or link.told_length):
-                    self._tell(link, at, length)
-                if length and at % self._sample_ns == 0:
-                    self._on_sample(at, link, length)
-                if not length and link.entered_at_tick == link.entered:
-                    del self.busy[link]
-                link.entered_at_tick = link.entered
-            at += self._tick_ns
-        self.next_tick_ns = last + self._tick_ns
+        at = self._next_tick_ns
+        if at > now_ns:
+            return
+        tick_ns, tells, busy = self._tick_ns, self._tells_broker, self.busy
+        last = now_ns - now_ns % tick_ns
+        while at <= last and busy:
+            at_s, sampled = at / SECOND_NS, at % self._sample_ns == 0
+            for link in list(busy):
+                # as `length_at`, written out: for a routing that goes by queues this is done at every tick
+                if link.plain:
+                    length = -((at - link.free_ns) // link.sending_ns) if link.free_ns > at else 0
+                else:
+                    length = link.length_at(at)
+                entered = link.entered
+                if tells and (length or link.told_length):
+                    if link.told_ns < at - tick_ns:
+                        self._tell_before(link, at - tick_ns)
+                    self.handle(LinkSampled(link.receiver_id, length, entered, entered - length), at_s)
+                    link.told_ns, link.told_length = at, length
+                if length:
+                    if sampled:
+                        self._on_sample(at, link, length)
+                elif link.entered_at_tick == entered:
+                    del busy[link]
+                link.entered_at_tick = entered
+            at += tick_ns
+        self._next_tick_ns = last + tick_ns
+        self.alarm_ns = 0 if self.down else self._next_tick_ns
 
-    def _tell(self, link: OutLink, at_ns: int, length: int) -> None:
-        """Tell the broker of a queue. An empty one that was empty before is not worth a word, until it fills.
+    def _tell_before(self, link: OutLink, at_ns: int) -> None:
+        """An empty queue that was empty before is not worth a word, until it fills.
 
         Then the tick before comes first, when it was still empty: the broker counts what entered and left since.
         """
-        before_ns = at_ns - self._tick_ns
-        if link.told_ns < before_ns:
-            before = LinkSampled(link.receiver_id, 0, link.entered_at_tick, link.entered_at_tick)
-            self.handle(before, before_ns / SECOND_NS)
-        sample = LinkSampled(link.receiver_id, length, link.entered, link.entered - length)
-        self.handle(sample, at_ns / SECOND_NS)
-        link.told_ns, link.told_length = at_ns, length
+        before = LinkSampled(link.receiver_id, 0, link.entered_at_tick, link.entered_at_tick)
+        self.handle(before, at_ns / SECOND_NS)
+
+    def goes_down(self, from_ns: int, until_ns: int) -> None:
+        self.down.append((from_ns, until_ns))
+        self.alarm_ns = 0
 
     def is_down(self, begin_ns: int, end_ns: int) -> bool:
         """Whether it is down at any moment of a span."""

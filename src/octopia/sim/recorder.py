@@ -1,10 +1,11 @@
 """From a running simulation to its trace: rows are kept as they come and written in batches.
 
-Rules of this file: the loop of the simulation appends what it has at hand, and all turning into numbers, texts and
-columns happens here, a batch at a time. At most `rows_per_batch` hops and as many delivery orders are held.
+Rules of this file: the loop of the simulation appends what it has at hand: per message or request that was handled the
+arrival, the moment, and then, when its orders have been carried out, whom it was delivered to. A few hundred at a time
+become numbers (`take_in`), while they are in the processor's cache and so that their memory is used again at once; a
+batch at a time the numbers become columns and are written. At most `rows_per_batch` hops and as many requests are held.
 """
 
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,11 @@ import pyarrow as pa
 from octopia.routing import (
     Advertise,
     Advertised,
+    AdvertisementsComplete,
     Broker,
     CibClear,
     CibSet,
     ClientLeft,
-    Deliver,
-    Message,
     Notify,
     NotifyRoutes,
     NotifyTree,
@@ -29,30 +29,38 @@ from octopia.routing import (
     Refused,
     Subscribe,
     Subscribed,
+    SubscriptionsComplete,
     Unadvertise,
     Unadvertised,
     Unsubscribe,
     Unsubscribed,
 )
-from octopia.sim.links import OutLink
+from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
+from octopia.sim.model import Model
 from octopia.topology import BrokerId, Scot, civ
 from octopia.trace import FATES, ROWS_PER_BATCH, TraceWriter
 
 if TYPE_CHECKING:
-    from octopia.sim.simulation import Request
+    from octopia.sim.requests import Request
 
-_KINDS = ("advertise", "unadvertise", "subscribe", "unsubscribe", "cib_set", "cib_clear", "notify")
-_KIND_OF: Mapping[type, int] = {
-    Advertise: 0,
-    Unadvertise: 1,
-    Subscribe: 2,
-    Unsubscribe: 3,
-    CibSet: 4,
-    CibClear: 5,
-    Notify: 6,
-    NotifyTree: 6,
-    NotifyRoutes: 6,
+# Codes of the messages in a run, notifications last, and the kind of each.
+_CODES: Mapping[type, str] = {
+    Advertise: "advertise",
+    Unadvertise: "unadvertise",
+    Subscribe: "subscribe",
+    Unsubscribe: "unsubscribe",
+    CibSet: "cib_set",
+    CibClear: "cib_clear",
+    SubscriptionsComplete: "subscriptions_complete",
+    AdvertisementsComplete: "advertisements_complete",
+    Notify: "notify",
+    NotifyTree: "notify",
+    NotifyRoutes: "notify",
 }
+_KINDS = tuple(dict.fromkeys(_CODES.values()))
+CODE_OF: Mapping[type, int] = {message: code for code, message in enumerate(_CODES)}
+FIRST_NOTIFICATION = CODE_OF[Notify]
+_KIND_OF_CODE = np.array([_KINDS.index(kind) for kind in _CODES.values()], dtype=np.int8)
 _REQUESTS = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave")
 _REQUEST_OF: Mapping[type, int] = {
     Advertised: 0,
@@ -64,7 +72,12 @@ _REQUEST_OF: Mapping[type, int] = {
 }
 _FATE_CODES = {fate: code for code, fate in enumerate(FATES)}
 _RECIPIENT_SETS_MAX = 50_000
-_NUMBERS_PER_HOP = 8
+_NO_CIV = -1
+_ROWS_AT_ONCE = 1_024
+# In place of the code of a message where there is none, a request.
+NO_MESSAGE = -1
+# In place of Q_l where it follows from the other numbers, and is worked out for many at once.
+FOLLOWS = -1
 Numbers = npt.NDArray[np.int64]
 
 
@@ -72,17 +85,25 @@ class Recorder:
     """Takes in what happens in a run and writes it through a `TraceWriter`."""
 
     def __init__(self, writer: TraceWriter, overlay: Scot, clients: Mapping[str, tuple[int, BrokerId]]) -> None:
-        # per hop: link, request, hop, queued, left, arrived, handled, Q_l; handled is -1 - fate where it was lost
-        self.hop_numbers = array("q")
-        self.hop_messages: list[Message] = []
-        # broker, request, order, moment of receipt, hops; there are at most as many as hops and requests together
-        self.delivery_rows: list[tuple[int, int, Deliver, int, int]] = []
+        # per row the arrival, its fields one after the other; when it was handled, or -1 - fate where it was lost; and
+        # who got it, where somebody did
+        self.arrivals: list[Any] = []
+        self.handled: list[int] = []
+        self.delivered_to: list[tuple[Recipient, ...] | None] = []
         self.rows_per_batch = ROWS_PER_BATCH
         self._writer = writer
         self._clusters = overlay.clusters
         self._brokers = {id: index for index, id in enumerate(overlay.brokers)}
         self._clients = clients
-        self._senders = self._receivers = np.empty(0, dtype=np.int32)
+        self._senders: Numbers = np.empty(0, dtype=np.int64)
+        self._receivers: Numbers = np.empty(0, dtype=np.int64)
+        self._client_delay_ns = self._sending_ns = 0
+        # taken in and not written
+        self._rows: list[_Rows] = []
+        self._hops_held = 0
+        self._hops_written = 0
+        # what is written of rows whose recipients have not been written: link, request, hop, when it was handled
+        self._open_rows: tuple[Numbers, ...] = (np.empty(0, dtype=np.int64),) * len(_OF_DELIVERIES)
         self._requests: list[list[Any]] = []
         self._samples: list[tuple[int, int, int, int, int]] = []
         self._recipients = _RecipientSets({client: number for client, (number, _) in clients.items()})
@@ -90,12 +111,19 @@ class Recorder:
         self._advertised: dict[tuple[str, str], int] = {}
         self._write_names(overlay)
 
-    def take_links(self, links: list[OutLink]) -> None:
-        """The links of the run, in the order of their index."""
-        self._senders = np.array([link.sender.index for link in links], dtype=np.int32)
-        self._receivers = np.array([link.receiver.index for link in links], dtype=np.int32)
+    @property
+    def hops(self) -> int:
+        return self._hops_written + self._hops_held + len(self.handled)
 
-    def request(self, request: "Request", handled_ns: int | None) -> None:
+    def take_links(self, links: list[OutLink], model: Model) -> None:
+        """The links of the run, in the order of their index, and the times of its model."""
+        self._client_delay_ns = model.client.delay_ns
+        self._sending_ns = max(1, model.link.per_message_ns)
+        self._senders = np.array([link.sender.index for link in links], dtype=np.int64)
+        self._receivers = np.array([link.receiver.index for link in links], dtype=np.int64)
+
+    def request(self, request: "Request", handled_ns: int | None) -> int:
+        """A request was handled; gives the number of rows that wait to be taken in."""
         event: Any = request.event
         kind = _REQUEST_OF[type(event)]
         if type(event) is Advertised:
@@ -103,7 +131,18 @@ class Recorder:
         client, broker = self._clients[event.client][0], self._brokers[request.broker]
         self._requests.append([request.number, kind, client, broker, request.at_ns, handled_ns, request.row, None])
         if len(self._requests) > self.rows_per_batch:
-            self.flush(keep_requests=1)
+            self.take_in()
+            self._write_all(keep_requests=1)
+        return len(self.handled)
+
+    def lost(self, lost: list[tuple[Arrival, str]]) -> int:
+        """Messages were lost on their way, with their fates; gives the number of rows that wait to be taken in."""
+        for arrival, fate in lost:
+            self.arrivals.extend(arrival)
+            self.handled.append(-1 - FATES.index(fate))
+            self.delivered_to.append(None)
+        lost.clear()
+        return len(self.handled)
 
     def refusal(self, action: Refused) -> None:
         """The last request was refused."""
@@ -113,7 +152,7 @@ class Recorder:
         row = (at_ns, link.sender.index, link.receiver.index, length, link.entered)
         self._samples.append(row)
         if len(self._samples) >= self.rows_per_batch:
-            self._flush_samples()
+            self._write_samples()
 
     def table_sizes(self, phase: str, at_ns: int, brokers: Mapping[BrokerId, Broker]) -> None:
         """Sizes of all tables at the end of a phase."""
@@ -142,23 +181,50 @@ class Recorder:
             columns = zip(*hosted, strict=True)
             self._writer.write("civs", dict(zip(("request", "broker", "civ", "interest"), columns, strict=True)))
 
-    def flush(self, keep_requests: int = 0) -> None:
-        """Write all that is held; the last request may be kept, since a refusal of it is still to come."""
-        self._flush_hops()
-        self._flush_deliveries()
-        self._flush_requests(keep_requests)
-        self._flush_samples()
+    def take_in(self) -> int:
+        """Make numbers of the rows that wait, write if that makes a batch, and say how many rows may come next."""
+        if self.arrivals:
+            rows = _Rows(self.arrivals, self.handled)
+            self._rows.append(rows)
+            self._hops_held += rows.hops
+            self.arrivals.clear()
+            self.handled.clear()
+        if self._hops_held >= self.rows_per_batch:
+            self._write_all(keep_requests=1)
+        return min(_ROWS_AT_ONCE, self.rows_per_batch - self._hops_held)
 
-    def _flush_hops(self) -> None:
-        if not self.hop_messages:
+    def flush(self) -> None:
+        """Write all that is held."""
+        self.take_in()
+        self._write_all()
+
+    def _write_all(self, keep_requests: int = 0) -> None:
+        """Write all that was taken in; the last request may be kept, since a refusal of it is still to come."""
+        if self._rows:
+            numbers = [np.concatenate(lines) for lines in zip(*(rows.numbers for rows in self._rows), strict=True)]
+            civs = [bits for rows in self._rows for bits in rows.civs]
+            self._rows.clear()
+            self._hops_written += self._hops_held
+            self._hops_held = 0
+            self._write_hops(numbers, civs)
+            self._open_rows = tuple(
+                np.concatenate([earlier, lines])
+                for earlier, lines in zip(self._open_rows, (numbers[field] for field in _OF_DELIVERIES), strict=True)
+            )
+        self._write_deliveries()
+        self._write_requests(keep_requests)
+        self._write_samples()
+
+    def _write_hops(self, numbers: list[Numbers], civs: list[int]) -> None:
+        is_hop = numbers[_LINK] >= 0
+        arrived, link, request, hop, queued, left, found, code, handled = (line[is_hop] for line in numbers)
+        if not len(link):
             return
-        numbers = np.frombuffer(self.hop_numbers, dtype=np.int64).reshape(-1, _NUMBERS_PER_HOP)
-        link, request, hop, queued, left, arrived, handled, found = (column.copy() for column in numbers.T)
-        del numbers
-        messages = self.hop_messages
+        # Q_l where all messages take the same time, so that there was one for each such time until it left
+        follows = np.maximum((left - queued - 1) // self._sending_ns, 0)
         lost = handled < 0
         columns = {
-            "kind": _coded([_KIND_OF[type(message)] for message in messages], _KINDS),
+            "kind": _coded(_KIND_OF_CODE[code], _KINDS),
             "request": request,
             "sender": self._senders[link],
             "receiver": self._receivers[link],
@@ -167,39 +233,39 @@ class Recorder:
             "left_ns": left,
             "arrived_ns": arrived,
             "handled_ns": pa.array(handled, mask=lost),
-            "queue": found,
-            "civ": self._civs_of(messages),
+            "queue": np.where(found == FOLLOWS, follows, found),
+            "civ": self._civs(civs),
             "fate": _coded(np.where(lost, -1 - handled, 0), FATES),
         }
         self._writer.write("hops", columns)
-        self.hop_messages.clear()
-        del self.hop_numbers[:]
 
-    def _civs_of(self, messages: Sequence[Any]) -> Any:
-        bits = [message.civ if type(message) is Notify else 0 for message in messages]
+    def _civs(self, bits: list[int]) -> Any:
         distinct = [value for value in dict.fromkeys(bits) if value]
-        code_of = {value: code for code, value in enumerate(distinct)}
-        codes = pa.array(map(code_of.get, bits), type=pa.int32())
+        code_of = {0: _NO_CIV, **{value: code for code, value in enumerate(distinct)}}
+        codes = np.fromiter(map(code_of.__getitem__, bits), dtype=np.int32, count=len(bits))
         texts = [civ.to_string(value, self._clusters) for value in distinct]
-        return pa.DictionaryArray.from_arrays(codes, pa.array(texts, type=pa.string()))
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == _NO_CIV), pa.array(texts, type=pa.string()))
 
-    def _flush_deliveries(self) -> None:
-        if not self.delivery_rows:
+    def _write_deliveries(self) -> None:
+        """Of all rows of which it is known whom they were delivered to: that of the last one may be to come."""
+        known = len(self.delivered_to)
+        link, request, hop, handled = (line[:known] for line in self._open_rows)
+        self._open_rows = tuple(line[known:] for line in self._open_rows)
+        counts, clients, subscriptions = self._recipients.expand(self.delivered_to)
+        self.delivered_to.clear()
+        if not len(clients):
             return
-        brokers, requests, orders, at_ns, hops = zip(*self.delivery_rows, strict=True)
-        self.delivery_rows.clear()
-        counts, clients, subscriptions = self._recipients.expand(orders)
         columns = {
-            "request": np.repeat(requests, counts),
+            "request": np.repeat(request.astype(np.int32), counts),
             "client": clients,
-            "broker": np.repeat(brokers, counts),
-            "hop": np.repeat(hops, counts),
-            "delivered_ns": np.repeat(at_ns, counts),
+            "broker": np.repeat(np.where(link >= 0, self._receivers[link], -1 - link).astype(np.int32), counts),
+            "hop": np.repeat(hop.astype(np.int16), counts),
+            "delivered_ns": np.repeat(handled + self._client_delay_ns, counts),
             "subscriptions": subscriptions,
         }
         self._writer.write("deliveries", columns)
 
-    def _flush_requests(self, keep: int) -> None:
+    def _write_requests(self, keep: int) -> None:
         rows = self._requests[: len(self._requests) - keep]
         del self._requests[: len(rows)]
         if rows:
@@ -216,7 +282,7 @@ class Recorder:
             }
             self._writer.write("requests", columns)
 
-    def _flush_samples(self) -> None:
+    def _write_samples(self) -> None:
         if self._samples:
             at, sender, receiver, length, entered = (np.array(c) for c in zip(*self._samples, strict=True))
             self._samples.clear()
@@ -247,6 +313,34 @@ class Recorder:
         self._writer.write("clients", clients)
 
 
+# Fields of an arrival; as numbers they come without the message, and with the moment when it was handled.
+_MESSAGE = 2
+_LINK, _REQUEST, _HOP, _CODE, _HANDLED = 1, 2, 3, 7, 8
+_OF_DELIVERIES = (_LINK, _REQUEST, _HOP, _HANDLED)
+
+
+class _Rows:
+    """Some rows as numbers: an array for each field."""
+
+    __slots__ = ("civs", "hops", "numbers")
+
+    def __init__(self, arrivals: list[Any], handled: list[int]) -> None:
+        fields = [arrivals[field::ARRIVAL_FIELDS] for field in range(ARRIVAL_FIELDS)]
+        messages = fields.pop(_MESSAGE)
+        fields.append(handled)
+        self.numbers = [np.fromiter(field, dtype=np.int64, count=len(field)) for field in fields]
+        codes = fields[_CODE]
+        self.hops = len(codes) - codes.count(NO_MESSAGE)
+        # of hops only; as Python's integers, since there may be more clusters than bits in a number of numpy's
+        self.civs: Sequence[int] = (0,) * self.hops
+        if FIRST_NOTIFICATION in codes:
+            self.civs = [
+                message.civ if type(message) is Notify else 0
+                for message, code in zip(messages, codes, strict=True)
+                if code >= 0
+            ]
+
+
 class _RecipientSets:
     """Sets of recipients as numbers. Brokers give one object for equal sets, so each is turned into numbers once.
 
@@ -254,35 +348,51 @@ class _RecipientSets:
     """
 
     def __init__(self, clients: Mapping[str, int]) -> None:
-        self._clients = clients
-        self._codes: dict[int, int] = {}
-        # also keeps the objects alive, so that an address stands for one set only
-        self._sets: list[tuple[Recipient, ...]] = []
+        self._number_of = clients
+        self._forget()
 
-    def expand(self, orders: Sequence[Deliver]) -> tuple[Numbers, Numbers, Numbers]:
-        """How many recipients each order has, and for all of them in order the client and its subscriptions."""
-        codes = self._codes
-        found = [codes.get(id(order.recipients), -1) for order in orders]
-        for position, code in enumerate(found):
-            if code < 0:
-                found[position] = self._code_of(orders[position].recipients)
-        sizes = np.array([len(recipients) for recipients in self._sets])
-        clients = np.array([self._clients[client] for recipients in self._sets for client, _ in recipients])
-        subscriptions = np.array([len(ids) for recipients in self._sets for _, ids in recipients])
-        starts = np.cumsum(sizes) - sizes
-        counts = sizes[found]
+    def _forget(self) -> None:
+        # by address, in order; the objects are kept, so that an address stands for one set only
+        self._kept: list[tuple[Recipient, ...] | None] = [None]
+        self._addresses = np.array([id(None)], dtype=np.int64)
+        self._codes = np.zeros(1, dtype=np.int64)
+        # per code: how many recipients, the first of them in the arrays that follow
+        self._sizes = np.zeros(1, dtype=np.int64)
+        self._clients = np.zeros(0, dtype=np.int32)
+        self._subscriptions = np.zeros(0, dtype=np.int16)
+
+    def expand(self, orders: Sequence[tuple[Recipient, ...] | None]) -> tuple[Numbers, Any, Any]:
+        """How many recipients each order has (None is nobody), and of all in order the client and its subscriptions."""
+        if len(self._kept) > _RECIPIENT_SETS_MAX:
+            self._forget()
+        addresses = np.fromiter(map(id, orders), dtype=np.int64, count=len(orders))
+        place = self._places(addresses)
+        unknown = np.flatnonzero(self._addresses[place] != addresses)
+        if len(unknown):
+            self._learn({id(orders[at]): orders[at] for at in unknown.tolist()})
+            place = self._places(addresses)
+        codes = self._codes[place]
+        starts = np.cumsum(self._sizes) - self._sizes
+        counts = self._sizes[codes]
         firsts = np.cumsum(counts) - counts
-        picked = np.repeat(starts[found] - firsts, counts) + np.arange(counts.sum())
-        if len(self._sets) > _RECIPIENT_SETS_MAX:
-            self._codes.clear()
-            self._sets.clear()
-        return counts, clients[picked], subscriptions[picked]
+        picked = np.repeat(starts[codes] - firsts, counts) + np.arange(counts.sum())
+        return counts, self._clients[picked], self._subscriptions[picked]
 
-    def _code_of(self, recipients: tuple[Recipient, ...]) -> int:
-        code = self._codes.setdefault(id(recipients), len(self._sets))
-        if code == len(self._sets):
-            self._sets.append(recipients)
-        return code
+    def _places(self, addresses: Numbers) -> Numbers:
+        place: Numbers = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
+        return place
+
+    def _learn(self, orders: Mapping[int, tuple[Recipient, ...] | None]) -> None:
+        codes = np.arange(len(self._kept), len(self._kept) + len(orders))
+        self._kept += orders.values()
+        order = np.argsort(addresses := np.concatenate([self._addresses, np.array(list(orders), dtype=np.int64)]))
+        self._addresses, self._codes = addresses[order], np.concatenate([self._codes, codes])[order]
+        recipients = [each for several in orders.values() for each in several or ()]
+        self._sizes = np.concatenate([self._sizes, [len(several or ()) for several in orders.values()]])
+        clients = np.array([self._number_of[client] for client, _ in recipients], dtype=np.int32)
+        self._clients = np.concatenate([self._clients, clients])
+        subscriptions = np.array([len(ids) for _, ids in recipients], dtype=np.int16)
+        self._subscriptions = np.concatenate([self._subscriptions, subscriptions])
 
 
 def _coded(codes: Any, names: Sequence[str]) -> Any:

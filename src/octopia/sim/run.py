@@ -14,16 +14,19 @@ from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Meta, Struct
 
 from octopia.errors import InputError
+from octopia.language import Notification, Value
 from octopia.routing import Advertised, CongestionParameters, Published, Subscribed
 from octopia.sim.faults import Fault, check_faults
 from octopia.sim.known import KnownMatches, SimNotification
 from octopia.sim.model import Model
 from octopia.sim.node import SECOND_NS
 from octopia.sim.recorder import Recorder
-from octopia.sim.simulation import Request, Simulation
+from octopia.sim.requests import Request
+from octopia.sim.simulation import Simulation
 from octopia.topology import BrokerId, Scot
 from octopia.trace import TraceWriter
 from octopia.workload import Registration, Workload
@@ -78,7 +81,11 @@ def simulate(
     """Play a workload and write its trace. An interrupt leaves complete files of what happened so far."""
     check_faults(spec.faults, overlay)
     clients = _clients(workload)
-    known = KnownMatches((subscription.filter for subscription in workload.subscriptions), workload.notifications)
+    known = KnownMatches(
+        (subscription.filter for subscription in workload.subscriptions),
+        workload.notifications,
+        (advertisement.filter for advertisement in workload.advertisements),
+    )
     phases: list[Phase] = []
     writer = TraceWriter(folder)
     with writer:
@@ -166,20 +173,39 @@ def _publish(workload: Workload, known: KnownMatches, begin: int, first: int) ->
     for start in range(0, len(publications.at_ns), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         rows = publications.row[part]
-        values = workload.notifications.take(pa.array(rows)).to_pylist()
         several = zip(
             publications.at_ns[part].tolist(),
             publications.publisher[part].tolist(),
             rows.tolist(),
-            values,
+            _checked_values(workload.notifications.take(pa.array(rows))),
             known.set_of_row[rows].tolist(),
             strict=True,
         )
-        for number, (at_ns, publisher, row, attributes, match_set) in enumerate(several, first + start):
-            there = {name: value for name, value in attributes.items() if value is not None}
-            notification = SimNotification.number(there, match_set, number)
+        for number, (at_ns, publisher, row, values, match_set) in enumerate(several, first + start):
+            notification = SimNotification.number(values, match_set, number)
             client, broker = publishers[publisher].client, publishers[publisher].broker
-            yield Request(begin + at_ns, broker, Published(client, str(number), notification), number, row)
+            # The trace knows it by its number; to brokers, which only pass it on, its id means nothing.
+            yield Request(begin + at_ns, broker, Published(client, "", notification), number, row)
+
+
+def _checked_values(table: pa.Table) -> Iterator[dict[str, Value]]:
+    """The rows of a table of notifications as plain values, without those that are null."""
+    columns = [column.to_pylist() for column in table.columns]
+    rows = zip(*columns, strict=True)
+    if table.num_rows and all(map(_needs_no_check, table.columns)):
+        # a column at a time there is nothing to find: no null, no NaN, and strings of Arrow are always good
+        return (dict(zip(table.column_names, row, strict=True)) for row in rows)
+    named = (zip(table.column_names, row, strict=True) for row in rows)
+    return (Notification.of({name: value for name, value in row if value is not None}).to_dict() for row in named)
+
+
+def _needs_no_check(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    if column.null_count:
+        return False
+    if pa.types.is_floating(kind):
+        return not pc.any(pc.is_nan(column)).as_py()
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind))
 
 
 def _counted(

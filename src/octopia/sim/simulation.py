@@ -1,21 +1,28 @@
 """The simulation: a virtual clock, and messages that arrive in order.
 
 Rules of this file: time is whole nanoseconds; the order of events is total, by time and then by the order in which
-they were made, so equal inputs give equal runs. There is one kind of event, the arrival of a message at a broker:
-processors and queues serve in order, so all that lies between two arrivals follows from the first. Every message is
-handled by the brokers' own code, and every order it gives is carried out and recorded. Nothing here knows a routing.
+they were made, requests of clients before all else, so equal inputs give equal runs. There is one kind of event, the
+arrival of a message at a broker: processors and queues serve in order, so all that lies between two arrivals follows
+from the first. Every message is handled by the brokers' own code, and every order it gives is carried out and recorded.
+Nothing here knows a routing.
+
+Events wait in a calendar: a list per day, which is sorted when the day comes. A day is no longer than it takes a
+message from one broker to the next, so that what happens on it makes events of later days only, which need no place in
+order yet; the rare event of the same day is put into its place.
 
 The loop is written out in one piece on purpose: it runs ten million times in one experiment, and a call for each step
 would double its time.
 """
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush, heapreplace
-from typing import Any, NamedTuple
+from functools import cache, partial
+from heapq import heappop, heappush
+from operator import itemgetter
+from typing import Any
 
 from octopia.errors import LocalProtocolError
 from octopia.routing import (
-    NOTIFICATION_MESSAGES,
     Action,
     Broker,
     CongestionParameters,
@@ -31,14 +38,21 @@ from octopia.routing import (
     Received,
     Refused,
     Send,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+    policy_named,
 )
-from octopia.sim.faults import BrokerFault, Fault, LinkFault
-from octopia.sim.links import Arrival, OutLink
+from octopia.sim.faults import BrokerFault, Fault
+from octopia.sim.links import ARRIVAL_FIELDS, QUEUED, Arrival, OutLink
 from octopia.sim.model import Model
 from octopia.sim.node import SECOND_NS, Node
-from octopia.sim.recorder import Recorder
+from octopia.sim.outages import Outages
+from octopia.sim.recorder import CODE_OF, FIRST_NOTIFICATION, FOLLOWS, NO_MESSAGE, Recorder
+from octopia.sim.requests import Asked, Request
 from octopia.topology import BrokerId, Scot
-from octopia.trace import FATES
+from octopia.trace import FATES, NO_REQUEST
 from octopia.workload import draws
 
 MESSAGES_MAX = 2_000_000_000
@@ -46,7 +60,12 @@ MESSAGES_MAX = 2_000_000_000
 _WINDOW_SLACK = 1 - 1e-6
 # Delays of links, drawn once: message n takes the n-th, modulo this prime.
 _DELAYS = 65_521
-_MATCHED = frozenset(NOTIFICATION_MESSAGES)
+# Bounds of a day, as powers of 2 in ns: below a millisecond it has hardly an event.
+_DAY_BITS_MIN, _DAY_BITS_MAX = 20, 30
+_CALL = -2
+_ABOUT_SUBSCRIPTIONS = frozenset({Subscribe, Unsubscribe, Subscribed, Unsubscribed})
+_NO_LINK = -1
+_MOMENT = itemgetter(0)
 _SIZES = {
     "advertise": "advertise_bytes",
     "subscribe": "subscribe_bytes",
@@ -54,18 +73,10 @@ _SIZES = {
     "unsubscribe": "withdraw_bytes",
     "cib_set": "cib_bytes",
     "cib_clear": "cib_bytes",
+    "subscriptions_complete": "cib_bytes",
+    "advertisements_complete": "cib_bytes",
     "notify": "notify_bytes",
 }
-
-
-class Request(NamedTuple):
-    """A client asks its host broker for something at a moment; `number` is its row in the trace."""
-
-    at_ns: int
-    broker: BrokerId
-    event: Event
-    number: int
-    row: int | None = None
 
 
 class Simulation:
@@ -85,32 +96,50 @@ class Simulation:
     ) -> None:
         self.overlay = overlay
         self.now_ns = 0
-        self.hops = 0
         self._routing = routing
         self._model = model
         self._recorder = recorder
         self._make_index = make_index
         self._window_ns = round(congestion.window_s * SECOND_NS)
         self._congestion = CongestionParameters(congestion.tau, congestion.window_s * _WINDOW_SLACK)
-        # of every link the next arrival, which is enough for the order of all, and small however long the queues are
-        self._arrivals: list[Arrival] = []
+        lookahead_ns = model.processor.base_ns + model.link.per_message_ns + model.link.delay_ns
+        self._day_bits = min(max(lookahead_ns.bit_length() - 1, _DAY_BITS_MIN), _DAY_BITS_MAX)
+        # by day what arrives on it, one after the other without tuples, which would be many and long not looked at
+        self._calendar: dict[int, list[Any]] = {}
+        # the days that are in the calendar, as a heap
+        self._days: list[int] = []
+        self._today: list[Arrival] = []
+        self._day_end_ns = 0
         self._made = 0
+        # messages that the orders under way lost, and how
+        self._lost: list[tuple[Arrival, str]] = []
         self._faults_from_ns = 0
         jitter = draws.below(draws.stream(seed, "jitter"), range(_DELAYS), model.link.jitter_ns + 1)
         self._delays_ns: list[int] = (model.link.delay_ns + jitter).tolist()
         self._lives = dict.fromkeys(overlay.brokers, 0)
+        self._outages = Outages(policy_named(routing).recovery is not None, self._act, self._at)
         sample_ns = max(1, queue_sample_ns // self._window_ns) * self._window_ns
+        service_ns = cache(model.processor.service_ns)
         self.nodes = {
-            id: Node(index, self._new_broker(id), model.processor, self._window_ns, sample_ns, recorder.sample)
+            id: Node(
+                index, self._new_broker(id), model.processor, service_ns, self._window_ns, sample_ns, recorder.sample
+            )
             for index, id in enumerate(overlay.brokers)
         }
+        link_model, egress = model.link, model.egress
+        self._plain = not (link_model.per_byte_ns or egress.per_message_ns or egress.per_byte_ns)
         self.links: list[OutLink] = []
         for node in self.nodes.values():
             for neighbour in overlay.a_links(node.id) + overlay.i_links(node.id):
-                link = OutLink(len(self.links), node, self.nodes[neighbour], seed)
+                receiver = self.nodes[neighbour]
+                link = OutLink(len(self.links), node, receiver, seed, link_model.per_message_ns, self._plain)
                 node.links[neighbour] = link
                 self.links.append(link)
-        recorder.take_links(self.links)
+        recorder.take_links(self.links, model)
+
+    @property
+    def hops(self) -> int:
+        return self._recorder.hops
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
@@ -120,119 +149,151 @@ class Simulation:
         """Let these go wrong; their times count from `from_ns`, which must not have passed."""
         self._faults_from_ns = from_ns
         for fault in faults:
+            begin, end = from_ns + fault.from_ns, from_ns + fault.until_ns
             if isinstance(fault, BrokerFault):
                 node = self.nodes[BrokerId(*fault.broker)]
-                node.down.append((from_ns + fault.from_ns, from_ns + fault.until_ns))
-                self._at(from_ns + fault.until_ns, self._restarter(node))
+                node.goes_down(begin, end)
+                for link in node.links.values():
+                    link.plain = link.receiver.links[node.id].plain = False
+                self._at(begin, partial(self._outages.broker_down, node))
+                self._at(end, partial(self._restart, node))
             else:
-                self._add_link_fault(BrokerId(*fault.sender), BrokerId(*fault.receiver), fault)
-                if fault.both:
-                    self._add_link_fault(BrokerId(*fault.receiver), BrokerId(*fault.sender), fault)
+                ends = self.nodes[BrokerId(*fault.sender)], self.nodes[BrokerId(*fault.receiver)]
+                for sender, receiver in (ends, ends[::-1]) if fault.both else (ends,):
+                    link = sender.links[receiver.id]
+                    link.faults.append(fault)
+                    link.plain = False
+                if fault.kind == "down" and fault.both:
+                    self._at(begin, partial(self._outages.link_down, *ends))
+                    self._at(end, partial(self._outages.link_up, *ends))
 
     def play(self, requests: Iterator[Request]) -> None:  # noqa: C901  # one piece, see above
         """Carry out requests, which come sorted by time, and all they cause, until nothing moves any more."""
-        arrivals, recorder = self._arrivals, self._recorder
-        model = self._model
-        client_ns = model.client.delay_ns
-        delays_ns, flat_ns = self._delays_ns, model.link.per_message_ns
-        plain = not (model.link.per_byte_ns or model.egress.per_message_ns or model.egress.per_byte_ns)
-        hop_numbers, hop_messages = recorder.hop_numbers.extend, recorder.hop_messages
-        delivery_row = recorder.delivery_rows.append
-        batch_rows = recorder.rows_per_batch
-        made, hops = self._made, self.hops
-        request = next(requests, None)
-        request_ns = request.at_ns + client_ns if request is not None else 0
-        message: Any
-        while True:
-            # -- what happens next, and where
-            if request is not None and not (arrivals and arrivals[0][0] < request_ns):
-                now, node, message, hop = request_ns, self.nodes[request.broker], request.event, 0
-                number = request.number
-                event: Event = message
-                link = None
-                matched = type(message) is Published
-            elif arrivals:
-                now, _, link, message, number, hop, queued, left, found = arrivals[0]
-                if link is None:
-                    heappop(arrivals)
-                    message(now)
+        calendar, days, day_bits = self._calendar, self._days, self._day_bits
+        recorder = self._recorder
+        flat_ns, delays_ns = self._model.link.per_message_ns, self._delays_ns
+        nodes, brokers = self.nodes, list(self.nodes.values())
+        senders, receivers = [link.sender_id for link in self.links], [link.receiver for link in self.links]
+        handled_arrival, handled_at = recorder.arrivals.extend, recorder.handled.append
+        delivered_to = recorder.delivered_to.append
+        made, row, rows_max = self._made, 0, recorder.take_in()
+        asked = Asked(requests, self._model.client.delay_ns, nodes)
+        while self._next_day(asked):
+            today, day_end = self._today, self._day_end_ns
+            for arrival in today:
+                now, link, event, number, hop, _, _, _, code = arrival
+                # -- where
+                if link >= 0:
+                    node = receivers[link]
+                    event = Received(senders[link], event)
+                elif code == _CALL:
+                    self._made = made
+                    event(now)
+                    made, row = self._made, recorder.lost(self._lost)
                     continue
-                on_its_way = link.on_its_way
-                on_its_way.popleft()
-                if on_its_way:
-                    heapreplace(arrivals, on_its_way[0])
                 else:
-                    heappop(arrivals)
-                node = link.receiver
-                event = Received(link.sender_id, message)
-                matched = type(message) in _MATCHED
-            else:
-                break
-            # -- the processor
-            begin = node.free_ns if node.free_ns > now else now
-            lost = False
-            if matched:
-                done = begin + node.notify_ns
-                if node.down and node.is_down(now, done):
-                    lost, actions = True, _NOTHING
-                else:
-                    if done >= node.next_tick_ns:
-                        node.catch_up(done)
-                    node.free_ns = done
-                    actions = node.handle(event, done / SECOND_NS)
-            else:
-                done, actions, lost = self._control(node, event, now, begin)
-            # -- the record
-            if link is not None:
-                hops += 1
-                handled = _LOST_AT_BROKER if lost else done
-                hop_numbers((link.index, number, hop, queued, left, now, handled, found))
-                hop_messages.append(message)
-                if len(hop_messages) >= batch_rows:
-                    recorder.flush(keep_requests=1)
-                    self._count(hops)
-            elif request is not None:
-                recorder.request(request, None if lost else done)
-                request = next(requests, None)
-                request_ns = request.at_ns + client_ns if request is not None else 0
-            # -- the orders
-            for action in actions:
-                if type(action) is Send:
-                    out = node.links[action.to]
-                    message = action.message
-                    leaving = out.leaving
-                    while leaving and leaving[0] <= done:
-                        leaving.popleft()
-                    found = len(leaving)
-                    if plain and not out.faults and not node.down:
-                        left = (out.free_ns if out.free_ns > done else done) + flat_ns
-                        arrives = left + delays_ns[made % _DELAYS]
-                        if arrives < out.last_arrival_ns:
-                            arrives = out.last_arrival_ns
-                        out.last_arrival_ns = arrives
+                    request, node, event = event, brokers[-1 - link], event.event
+                    code = FIRST_NOTIFICATION if type(event) is Published else NO_MESSAGE
+                # -- the processor
+                begin = node.free_ns
+                if begin < now:
+                    begin = now
+                if code >= FIRST_NOTIFICATION:
+                    handled = done = begin + node.notify_ns
+                    if done >= node.alarm_ns and not node.wakes(now, done):
+                        handled, actions = _LOST_AT_BROKER, _NOTHING
                     else:
-                        self._made = made
-                        left, arrives = self._pass(out, message, number, done, hop + 1, found)
-                        made = self._made
-                    out.free_ns = left
-                    leaving.append(left)
-                    out.entered += 1
-                    node.busy[out] = None
-                    if arrives >= 0:
-                        arrival = (arrives, made, out, message, number, hop + 1, done, left, found)
-                        made += 1
-                        if not out.on_its_way:
-                            heappush(arrivals, arrival)
-                        out.on_its_way.append(arrival)
-                elif type(action) is Deliver:
-                    delivery_row((node.index, number, action, done + client_ns, hop))
-                elif type(action) is Refused:
-                    recorder.refusal(action)
-            if now > self.now_ns:
-                self.now_ns = now
-        self._made, self.hops = made, hops
+                        node.free_ns = done
+                        actions = node.handle(event, done / 1e9)
+                elif link >= 0 and arrival[QUEUED] < self.links[link].renewed_ns:
+                    # of a connection that is no more; what it said is told anew
+                    done, handled, actions = begin, _LOST_WITH_LINK, _NOTHING
+                else:
+                    done, handled, actions = self._control(node, event, now, begin)
+                    if link < 0:
+                        node.registered.append(event)
+                # -- the record
+                handled_arrival(arrival)
+                handled_at(handled)
+                row += 1
+                if link < 0:
+                    row = recorder.request(request, None if handled < 0 else done)
+                if row >= rows_max:
+                    rows_max = recorder.take_in()
+                    row = 0
+                # -- the orders
+                sent = recipients = None
+                for action in actions:
+                    if type(action) is Send:
+                        out = node.links[action.to]
+                        if action.message is not sent:
+                            sent = action.message
+                            code = CODE_OF[type(sent)]
+                        if out.plain:
+                            left = out.free_ns
+                            if left <= done:
+                                left = done
+                                node.busy[out] = None
+                            left += flat_ns
+                            out.free_ns = left
+                            arrives = left + delays_ns[made % _DELAYS]
+                            made += 1
+                            if arrives < out.last_arrival_ns:
+                                arrives = out.last_arrival_ns
+                            else:
+                                out.last_arrival_ns = arrives
+                            out.entered += 1
+                            coming = (arrives, out.index, sent, number, hop + 1, done, left, FOLLOWS, code)
+                            if arrives < day_end:
+                                insort(today, coming, key=_MOMENT)
+                            else:
+                                try:
+                                    calendar[arrives >> day_bits].extend(coming)
+                                except KeyError:
+                                    calendar[arrives >> day_bits] = list(coming)
+                                    heappush(days, arrives >> day_bits)
+                        else:
+                            self._made = made
+                            self._pass(out, action.message, number, hop + 1, done)
+                            made = self._made
+                    elif type(action) is Deliver:
+                        recipients = action.recipients if recipients is None else recipients + action.recipients
+                    elif type(action) is Refused:
+                        recorder.refusal(action)
+                delivered_to(recipients)
+                if self._lost:
+                    row = recorder.lost(self._lost)
+            self.now_ns = max(self.now_ns, today[-1][0])
+            self._made = made
         self.now_ns = max([self.now_ns, *(node.free_ns for node in self.nodes.values())])
         self._finish()
+
+    def _next_day(self, asked: Asked) -> bool:
+        """Go on to the next day on which something happens; False where nothing will."""
+        self._check_bound()
+        day = asked.next_ns >> self._day_bits
+        if self._days and (day < 0 or self._days[0] <= day):
+            day = heappop(self._days)
+        elif day < 0:
+            return False
+        self._day_end_ns = (day + 1) << self._day_bits
+        # in this order, since sorting keeps what is at one moment as it is
+        self._today = asked.take_until(self._day_end_ns)
+        self._today += zip(*[iter(self._calendar.pop(day, ()))] * ARRIVAL_FIELDS, strict=True)
+        self._today.sort(key=_MOMENT)
+        return True
+
+    def _put(self, arrival: Arrival) -> None:
+        """Note an event in the calendar, as the loop does itself."""
+        at_ns = arrival[0]
+        if at_ns < self._day_end_ns:
+            insort(self._today, arrival, key=_MOMENT)
+        else:
+            day = at_ns >> self._day_bits
+            if day not in self._calendar:
+                self._calendar[day] = []
+                heappush(self._days, day)
+            self._calendar[day].extend(arrival)
 
     def _finish(self) -> None:
         for link in self.links:
@@ -240,30 +301,34 @@ class Simulation:
         for node in self.nodes.values():
             node.catch_up(self.now_ns)
 
-    def _count(self, hops: int) -> None:
-        self.hops = hops
-        if hops > MESSAGES_MAX:
+    def _check_bound(self) -> None:
+        if self.hops > MESSAGES_MAX:
             raise LocalProtocolError(f"more than {MESSAGES_MAX:,} messages: the routing does not come to rest")
 
-    def _control(self, node: Node, event: Event, now: int, begin: int) -> tuple[int, list[Action], bool]:
+    def _control(self, node: Node, event: Event, now: int, begin: int) -> tuple[int, int, list[Action]]:
         """Let a broker handle what is no notification: its cost is known once it is seen whether it changed a table."""
-        state = node.broker.state
-        before = len(state.srt), len(state.prt)
-        about_srt = _is_about_subscriptions(event)
-        done = begin + node.control_ns(before[0] if about_srt else before[1], True)
+        srt, prt = node.broker.state.srt, node.broker.state.prt
+        before = len(srt), len(prt)
+        # subscriptions are held against the SRT, advertisements against the PRT
+        about = event.message if type(event) is Received else event
+        done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
-            return done, _NOTHING, True
+            return done, _LOST_AT_BROKER, _NOTHING
         node.catch_up(begin)
         actions = node.handle(event, begin / SECOND_NS)
-        changed = (len(state.srt), len(state.prt)) != before
-        done = begin + node.control_ns(before[0] if about_srt else before[1], changed)
+        if (len(srt), len(prt)) == before:
+            done = begin + node.control_ns(0, False)
+        else:
+            node.tables_changed()
         node.free_ns = done
-        node.tables_changed()
-        return done, actions, False
+        # what it ordered comes after the ticks until then
+        node.catch_up(done)
+        return done, done, actions
 
-    def _pass(self, out: OutLink, message: Message, number: int, now: int, hop: int, found: int) -> tuple[int, int]:
-        """Send with everything a model can ask for: bytes, jitter, egress limit, faults. An arrival of -1: lost."""
+    def _pass(self, out: OutLink, message: Message, number: int, hop: int, now: int) -> None:
+        """Send with everything a model can ask for: bytes, jitter, egress limit, faults."""
         model, node = self._model, out.sender
+        found = out.length_at(now)
         size = self._size(message)
         ready = now
         if model.egress.per_message_ns or model.egress.per_byte_ns:
@@ -271,24 +336,22 @@ class Simulation:
             node.egress_free_ns = ready
         sending_ns = model.link.per_message_ns + size * model.link.per_byte_ns
         delay_ns = self._delays_ns[self._made % _DELAYS]
-        passage = out.pass_with_faults(ready, sending_ns, delay_ns, self._faults_from_ns)
-        fate = passage.fate
-        if node.down and node.is_down(now, passage.left_ns):
+        left_ns, arrived_ns, fate, twice = out.pass_with_faults(ready, sending_ns, delay_ns, self._faults_from_ns)
+        if node.down and node.is_down(now, left_ns):
             fate = "broker down"
-        out.last_arrival_ns = passage.arrived_ns
+        else:
+            out.last_arrival_ns = arrived_ns
+        out.free_ns = left_ns
+        out.leaving.append(left_ns)
+        out.entered += 1
+        node.busy[out] = None
+        arrival = (arrived_ns, out.index, message, number, hop, now, left_ns, found, CODE_OF[type(message)])
         if fate != "handled":
-            lost = -1 - FATES.index(fate)
-            times = (now, passage.left_ns, passage.arrived_ns, lost)
-            self._recorder.hop_numbers.extend((out.index, number, hop, *times, found))
-            self._recorder.hop_messages.append(message)
-            return passage.left_ns, -1
-        if passage.twice:
-            copy = (passage.arrived_ns, self._made, out, message, number, hop, now, passage.left_ns, found)
+            self._lost.append((arrival, fate))
+            return
+        for _ in range(2 if twice else 1):
+            self._put(arrival)
             self._made += 1
-            if not out.on_its_way:
-                heappush(self._arrivals, copy)
-            out.on_its_way.append(copy)
-        return passage.left_ns, passage.arrived_ns
 
     def _size(self, message: Message) -> int:
         sizes = self._model.sizes
@@ -310,34 +373,34 @@ class Simulation:
             limits=_LIMITS,
             make_index=self._make_index,
             first_serial=life * _SERIALS_PER_LIFE,
+            # the first brokers of a run start together; one that comes later has to learn what the others know
+            links_up=life == 0 or not self._outages.recovers,
         )
 
-    def _restarter(self, node: Node) -> Callable[[int], None]:
-        def restart(now: int) -> None:
-            node.take(self._new_broker(node.id))
-            node.free_ns = node.egress_free_ns = now
-            for link in node.links.values():
-                link.free_ns = now
-                link.leaving.clear()
+    def _restart(self, node: Node, now: int) -> None:
+        node.take(self._new_broker(node.id))
+        node.free_ns = node.egress_free_ns = now
+        for link in node.links.values():
+            link.free_ns = now
+            link.leaving.clear()
+        self._outages.broker_up(node, now)
 
-        return restart
+    def _act(self, node: Node, event: Event, now: int) -> None:
+        """Let a broker handle what no message and no request led to, and carry out its orders."""
+        if node.down and node.is_down(now, now):
+            return
+        done, _, actions = self._control(node, event, now, max(now, node.free_ns))
+        for action in actions:
+            if type(action) is Send:
+                self._pass(node.links[action.to], action.message, NO_REQUEST, 1, done)
 
     def _at(self, at_ns: int, do: Callable[[int], None]) -> None:
-        heappush(self._arrivals, (at_ns, self._made, None, do, 0, 0, 0, 0, 0))
-        self._made += 1
-
-    def _add_link_fault(self, sender: BrokerId, receiver: BrokerId, fault: LinkFault) -> None:
-        self.nodes[sender].links[receiver].faults.append(fault)
+        self._put((at_ns, _NO_LINK, do, 0, 0, 0, 0, 0, _CALL))
 
 
 _NOTHING: list[Action] = []
 _LOST_AT_BROKER = -1 - FATES.index("broker down")
+_LOST_WITH_LINK = -1 - FATES.index("link down")
 # A simulated run has as many clients and registrations as its workload says.
 _LIMITS = Limits(clients_max=1 << 40, advertisements_per_client_max=1 << 40, subscriptions_per_client_max=1 << 40)
 _SERIALS_PER_LIFE = 1 << 40
-
-
-def _is_about_subscriptions(event: Event) -> bool:
-    """Subscriptions are held against the SRT, advertisements against the PRT."""
-    kind = event.message.kind if isinstance(event, Received) else type(event).__name__.lower()
-    return "subscribe" in kind

@@ -1,6 +1,18 @@
 """What a run leaves behind: flat tables in Parquet, one schema for the simulator, the live brokers and Spark."""
 
-from octopia.trace.schema import BROKERS, CIVS, CLIENTS, DELIVERIES, FATES, HOPS, QUEUES, REQUESTS, TABLE_SIZES, TABLES
+from octopia.trace.schema import (
+    BROKERS,
+    CIVS,
+    CLIENTS,
+    DELIVERIES,
+    FATES,
+    HOPS,
+    NO_REQUEST,
+    QUEUES,
+    REQUESTS,
+    TABLE_SIZES,
+    TABLES,
+)
 from octopia.trace.writer import ROWS_PER_BATCH, TraceWriter
 
 __all__ = [
@@ -10,6 +22,7 @@ __all__ = [
     "DELIVERIES",
     "FATES",
     "HOPS",
+    "NO_REQUEST",
     "QUEUES",
     "REQUESTS",
     "ROWS_PER_BATCH",

@@ -18,11 +18,14 @@ _TEXT: Final = pa.dictionary(pa.int8(), pa.string())
 # What became of a message: handled by the receiver, or lost on the way and why.
 FATES: Final = ("handled", "lost", "link down", "broker down")
 
+# Of a message that no request led to: a link or a broker came up, and tables are brought back in line.
+NO_REQUEST: Final = -1
+
 # One row per message on one link, in the order in which the receivers handled them.
 HOPS: Final = pa.schema(
     [
         pa.field("kind", _TEXT, nullable=False),  # advertise, subscribe, notify, ... as in `octopia replay --json`
-        pa.field("request", pa.int32(), nullable=False),  # the client's request that led to it
+        pa.field("request", pa.int32(), nullable=False),  # the client's request that led to it, or NO_REQUEST
         pa.field("sender", pa.int32(), nullable=False),
         pa.field("receiver", pa.int32(), nullable=False),
         pa.field("hop", pa.int16(), nullable=False),  # 1 for the first link after the client's host broker

@@ -37,4 +37,6 @@ def receive_notify(state: TidState, sender: BrokerId, message: NotifyRoutes, out
         out.append(Deliver(message.publisher, message.id, message.notification, matched.recipients))
     copies = plan.copies(state.lst.queue_lengths, sender) if plan.only is None else plan.only
     for hop, routes in copies:
-        out.append(Send(hop, NotifyRoutes(message.publisher, message.id, message.notification, routes)))
+        if routes is not message.routes:
+            message = NotifyRoutes(message.publisher, message.id, message.notification, routes)
+        out.append(Send(hop, message))

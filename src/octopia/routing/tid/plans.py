@@ -76,6 +76,9 @@ class Plan:
         for route, (hop, tid) in reversed(taken):
             changed = route if tid == route.tid else Route(route.destination, tid, (*route.left, route.tid))
             by_hop.setdefault(hop, []).append(changed)
+        if [self.routes] == [tuple(routes) for routes in by_hop.values()]:
+            # all go on together as they came, and so may the message
+            return ((next(iter(by_hop)), self.routes),)
         return tuple((hop, tuple(by_hop[hop])) for hop in self._neighbours if hop in by_hop)
 
 

@@ -1,0 +1,81 @@
+"""Links and brokers that go down and come up: what the brokers are told of it, and when.
+
+A host tells its broker when a connection is gone and when there is a fresh one (`LinkWentDown`, `LinkCameUp`); the
+routing does the rest, and so it is here. Rules of this file: both ends of a link are told. A link is broken as long as
+anything breaks it: a fault of its own, or a broker that is down at either end. The neighbours of a broker that crashed
+notice it after the last of what it sent has arrived. A broker that starts again knows nothing; its links come up, and
+its clients, who hold their registrations themselves, register anew. A routing without recovery (TID routing) is told
+nothing, and stays as the fault left it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from octopia.routing import Event, LinkCameUp, LinkWentDown
+from octopia.sim.node import Node
+from octopia.topology import BrokerId
+
+Act = Callable[[Node, Event, int], None]
+At = Callable[[int, Callable[[int], None]], None]
+
+
+class Outages:
+    """What is broken at the moment. `act` lets a broker handle an event, `at` calls something at a later moment."""
+
+    def __init__(self, recovers: bool, act: Act, at: At) -> None:
+        self.recovers = recovers
+        self._act = act
+        self._at = at
+        # by link, how many faults break it
+        self._broken: dict[tuple[BrokerId, BrokerId], int] = {}
+
+    def link_down(self, one: Node, other: Node, now: int) -> None:
+        if self._breaks(one, other):
+            self._notice(one, other, now)
+            self._notice(other, one, now)
+
+    def link_up(self, one: Node, other: Node, now: int) -> None:
+        if self._mends(one, other):
+            one.links[other.id].renewed_ns = other.links[one.id].renewed_ns = now
+            for node, neighbour in ((one, other), (other, one)):
+                self._notice(node, neighbour, now)
+                if self.recovers:
+                    self._act(node, LinkCameUp(neighbour.id), now)
+
+    def broker_down(self, node: Node, now: int) -> None:
+        for link in node.links.values():
+            neighbour = link.receiver
+            if self._breaks(node, neighbour):
+                self._at(max(now, link.last_arrival_ns), partial(self._late_notice, neighbour, node))
+
+    def broker_up(self, node: Node, now: int) -> None:
+        for link in node.links.values():
+            self.link_up(node, link.receiver, now)
+        if self.recovers:
+            registered, node.registered = node.registered, []
+            for event in registered:
+                self._act(node, event, now)
+                node.registered.append(event)
+
+    def _late_notice(self, node: Node, neighbour: Node, now: int) -> None:
+        if self._broken.get(_pair(node, neighbour)):
+            self._notice(node, neighbour, now)
+
+    def _notice(self, node: Node, neighbour: Node, now: int) -> None:
+        """Unless it knows: one that starts again has all its links down."""
+        if self.recovers and neighbour.id in node.broker.state.up:
+            self._act(node, LinkWentDown(neighbour.id), now)
+
+    def _breaks(self, one: Node, other: Node) -> bool:
+        pair = _pair(one, other)
+        self._broken[pair] = self._broken.get(pair, 0) + 1
+        return self._broken[pair] == 1
+
+    def _mends(self, one: Node, other: Node) -> bool:
+        pair = _pair(one, other)
+        self._broken[pair] -= 1
+        return self._broken[pair] == 0
+
+
+def _pair(one: Node, other: Node) -> tuple[BrokerId, BrokerId]:
+    return (one.id, other.id) if one.index < other.index else (other.id, one.id)
