@@ -18,7 +18,7 @@ class Options:
     parts: tuple[str, ...] = PARTS
     join_rows: int = 1_000_000
     join_subscriptions: int = 10_000
-    stage_rows: tuple[int, ...] = (200_000, 1_000_000)
+    stage_rows: tuple[int, ...] = (100_000, 1_000_000)
     stage_subscribers: int = 10_000
     trace_scales: tuple[float, ...] = (0.1, 1.0)
     cores: tuple[int, ...] = (1, 2)
