@@ -14,7 +14,9 @@ Written by `python -m benchmarks pipeline`, which measures everything anew; part
 `python -m benchmarks.pipeline --help`. The figures themselves are in `benchmarks/results/pipeline.json`. Seconds are on
 the wall unless they are called CPU, which is that of all processes together: driver, JVM and Python workers. The
 machine has two cores, so a second one cannot give more than 2 ×, and what the JVM does beside the tasks (compiling,
-collecting garbage) runs on it already with `local[1]`.
+collecting garbage) runs on it already with `local[1]`. Small tables gain nothing from it: starting tasks is all they
+do. The workload is drawn by the driver, and measuring the selectivity of its filters is most of that; a second core
+does not help there. A simulation is one task: a sweep of several uses all cores, one of them does not.
 
 """
 
