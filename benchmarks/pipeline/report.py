@@ -75,5 +75,14 @@ def _stages(title: str, unit: str, cells: list[dict[str, Any]]) -> Figures:
         best = found[max(found)]
         gain = f"{walls[0] / walls[-1]:.2f} ×" if walls[0] and walls[-1] and len(walls) > 1 else ""
         shown = [f"{wall:,.1f}" if wall is not None else "" for wall in walls]
-        rows.append([stage, f"{size:,}", *shown, gain, f"{best['cpu_s']:,.1f}", f"{best['per_s']:,.0f}"])
+        rows.append(
+            [
+                stage,
+                f"{size:,}",
+                *shown,
+                gain,
+                f"{best['cpu_s']:,.1f}" if "cpu_s" in best else "",
+                f"{best['per_s']:,.0f}",
+            ]
+        )
     return Figures(title, head, rows)
