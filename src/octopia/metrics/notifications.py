@@ -31,7 +31,7 @@ def _delay(name: str, title: str, of: str, condition: str) -> Metric:
         unit="s",
         definition=f"from the publishing of a notification {of}until a subscriber receives it, over all deliveries",
         shape="row",
-        sql=f"{_DELAYS.format(high_rate=HIGH_RATE_CLIENT)}SELECT\n{spread('delay_ns')}\nFROM delays{condition}",
+        sql=_DELAYS.format(high_rate=HIGH_RATE_CLIENT) + spread("delay_ns", f"delays{condition}"),
     )
 
 
@@ -154,7 +154,5 @@ WITH handled AS (
   FROM served CROSS JOIN facts
   WHERE notification = 1
 )
-SELECT
-{spread("matching_ns")}
-FROM matched""",
+{spread("matching_ns", "matched")}""",
 )

@@ -28,9 +28,7 @@ WITH copies AS (
   FROM requests LEFT JOIN lasts ON lasts.request = requests.request
   WHERE requests.kind = 'advertise' AND requests.handled_ns IS NOT NULL AND requests.refused IS NULL
 )
-SELECT
-{spread("delay_ns")}
-FROM delays""",
+{spread("delay_ns", "delays")}""",
 )
 
 _SUBSCRIPTION_DELAY = """\
@@ -41,9 +39,7 @@ WITH lasts AS (
   FROM requests LEFT JOIN lasts ON lasts.request = requests.request
   WHERE requests.kind = 'subscribe' AND requests.handled_ns IS NOT NULL AND requests.refused IS NULL
 )
-SELECT
-{spread}
-FROM delays"""
+{spread}"""
 
 SUBSCRIPTION_DELAY = Metric(
     name="subscription_delay",
@@ -51,7 +47,7 @@ SUBSCRIPTION_DELAY = Metric(
     unit="s",
     definition="from the issue of a subscription until the last broker that stores it has done so",
     shape="row",
-    sql=_SUBSCRIPTION_DELAY.format(condition="kind = 'subscribe'", spread=spread("delay_ns")),
+    sql=_SUBSCRIPTION_DELAY.format(condition="kind = 'subscribe'", spread=spread("delay_ns", "delays")),
 )
 
 SUBSCRIPTION_READY_DELAY = Metric(
@@ -61,7 +57,7 @@ SUBSCRIPTION_READY_DELAY = Metric(
     definition="from the issue of a subscription until the last message that it caused, of whatever kind, is handled: "
     "from then on it gets notifications from everywhere",
     shape="row",
-    sql=_SUBSCRIPTION_DELAY.format(condition="kind <> 'notify'", spread=spread("delay_ns")),
+    sql=_SUBSCRIPTION_DELAY.format(condition="kind <> 'notify'", spread=spread("delay_ns", "delays")),
 )
 
 
