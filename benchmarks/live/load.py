@@ -118,6 +118,13 @@ class Subscribers:
         if self.delivered > count:
             raise RuntimeError(f"{self.delivered} deliveries came, {count} were expected")
 
+    def spin_until(self, count: int) -> None:
+        """As `wait_for`, awake all the time: the next one is sent at once."""
+        until = time.monotonic() + WAIT_S
+        while self.delivered < count:
+            if time.monotonic() > until:
+                raise RuntimeError(f"{self.delivered} of {count} deliveries came in {WAIT_S:g} s")
+
     def close(self) -> None:
         self._stop.set()
         self._process.join(5)
@@ -127,8 +134,8 @@ class Subscribers:
 class Publisher:
     """Writes frames and, at the end, waits until the broker has dealt with all of them."""
 
-    def __init__(self, port: int, advertisement: Filter) -> None:
-        self._connection = dial(port, "P")
+    def __init__(self, port: int, advertisement: Filter, name: str = "P") -> None:
+        self._connection = dial(port, name)
         self._connection.sendall(advertise_frame("a", advertisement))
         read_until(self._connection, b"\xa9advertise")
 
@@ -145,6 +152,10 @@ class Publisher:
                     pass
         connection.sendall(message_frame(Ping(1)))
         read_until(connection, PONG)
+
+    def send_one(self, frame: bytes) -> None:
+        """Write one frame and wait for nothing."""
+        self._connection.sendall(frame)
 
     def _drop_answers(self) -> None:
         while select.select([self._connection], [], [], 0)[0]:

@@ -66,8 +66,8 @@ def quotes(count: int, seed: int = 2) -> list[dict[str, Any]]:
     ]
 
 
-def deliveries(groups: Sequence[Sequence[Filter]], start: int, stop: int) -> int:
-    """How many deliveries these notifications make: one for each connection with a subscription that matches."""
+def deliveries_each(groups: Sequence[Sequence[Filter]], count: int) -> list[int]:
+    """How many deliveries each notification makes: one for each connection with a subscription that matches."""
     index: Matcher[int] = Matcher()
     connection_of: list[int] = []
     for number, filters in enumerate(groups):
@@ -75,7 +75,7 @@ def deliveries(groups: Sequence[Sequence[Filter]], start: int, stop: int) -> int
             index.add(len(connection_of), filter)
             connection_of.append(number)
     each = [len({connection_of[id] for id in index.match(quote)}) for quote in quotes(POOL)]
-    return sum(each[n % POOL] for n in range(start, stop))
+    return [each[n % POOL] for n in range(count)]
 
 
 def frames(publisher: str, count: int) -> list[bytes]:

@@ -11,12 +11,12 @@ for a link that is down are notifications that were never sent, up to the bound;
 """
 
 import asyncio
-import random
 from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import Address
 from octopia.net.outbox import Outbox
+from octopia.net.pauses import Pauses
 from octopia.net.peer import Peer
 from octopia.routing import NOTIFICATION_MESSAGES, Message, Received, ReceivedMany
 from octopia.topology import BrokerId
@@ -37,9 +37,6 @@ from octopia.wire import (
 
 if TYPE_CHECKING:
     from octopia.net.host import BrokerHost
-
-PAUSE_FIRST_S = 0.05
-PAUSE_MAX_S = 5.0
 
 
 class Link:
@@ -62,7 +59,7 @@ class Link:
         self.sampled = (0, 0, 0)
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self.stalled_since: tuple[float, int] | None = None
-        self._pause_s = PAUSE_FIRST_S
+        self._pauses = Pauses()
         self._dialling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -189,7 +186,7 @@ class Link:
         self.their_life = life
         self.peer = peer
         self.broken_since = None
-        self._pause_s = PAUSE_FIRST_S
+        self._pauses.reset()
         self.box.attach(peer.transport, confirmed)
         peer.carry(self, ROLE_BROKER, self.received)
         self.down_since = None
@@ -239,9 +236,7 @@ class Link:
 
     def dial_later(self) -> None:
         if self.dials and not self._closed and self._timer is None:
-            pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311  so that not all dial at once
-            self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
-            self._timer = self.host.loop.call_later(pause_s, self._dial_now)
+            self._timer = self.host.loop.call_later(self._pauses.next_s(), self._dial_now)
 
     def _dial_now(self) -> None:
         self._timer = None

@@ -8,7 +8,6 @@ is registered anew and what was not confirmed is published again. Who is refused
 
 import asyncio
 import os
-import random
 import ssl
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from octopia.language import Filter
 from octopia.net.addresses import Url
 from octopia.net.client_protocol import ClientProtocol
 from octopia.net.outbox import Outbox, Turn
+from octopia.net.pauses import Pauses
 from octopia.net.subscription import Subscription
 from octopia.wire import (
     ROLE_CLIENT,
@@ -42,8 +42,6 @@ CONNECT_S = 10.0
 # The longest wait for one of several brokers, before the next is tried.
 NEXT_S = 3.0
 LEAVE_S = 2.0
-PAUSE_FIRST_S = 0.05
-PAUSE_MAX_S = 5.0
 # What the broker says when there is no sense in coming back.
 FINAL_CODES = frozenset({"refused", "slow", "stalled", "replaced"})
 
@@ -255,15 +253,14 @@ class Reconnecting:
 
     async def _dial_again(self, it_stops: bool) -> None:
         """Until a broker lets us in: our own first, unless it said that it stops, then the others in order."""
-        pause_s = PAUSE_FIRST_S
+        pauses = Pauses()
         at = self.urls.index(self.url)
         order = [*self.urls[at:], *self.urls[:at]]
         if it_stops:
             order.append(order.pop(0))
         try:
             while self._protocol is None and not self._closing and self._failure is None:
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311  so that not all dial at once
-                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+                await asyncio.sleep(pauses.next_s())
                 await self._dial_each(order)
         finally:
             self._redial = None

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 
 from octopia.errors import InputError
-from octopia.matching import warm_up
 from octopia.net.config import ServeConfig
 from octopia.net.server import Server
 from octopia.topology import BrokerId
@@ -19,8 +18,6 @@ async def serve(
     config: ServeConfig, brokers: Iterable[BrokerId] | None = None, on_ready: Callable[[Server], None] | None = None
 ) -> None:
     """Run these brokers until a signal comes, then drain."""
-    # Compiled kernels take a second to load: not while the first notification waits.
-    warm_up()
     server = Server.of(config, brokers)
     try:
         await server.start()

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
+from octopia.matching import warm_up
 from octopia.net.addresses import Address
 from octopia.net.config import ServeConfig
 from octopia.net.host import BrokerHost
@@ -67,6 +68,8 @@ class Server:
 
     async def start(self) -> None:
         """Listen, then look for neighbours. A port 0 is replaced by the one that the system chose."""
+        # Compiled kernels take up to a second to load, once in a process: not while the first notification waits.
+        warm_up()
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
         for id in self.brokers:
