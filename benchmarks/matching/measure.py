@@ -146,8 +146,8 @@ def _measure_batch(cell: Cell, events: Events) -> dict[str, Any]:
 
 
 def _measure_single(cell: Cell, events: Events) -> dict[str, Any]:
-    """One by one: as lists of ids, and as the matcher's own row numbers, an array."""
-    match, match_rows = cell.matcher.match, cell.matcher.match_rows
+    """One by one: as lists of ids, and as arrays."""
+    match, match_array = cell.matcher.match, cell.matcher.match_array
 
     def lists() -> None:
         for notification in events.notifications:
@@ -155,13 +155,13 @@ def _measure_single(cell: Cell, events: Events) -> dict[str, Any]:
 
     def arrays() -> None:
         for notification in events.notifications:
-            match_rows(notification)
+            match_array(notification)
 
     lists()
     return {
         "single_events": len(events),
         "single_per_s": len(events) / best(lists),
-        "single_rows_per_s": len(events) / best(arrays),
+        "single_array_per_s": len(events) / best(arrays),
     }
 
 

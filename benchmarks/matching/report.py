@@ -71,7 +71,8 @@ def _matching(cells: Cells) -> tuple[Row, list[Row]]:
         "matches each",
         "one by one",
         "goal",
-        "as rows",
+        "as an array",
+        "goal",
         *(f"{size} in a call" for size in MANY),
         "batch",
         "goal",
@@ -87,7 +88,8 @@ def _matching(cells: Cells) -> tuple[Row, list[Row]]:
                 f"{cell['matches_per_event']:,.1f}",
                 _rate(cell["single_per_s"]),
                 _goal(cell["single_per_s"], goal[0]),
-                _rate(cell["single_rows_per_s"]),
+                _rate(cell["single_array_per_s"]),
+                _goal(cell["single_array_per_s"], goal[0]),
                 *(_rate(cell.get(f"many_{size}_per_s")) for size in MANY),
                 _rate(cell["batch_per_s"]),
                 _goal(cell["batch_per_s"], goal[1]),
@@ -282,17 +284,15 @@ def _markdown(head: Row, rows: Iterable[Row]) -> str:
 
 def _verdicts(cells: Cells) -> list[str]:
     """Each goal of the engine, and what this run says of it."""
-    pairs = [
-        (cell[key], goal)
-        for cell in cells
-        for key, goal in zip(
-            ("single_per_s", "batch_per_s"),
-            goals.half_of_trial(cell["workload"], cell["subscriptions"]) or (),
-            strict=False,
+    lines = [
+        f"- Half of the trial's figures {what}: reached in {_reached(cells, key, at)}."
+        for what, key, at in (
+            ("one by one, as a list", "single_per_s", 0),
+            ("one by one, as an array", "single_array_per_s", 0),
+            ("in a batch", "batch_per_s", 1),
         )
     ]
-    reached = sum(figure >= goal for figure, goal in pairs)
-    lines = [f"- Half of the trial's figures: reached in {reached} of {len(pairs)} cells."]
+    lines += _impossible_lists(cells)
     for cell in cells:
         fastest = best_peer(cell.get("peers", {}), "batch_per_s")
         if cell["subscriptions"] == goals.PEER_SIZE and fastest is not None:
@@ -308,12 +308,37 @@ def _verdicts(cells: Cells) -> list[str]:
         lines.append(
             f"- {wanted:,} {what} per second: at least {_rate(least)} in every cell, {_verdict(least >= wanted)}."
         )
-    traced = [cell for cell in cells if cell.get("memory_by") == "tracemalloc" and cell["subscriptions"] >= 10_000]
-    if traced:
-        most = max(cell["bytes_per_subscription"] for cell in traced)
-        sizes = f"{min(c['subscriptions'] for c in traced):,} to {max(c['subscriptions'] for c in traced):,}"
-        verdict = _verdict(most <= goals.BYTES_MAX)
-        lines.append(f"- {goals.BYTES_MAX} bytes per subscription, traced at {sizes}: at most {most:.0f}, {verdict}.")
+    traced = [cell for cell in cells if cell.get("memory_by") == "tracemalloc"]
+    for size in dict.fromkeys(cell["subscriptions"] for cell in traced):
+        most = max((c for c in traced if c["subscriptions"] == size), key=lambda c: c["bytes_per_subscription"])
+        figure = most["bytes_per_subscription"]
+        lines.append(
+            f"- {goals.BYTES_MAX} bytes per subscription at {size:,}: at most {figure:.0f} (workload "
+            f"{most['workload']}), {_verdict(figure <= goals.BYTES_MAX)}."
+        )
+    return lines
+
+
+def _reached(cells: Cells, key: str, at: int) -> str:
+    """How many cells reach the trial's half, and which do not."""
+    held = [(cell, goals.half_of_trial(cell["workload"], cell["subscriptions"])) for cell in cells]
+    wanted = [(cell, goal[at]) for cell, goal in held if goal is not None]
+    missed = [f"{c['workload']} {c['subscriptions']:,}" for c, goal in wanted if c[key] < goal]
+    return f"{len(wanted) - len(missed)} of {len(wanted)} cells" + (f"; missed at {', '.join(missed)}" * bool(missed))
+
+
+def _impossible_lists(cells: Cells) -> list[str]:
+    """Where the trial was done before a list could have been made."""
+    lines = []
+    for cell in cells:
+        trial = goals.TRIAL.get((cell["workload"], cell["subscriptions"]))
+        list_us = cell["list_writing_ns"] * cell["matches_per_event"] / 1000 if "list_writing_ns" in cell else 0
+        if trial is not None and list_us > 1e6 / trial[0]:
+            lines.append(
+                f"  At {cell['workload']} {cell['subscriptions']:,} the trial took {1e6 / trial[0]:.0f} µs an event; "
+                f"a list of its {cell['matches_per_event']:,.0f} ids takes {list_us:.0f} µs to make, once all is "
+                "found. The trial gave arrays."
+            )
     return lines
 
 
@@ -366,8 +391,8 @@ Events are stock quotes of ten attributes (class, symbol, eight numbers).
 
 _NOTES = {
     "Matching, events per second": """
-One by one is `match`, which gives a list of ids; as rows is `match_rows`, the same answer as an array of row numbers;
-so many in a call is `match_rows_many`, the same for notifications that come together.
+One by one is `match`, which gives a list of ids; as an array is `match_array`, the same answer;
+so many in a call is `match_rows_many`, row numbers for notifications that come together.
 The goal is half of the trial's figure; ns per match is of the batch.""",
     "Filters coming and going": """
 Adds count until all are in runs (`settle`). Removals are in random order, at most 100,000. Bytes are beside the filter

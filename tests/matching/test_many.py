@@ -28,6 +28,7 @@ def test_many_at_once_are_the_same_as_testing_every_filter(kernels: str, part: i
             assert [sorted(found) for found in index.match_many(seen)] == expected, f"seed {seed}"
 
             assert [sorted(index.match(one)) for one in seen] == expected, f"seed {seed}"
+            assert [sorted(index.match_array(one).tolist()) for one in seen] == expected, f"seed {seed}"
             masks = [sum(1 << group for group in {id % GROUPS for id in found}) for found in expected]
             assert index.match_groups_many(seen) == masks == [index.match_groups(one) for one in seen]
             counts, rows = index.match_rows_many(seen)

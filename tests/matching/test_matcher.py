@@ -5,6 +5,7 @@ import subprocess
 import sys
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -272,6 +273,21 @@ def test_answers_of_any_length(kernels: str) -> None:
         index.remove(id)
     assert sorted(index.match({"x": 9000})) == list(range(4990, 5000))
     assert len(index._out) + len(index._out_ids) <= 1000, "memory for answers is given back"
+
+
+def test_answers_as_arrays(kernels: str) -> None:
+    index: Matcher[int | str] = Matcher()
+    assert index.match_array({"x": 1}).tolist() == []
+    for id in range(400):
+        index.add(id, f"x >= {id}")
+    index.settle()
+    first = index.match_array({"x": 250})
+    assert (first.dtype, sorted(first.tolist())) == (np.int64, list(range(251)))
+    assert sorted(index.match_array({"x": 3}).tolist()) == [0, 1, 2, 3]
+    assert sorted(first.tolist()) == list(range(251)), "the next answer goes elsewhere"
+    index.add("all", "x is not null")
+    second = index.match_array({"x": 1})
+    assert (second.dtype, sorted(second.tolist(), key=str)) == (np.dtype(object), [0, 1, "all"])
 
 
 def test_bad_filters_and_notifications_change_nothing() -> None:

@@ -113,6 +113,29 @@ def test_a_stalled_blocking_subscriber_is_given_up_in_the_end() -> None:
     in_overlay(scene, tree="path:1", clusters=1, net_limits=limits)
 
 
+def test_a_stalled_subscriber_is_given_up_though_its_queue_is_not_full_any_more() -> None:
+    """A publisher that was held waits until half is empty: who stops in between holds it as well as at the bound."""
+
+    async def scene(live: Live) -> None:
+        publisher = await live.publisher("a,0", "n is not null and s is not null")
+        slow = await live.subscriber("a,0", "n >= 0")
+        await stop_reading(live, "a,0", slow._client.name)
+        host = live.host("a,0")
+        publishing = asyncio.create_task(publisher.publish_many({"n": n, "s": PAYLOAD} for n in range(COUNT)))
+        await until(lambda: host.sessions[publisher.name].peer.is_held)
+        box = host.sessions[slow._client.name].box
+        while box.is_full:
+            box.drop_oldest(lambda frame: True)
+        assert box.holds_up
+        await until(lambda: slow._client.name not in host.sessions)
+        await publishing
+        await publisher.flush()
+        start_reading(live, slow._client.name)
+
+    limits = NetLimits(window_frames=1024, client_queue_frames_max=200, client_queue_bytes_max=1 << 30, stall_s=0.3)
+    in_overlay(scene, tree="path:1", clusters=1, net_limits=limits)
+
+
 def test_a_slow_reader_of_a_quick_client_stops_its_client_only() -> None:
     """The inbox is bounded: what the program does not take stays at the broker."""
 
