@@ -282,7 +282,7 @@ def test_answers_as_arrays(kernels: str) -> None:
         index.add(id, f"x >= {id}")
     index.settle()
     first = index.match_array({"x": 250})
-    assert (first.dtype, sorted(first.tolist())) == (np.int64, list(range(251)))
+    assert (first.dtype, sorted(first.tolist())) == (np.dtype(np.int64), list(range(251)))
     assert sorted(index.match_array({"x": 3}).tolist()) == [0, 1, 2, 3]
     assert sorted(first.tolist()) == list(range(251)), "the next answer goes elsewhere"
     index.add("all", "x is not null")
