@@ -2,8 +2,8 @@
 
 In a `python` block every line is run as a script. In a `console` block every `$ octopia …` line is run from the top of
 the repository, must end with exit code 0, and its output must be the lines below it; a line `…` stands for any lines.
-In an `sh` block every line must be a target of the Makefile. Anything else in a fence is not run, so nothing else may
-look like a command.
+In an `sh` block every line must be a target of the Makefile. Commands of a running overlay are in `text` blocks, which
+`test_live_pages` runs. Anything else in a fence is not run, so nothing else may look like a command.
 """
 
 import os

@@ -71,10 +71,7 @@ class Processes:
         self._log.close()
 
     def state(self, broker: str) -> dict[str, Any]:
-        port = HTTP_PORT + self.brokers.index(broker)
-        with urllib.request.urlopen(f"http://{self.host}:{port}/healthz", timeout=60) as answer:
-            state: dict[str, Any] = json.load(answer)
-            return state
+        return state_of(f"{self.host}:{HTTP_PORT + self.brokers.index(broker)}")
 
     def wait_for_links(self) -> None:
         while not all(link["up"] for broker in self.brokers for link in self.state(broker)["links"]):
@@ -82,6 +79,13 @@ class Processes:
 
     def url(self, broker: str) -> str:
         return f"octopia://{self.host}:{PORT + self.brokers.index(broker)}"
+
+
+def state_of(address: object) -> dict[str, Any]:
+    """What the broker that answers HTTP at this address says of itself."""
+    with urllib.request.urlopen(f"http://{address}/healthz", timeout=60) as answer:
+        state: dict[str, Any] = json.load(answer)
+        return state
 
 
 def octopia(*arguments: object, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:

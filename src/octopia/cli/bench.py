@@ -21,7 +21,9 @@ from octopia.cli.live_options import (
 def bench(
     urls: Annotated[
         list[str] | None,
-        typer.Option("--url", "-u", metavar="URL", help="Brokers; repeat to spread clients over several."),
+        typer.Option(
+            "--url", "-u", metavar="URL", envvar="OCTOPIA_URL", help="Brokers; repeat to spread clients over several."
+        ),
     ] = None,
     publishers: Annotated[int, typer.Option("--publishers", "-p", metavar="N", help="Clients that publish.")] = 1,
     subscribers: Annotated[int, typer.Option("--subscribers", "-s", metavar="N", help="Clients that get it all.")] = 1,

@@ -13,7 +13,11 @@ URL_DEFAULT = "octopia://127.0.0.1:7400"
 UrlOption = Annotated[
     str,
     typer.Option(
-        "--url", "-u", metavar="URL", help="The broker to connect to; several with commas: the first that answers."
+        "--url",
+        "-u",
+        metavar="URL",
+        envvar="OCTOPIA_URL",
+        help="The broker to connect to; several with commas: the first that answers.",
     ),
 ]
 NameOption = Annotated[
