@@ -20,7 +20,7 @@ from benchmarks.matching.workloads import Events, Workload, make, symbols
 from octopia.language import Filter, Notification, Operator, Predicate, overlaps
 from octopia.matching.matcher import Matcher
 
-REPEATS = 5
+REPEATS = 9
 EVENTS_MAX = 20_000
 EVENTS_MIN = 100
 BATCH_ROWS = 4_000_000

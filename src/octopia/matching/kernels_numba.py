@@ -6,8 +6,12 @@ by an instruction that locks memory, which takes longer than comparing a block. 
 this file (or where NUMBA_CACHE_DIR says), so that it is compiled once per installation.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from octopia.matching.run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, LEVELS_MAX, PLACE
 from octopia.matching.tree_numba import plant
@@ -15,18 +19,22 @@ from octopia.matching.tree_numba import plant
 __all__ = ["gather", "mark_groups", "plant", "search"]
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-_ONE = np.uint64(1)
+_NONE, _ONE = np.uint64(0), np.uint64(1)
 _WHOLE = np.uint64(BLOCK_BOXES)
-# The top six bits of this number times 2^i differ for every i.
-_SPREAD = 0x03F7_9D71_B4CB_0A89
-_PLACES = np.zeros(64, dtype=np.uint8)
-_PLACES[[(_SPREAD << i) % 2**64 >> 58 for i in range(64)]] = range(64)
+# Bit i for i from 0 to 63: to pick from a table is faster than to shift, for many at once.
+_BITS = _ONE << np.arange(BLOCK_BOXES, dtype=np.uint64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _lowest(mask):  # type: ignore[no-untyped-def]
-    """The number of the lowest bit that is set."""
-    return np.uint64(_PLACES[((mask & (~mask + _ONE)) * np.uint64(_SPREAD)) >> np.uint64(58)])
+def _lowest_bit(typing_context, mask):  # type: ignore[no-untyped-def]
+    """The number of the lowest bit that is set, by the processor's own instruction; one must be set."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), emit
+
+
+_lowest: Any = intrinsic(_lowest_bit)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -35,7 +43,7 @@ def _up_to(cells, column, side):  # type: ignore[no-untyped-def]
     at = np.uint64(column)
     mask = np.uint64(0)
     for i in range(_WHOLE):
-        mask |= np.uint64(cells[0, at + i] <= side) << i
+        mask |= _BITS[i] & (_NONE - np.uint64(cells[0, at + i] <= side))
     return mask
 
 
@@ -45,7 +53,7 @@ def _from(cells, column, side):  # type: ignore[no-untyped-def]
     at = np.uint64(column)
     mask = np.uint64(0)
     for i in range(_WHOLE):
-        mask |= np.uint64(side <= cells[1, at + i]) << i
+        mask |= _BITS[i] & (_NONE - np.uint64(side <= cells[1, at + i]))
     return mask
 
 

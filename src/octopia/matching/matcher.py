@@ -6,6 +6,7 @@ stored, and what that costs, is `store`'s affair; here they are searched. Not sa
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from octopia.matching.batch import Answers, checked, notification_of, search_bat
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
 from octopia.matching.points import Points, one_point, point_of, points_of
-from octopia.matching.run import BLOCK_BOXES, Layout
+from octopia.matching.run import BLOCK_BOXES, Layout, Run
 from octopia.matching.space import Sides
 from octopia.matching.store import Id, Rows, Store
 
@@ -37,6 +38,8 @@ WAITING_TESTS_MAX = 256
 _ROOM_FOR_ONE = BLOCK_BOXES + 1
 # Where the kernels count the matches of one event, which is what they found.
 _UNREAD = np.zeros(1, dtype=np.int64)
+# Every run has one where ids are integers.
+_layout_by_id: Callable[[Run], Layout] = attrgetter("layout_by_id")
 
 
 class Matcher(Store[Id]):
@@ -251,8 +254,7 @@ class Matcher(Store[Id]):
 
     def _search_ids(self, point: Points) -> npt.NDArray[np.int64]:
         """The same as ids, where they are integers."""
-        layouts = [run.layout_by_id for run in self._runs.values() if run.layout_by_id]
-        while (found := _search_all(layouts, point, self._out_ids)) is None:
+        while (found := _search_all(map(_layout_by_id, self._runs.values()), point, self._out_ids)) is None:
             self._out_ids = np.empty(2 * len(self._out_ids), dtype=np.int64)
         return self._out_ids[:found]
 
@@ -265,7 +267,7 @@ class Matcher(Store[Id]):
         return True
 
 
-def _search_all(layouts: list[Layout], point: Points, out: npt.NDArray[Any]) -> int | None:
+def _search_all(layouts: Iterable[Layout], point: Points, out: npt.NDArray[Any]) -> int | None:
     """How many were found and written; None if `out` may be too short."""
     search = kernels().search
     found = 0
