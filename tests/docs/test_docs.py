@@ -12,8 +12,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from octopia.cli.app import app
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -73,6 +77,30 @@ def assert_shows(actual: list[str], expected: list[str]) -> None:
     pattern = "\n".join(".*" if line.strip() == "…" else re.escape(line) for line in expected)
     if expected:
         assert re.fullmatch(pattern, "\n".join(actual), re.DOTALL), "\n".join(actual)
+
+
+USAGE = re.compile(r"^octopia .*$", re.MULTILINE)
+USAGES = sorted(
+    {
+        re.split(r"  +", line)[0]
+        for page in PAGES
+        for kind, body in FENCE.findall(page.read_text(encoding="utf-8"))
+        if kind in ("text", "")
+        for line in USAGE.findall(body)
+    }
+)
+
+
+@pytest.mark.parametrize("line", USAGES)
+def test_commands_that_are_only_named_have_these_options(line: str) -> None:
+    """Those that take long, or need a cluster: every command and option that a page names is there."""
+    for one in line.split(", octopia "):
+        command: Any = typer.main.get_command(app)
+        words = shlex.split(re.sub(r"\[(--[^]]*)]", r"\1", one.removeprefix("octopia ")))
+        while words and hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options, one
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -339,3 +339,15 @@ def test_the_queries_of_the_page_run_and_the_page_names_every_table_and_column(
     own = session_with(session.spark, {name: str(measured / name) for name in tables})
     for query in queries:
         assert own.sql(query).count() > 0, query
+
+
+def test_the_example_of_matching_on_the_page_runs(
+    measured: Path, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```text\n(from octopia.spark .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    opened = 'with open_session(SparkSettings(master="local[*]")) as session:'
+    assert opened in example
+    # there is one session already, and a process has no room for two
+    exec(example.replace(opened, "if True:").replace("DIR", str(measured)), {"session": session})  # noqa: S102
+    assert capsys.readouterr().out.splitlines()[1] == "|row| id|"
