@@ -28,6 +28,7 @@ SINGLE_ROWS = 1_000_000
 # notifications of one network read, more or less
 MANY = (16, 200)
 REMOVALS_MAX = 100_000
+REMOVAL_REPEATS = 3
 ADVERTISEMENTS = 20
 # from here on adding is timed once, and tracing memory, some six times as slow as adding, takes most of a minute
 LARGE = 1_000_000
@@ -65,7 +66,11 @@ def warm_up() -> None:
 def measure(workload: Workload, *, trace: bool = True) -> tuple[Cell, dict[str, Any]]:
     """All figures of one workload at one size, but for removals (`measure_removal`), which end the cell."""
     cell, figures = _measure_adds(workload, trace=trace)
-    return cell, figures | _measure_matching(cell) | _measure_overlap(cell)
+    first, overlap = _measure_matching(cell), _measure_overlap(cell)
+    # once more: a machine that is shared may be slow for seconds
+    again = _measure_matching(cell)
+    rates = {key: max(rate, again[key]) for key, rate in first.items() if key.endswith("_per_s")}
+    return cell, figures | first | rates | overlap
 
 
 def measure_matching(workload: Workload) -> dict[str, Any]:
@@ -104,7 +109,7 @@ def _measure_adds(workload: Workload, *, trace: bool) -> tuple[Cell, dict[str, A
     matcher = _filled(workload)
     elapsed = time.process_time() - begin
     if count < LARGE:
-        elapsed = min(elapsed, best(lambda: _filled(workload), 2))
+        elapsed = min(elapsed, best(lambda: _filled(workload), 4))
     figures: dict[str, Any] = {"add_per_s": count / elapsed}
     if trace:
         figures |= {"bytes_per_subscription": _traced(workload) / count, "memory_by": "tracemalloc"}
@@ -181,16 +186,24 @@ def _measure_many(cell: Cell, events: Events) -> dict[str, Any]:
 
 
 def measure_removal(cell: Cell) -> dict[str, float]:
-    """Removals one by one in random order: all of a small matcher, the first REMOVALS_MAX of a large one."""
+    """Removals one by one in random order: all of a small matcher, the first REMOVALS_MAX of a large one.
+
+    Again with another matcher, where filling one does not take long.
+    """
     order = list(cell.workload.ids)
     random.Random(3).shuffle(order)
     order = order[:REMOVALS_MAX]
 
-    def remove_all() -> None:
+    def remove_all(matcher: Matcher[int]) -> float:
+        begin = time.process_time()
         for id in order:
-            cell.matcher.remove(id)
+            matcher.remove(id)
+        return time.process_time() - begin
 
-    return {"removed": len(order), "remove_per_s": len(order) / best(remove_all, 1)}
+    elapsed = remove_all(cell.matcher)
+    for _ in range(REMOVAL_REPEATS if len(cell.workload.ids) < LARGE else 0):
+        elapsed = min(elapsed, remove_all(_filled(cell.workload)))
+    return {"removed": len(order), "remove_per_s": len(order) / elapsed}
 
 
 # -- overlap
