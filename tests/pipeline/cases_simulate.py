@@ -350,4 +350,4 @@ def test_the_example_of_matching_on_the_page_runs(
     assert opened in example
     # there is one session already, and a process has no room for two
     exec(example.replace(opened, "if True:").replace("DIR", str(measured)), {"session": session})  # noqa: S102
-    assert capsys.readouterr().out.splitlines()[1] == "|row| id|"
+    assert capsys.readouterr().out.splitlines()[1] == "|row|subscription|"
