@@ -335,7 +335,7 @@ def _impossible_lists(cells: Cells) -> list[str]:
         list_us = cell["list_writing_ns"] * cell["matches_per_event"] / 1000 if "list_writing_ns" in cell else 0
         if trial is not None and list_us > 1e6 / trial[0]:
             lines.append(
-                f"  At {cell['workload']} {cell['subscriptions']:,} the trial took {1e6 / trial[0]:.0f} µs an event; "
+                f"- At {cell['workload']} {cell['subscriptions']:,} the trial took {1e6 / trial[0]:.0f} µs an event; "
                 f"a list of its {cell['matches_per_event']:,.0f} ids takes {list_us:.0f} µs to make, once all is "
                 "found. The trial gave arrays."
             )
