@@ -337,7 +337,7 @@ def _impossible_lists(cells: Cells) -> list[str]:
             lines.append(
                 f"- At {cell['workload']} {cell['subscriptions']:,} the trial took {1e6 / trial[0]:.0f} µs an event; "
                 f"a list of its {cell['matches_per_event']:,.0f} ids takes {list_us:.0f} µs to make, once all is "
-                "found. The trial gave arrays."
+                "found. The trial can hardly have made lists, unless its machine was that much faster."
             )
     return lines
 
@@ -381,7 +381,9 @@ One core: {clock}.
 DuckDB and Polars are held to one thread.
 {versions}.
 
-Rates of another machine, or of another hour on this one, differ; ratios within a run are what to compare. Answers were
+Rates of another machine, or of another hour on this one, differ; ratios within a run are what to compare. Rates are the
+best of several repeats at two moments, so they are those of a quiet machine: in runs that others disturbed, cells were
+up to a third slower, and several missed goals that are reached here. Answers were
 checked on samples: the peers' pairs of event and id against ours, ours against `octopia.matches` and
 `octopia.overlaps`.
 
