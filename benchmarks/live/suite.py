@@ -19,7 +19,7 @@ from benchmarks.live.load import Publisher, Subscribers
 from benchmarks.live.peers import run_peers
 from benchmarks.live.rabbitmq import run_bindings
 from benchmarks.live.reorder import run_reorder
-from benchmarks.live.workload import advertisement, deliveries_each, frames, subscriptions
+from benchmarks.live.workload import advertisement, deliveries_each, frames_of, subscriptions
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Case:
     filters: int = 1000
     connections: int = 10
     fan: bool = False
-    # With several, each writes one notification, and the next when all have been delivered: the broker is never idle,
-    # and yet no read ever brings it two.
+    # With several, each writes one notification that somebody wants, and the next when all have been delivered: the
+    # broker is never idle, and yet no read ever brings it two.
     publishers: int = 1
     per_write: int = 200
     pause_s: float = 0.0
@@ -59,17 +59,22 @@ def measure(case: Case) -> dict[str, Any]:
     names = [f"P{n}" for n in range(case.publishers)]
     publishers = [Publisher(ports[0], advertisement(), name) for name in names]
     try:
+        each = deliveries_each(groups, case.notifications)
+        numbers = [n for n, count in enumerate(each) if count or case.publishers == 1]
         rounds = case.notifications // case.publishers
-        each = deliveries_each(groups, rounds)
-        sent = [frames(name, rounds) for name in names]
+        # Each publisher has its own part of them, so that in a round no two publish the same.
+        parts = [numbers[n :: case.publishers][:rounds] for n in range(case.publishers)]
+        rounds = min(map(len, parts))
+        due = [sum(each[n] for n in of_round) for of_round in zip(*(part[:rounds] for part in parts), strict=True)]
+        sent = [frames_of(name, part[:rounds]) for name, part in zip(names, parts, strict=True)]
         # The first part warms up; of the others, the median: this machine is not ours alone.
-        part = rounds // (PARTS + 1)
-        _load(case, publishers, sent, each, subscribers, range(part))
+        stretch = rounds // (PARTS + 1)
+        _load(case, publishers, sent, due, subscribers, range(stretch))
         taken = []
-        for start in range(part, part * (PARTS + 1), part):
+        for start in range(stretch, stretch * (PARTS + 1), stretch):
             used_s, begin = brokers.cpu_s(), time.perf_counter()
-            _load(case, publishers, sent, each, subscribers, range(start, start + part))
-            count = case.publishers * (sum(each[start : start + part]) if case.counts_deliveries else part)
+            _load(case, publishers, sent, due, subscribers, range(start, start + stretch))
+            count = sum(due[start : start + stretch]) if case.counts_deliveries else case.publishers * stretch
             taken.append(((brokers.cpu_s() - used_s) / count, (time.perf_counter() - begin) / count))
     finally:
         for publisher in publishers:
@@ -84,7 +89,7 @@ def measure(case: Case) -> dict[str, Any]:
         "per_s_and_core": len(brokers.scot.brokers) / cpu_s,
         "seen_per_s": 1 / wall_s,
         "bytes": len(sent[0][0]),
-        "deliveries_each": sum(each) / len(each),
+        "deliveries_each": sum(due) / (rounds * case.publishers),
     }
 
 
@@ -92,21 +97,21 @@ def _load(
     case: Case,
     publishers: list[Publisher],
     sent: list[list[bytes]],
-    each: list[int],
+    due: list[int],
     subscribers: Subscribers,
     rounds: range,
 ) -> None:
-    """Publish these rounds and wait until all that is due has been delivered."""
-    due = len(publishers) * sum(each[: rounds.start])
+    """Publish these rounds and wait until all that is due in them has been delivered."""
     if len(publishers) == 1:
         publishers[0].send(sent[0][rounds.start : rounds.stop], case.per_write, case.pause_s)
     else:
+        expected = sum(due[: rounds.start])
         for at in rounds:
-            for publisher, frames_ in zip(publishers, sent, strict=True):
-                publisher.send_one(frames_[at])
-            due += len(publishers) * each[at]
-            subscribers.spin_until(due)
-    subscribers.wait_for(len(publishers) * sum(each[: rounds.stop]))
+            for publisher, frames in zip(publishers, sent, strict=True):
+                publisher.send_one(frames[at])
+            expected += due[at]
+            subscribers.spin_until(expected)
+    subscribers.wait_for(sum(due[: rounds.stop]))
 
 
 def run() -> dict[str, Any]:

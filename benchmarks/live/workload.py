@@ -5,7 +5,7 @@ A subscription asks for one of 500 symbols, a range of prices and a volume, so t
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from octopia.language import Filter, parse_filter
@@ -80,5 +80,10 @@ def deliveries_each(groups: Sequence[Sequence[Filter]], count: int) -> list[int]
 
 def frames(publisher: str, count: int) -> list[bytes]:
     """Frames of so many publications, in order."""
+    return frames_of(publisher, range(count))
+
+
+def frames_of(publisher: str, numbers: Iterable[int]) -> list[bytes]:
+    """Frames of the publications with these numbers, in order."""
     pool = quotes(POOL)
-    return [publish_frame(check_parcel(pool[n % len(pool)], publisher, n + 1)[0]) for n in range(count)]
+    return [publish_frame(check_parcel(pool[n % POOL], publisher, at)[0]) for at, n in enumerate(numbers, 1)]

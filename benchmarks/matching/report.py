@@ -403,7 +403,8 @@ advertisement overlaps; the scan is `octopia.overlaps` on each, above 50,000 on 
     "Peers in a batch, events per second, and how many times as fast OctopiA is": """
 One join holds all subscriptions in one table, with ±inf or null for what a subscription does not ask. *By shape* is
 tuned by hand: a table and a join for each set of conditions that occurs, so that a planner sees equalities and pairs of
-inequalities alone. A peer's rate is the best of several sizes of batch up to ours.""",
+inequalities alone. A peer's rate is the best of several sizes of batch up to ours, each run one to three times; ours is
+the best of eighteen runs, which on a machine that is not quiet is worth something.""",
     "Keeping subscriptions, beside the peers": """
 One at a time: DuckDB with prepared statements in a transaction and a primary key, Polars with a frame of one line more
 or less, plain Python with a dictionary.""",
