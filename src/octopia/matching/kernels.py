@@ -12,14 +12,16 @@ from octopia.errors import InputError
 CHOICES = ("numba", "numpy")
 _chosen: str | None = None
 _loaded: dict[str, ModuleType | None] = {}
+# Those in use, once they are known: asked for with every notification.
+_current: ModuleType | None = None
 
 
 def use_kernels(name: str | None) -> None:
     """Search with `numba` or `numpy` from now on; None goes back to what is best here."""
-    global _chosen
+    global _chosen, _current
     if name is not None and name not in CHOICES:
         raise InputError(f"no kernels {name!r}: there are {' and '.join(CHOICES)}")
-    _chosen = name
+    _chosen, _current = name, None
 
 
 def kernels_in_use() -> str:
@@ -31,10 +33,16 @@ def kernels_in_use() -> str:
 
 def kernels() -> ModuleType:
     """The kernels in use."""
+    return _current or _find()
+
+
+def _find() -> ModuleType:
+    global _current
     found = _load(_chosen or "numba")
     if found is None and _chosen == "numba":
         raise InputError("numba is not installed: pip install octopia[fast], or use_kernels(None)")
-    return found or _numpy()
+    _current = found or _numpy()
+    return _current
 
 
 def _load(name: str) -> ModuleType | None:

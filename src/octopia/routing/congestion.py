@@ -44,15 +44,16 @@ class _LinkStatus:
 
 
 class Lst:
-    """Status of every output queue of one broker; `queue_lengths` has Q_l of each, to look at."""
+    """Status of every output queue of one broker, to look at: Q_l of each in `queue_lengths`, how many hold any."""
 
-    __slots__ = ("_links", "_tau", "_window_s", "queue_lengths")
+    __slots__ = ("_links", "_tau", "_window_s", "queue_lengths", "queues")
 
     def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
         self._tau = parameters.tau
         self._window_s = parameters.window_s
         self._links = {neighbour: _LinkStatus() for neighbour in neighbours}
         self.queue_lengths = dict.fromkeys(neighbours, 0)
+        self.queues = 0
 
     def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
         """Take in a sample; `entered` and `left` are totals since the link was made, or last came up."""
@@ -64,7 +65,9 @@ class Lst:
             link.window_start_s = now
             link.entered_before = entered
             link.left_before = left
-        self.queue_lengths[neighbour] = queue_length
+        lengths = self.queue_lengths
+        self.queues += (queue_length > 0) - (lengths[neighbour] > 0)
+        lengths[neighbour] = queue_length
         link.overloaded = link.is_down or queue_length * link.element > self._tau
 
     def went_down(self, neighbour: BrokerId) -> None:
@@ -74,6 +77,7 @@ class Lst:
     def came_up(self, neighbour: BrokerId) -> None:
         """A fresh connection: its totals start at 0."""
         self._links[neighbour] = _LinkStatus()
+        self.queues -= self.queue_lengths[neighbour] > 0
         self.queue_lengths[neighbour] = 0
 
     def overloaded(self, neighbour: BrokerId) -> bool:

@@ -7,6 +7,7 @@ if it acted then. Queues are looked at in ticks of t_w, which are caught up with
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from octopia.routing import Action, Broker, Event, LinkSampled, policy_named
 from octopia.sim.links import OutLink
@@ -14,6 +15,8 @@ from octopia.sim.model import Processor
 from octopia.topology import BrokerId
 
 SECOND_NS = 1_000_000_000
+# Samples of one moment are told in the order of the links.
+_index = attrgetter("index")
 # Told the moment, the link and its Q_l.
 OnSample = Callable[[int, OutLink, int], None]
 # Of a message that is matched with a table of so many entries.
@@ -63,7 +66,7 @@ class Node:
         self._next_tick_ns = 0
         # from when on `wakes` must be asked before the broker acts
         self.alarm_ns = 0
-        # links whose queue was not empty, or that something entered, since the tick before
+        # links whose queue was not empty at the tick before, or that something entered since
         self.busy: dict[OutLink, None] = {}
         # what its clients asked for, other than to publish, to ask for it again after a restart
         self.registered: list[Event] = []
@@ -108,24 +111,26 @@ class Node:
         last = now_ns - now_ns % tick_ns
         while at <= last and busy:
             at_s, sampled = at / SECOND_NS, at % self._sample_ns == 0
-            for link in list(busy):
+            for link in sorted(busy, key=_index) if sampled else list(busy):
                 # as `length_at`, written out: for a routing that goes by queues this is done at every tick
-                if link.plain:
-                    length = -((at - link.free_ns) // link.sending_ns) if link.free_ns > at else 0
-                else:
+                if not link.plain:
                     length = link.length_at(at)
+                elif link.free_ns > at:
+                    length = -((at - link.free_ns) // link.sending_ns)
+                else:
+                    length = 0
                 entered = link.entered
                 if tells and (length or link.told_length):
                     if link.told_ns < at - tick_ns:
                         self._tell_before(link, at - tick_ns)
                     self.handle(LinkSampled(link.receiver_id, length, entered, entered - length), at_s)
                     link.told_ns, link.told_length = at, length
-                if length:
-                    if sampled:
-                        self._on_sample(at, link, length)
-                elif link.entered_at_tick == entered:
-                    del busy[link]
                 link.entered_at_tick = entered
+                if not length:
+                    # what enters an empty queue puts it back
+                    del busy[link]
+                elif sampled:
+                    self._on_sample(at, link, length)
             at += tick_ns
         self._next_tick_ns = last + tick_ns
         self.alarm_ns = 0 if self.down else self._next_tick_ns

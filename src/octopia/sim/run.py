@@ -192,10 +192,12 @@ def _checked_values(table: pa.Table) -> Iterator[dict[str, Value]]:
     """The rows of a table of notifications as plain values, without those that are null."""
     columns = [column.to_pylist() for column in table.columns]
     rows = zip(*columns, strict=True)
+    # asked for once: Arrow makes a list of them each time
+    names = table.column_names
     if table.num_rows and all(map(_needs_no_check, table.columns)):
         # a column at a time there is nothing to find: no null, no NaN, and strings of Arrow are always good
-        return (dict(zip(table.column_names, row, strict=True)) for row in rows)
-    named = (zip(table.column_names, row, strict=True) for row in rows)
+        return (dict(zip(names, row, strict=True)) for row in rows)
+    named = (zip(names, row, strict=True) for row in rows)
     return (Notification.of({name: value for name, value in row if value is not None}).to_dict() for row in named)
 
 

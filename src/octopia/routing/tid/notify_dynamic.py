@@ -25,18 +25,22 @@ def publish(state: TidState, event: Published, conforming: list[Registered], out
     matched = state.prt.match(event.notification)
     if matched.recipients:
         out.append(Deliver(event.client, event.id, event.notification, matched.recipients))
-    plan = matched.plan(matched.first_routes(conforming[0].key))
-    for hop, routes in plan.copies(state.lst.queue_lengths, None):
+    for hop, routes in matched.first_plan(conforming[0].key).copies(state.lst, None):
         out.append(Send(hop, NotifyRoutes(event.client, event.id, event.notification, routes)))
 
 
 def receive_notify(state: TidState, sender: BrokerId, message: NotifyRoutes, out: list[Action]) -> None:
-    matched = state.prt.match(message.notification)
-    plan = matched.plan(message.routes)
-    if plan.ends_here and matched.recipients:
-        out.append(Deliver(message.publisher, message.id, message.notification, matched.recipients))
-    copies = plan.copies(state.lst.queue_lengths, sender) if plan.only is None else plan.only
-    for hop, routes in copies:
-        if routes is not message.routes:
-            message = NotifyRoutes(message.publisher, message.id, message.notification, routes)
+    notification, routes = message.notification, message.routes
+    matched = state.prt.match(notification)
+    plan = matched.latest_plan
+    if plan is None or plan.routes is not routes:
+        plan = matched.plan(routes)
+    if plan.recipients:
+        out.append(Deliver(message.publisher, message.id, notification, plan.recipients))
+    copies = plan.only
+    if copies is None:
+        copies = plan.copies(state.lst, sender)
+    for hop, onward in copies:
+        if onward is not routes:
+            message, routes = NotifyRoutes(message.publisher, message.id, notification, onward), onward
         out.append(Send(hop, message))

@@ -11,6 +11,8 @@ whoever gets them may know them by identity.
 
 from collections.abc import Callable, Mapping
 
+from octopia.routing.actions import Recipient
+from octopia.routing.congestion import Lst
 from octopia.routing.messages import Key, Route
 from octopia.topology import BrokerId
 
@@ -28,18 +30,20 @@ Count = Callable[[int], None]
 class Plan:
     """What a broker does with a copy that has these routes."""
 
-    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "ends_here", "only", "routes")
+    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "only", "recipients", "routes")
 
     def __init__(
         self,
         here: BrokerId,
         neighbours: tuple[BrokerId, ...],
         routes: tuple[Route, ...],
+        recipients: tuple[Recipient, ...],
         ways: Callable[[Key], Ways],
         count: Count,
     ) -> None:
         self.routes = routes
-        self.ends_here = any(route.destination == here for route in routes)
+        # the broker's own clients that match: a copy that has no route to it is not for them
+        self.recipients = recipients if any(route.destination == here for route in routes) else ()
         self._neighbours = neighbours
         self._count = count
         # routes that go on, and the ways open to each: the present tree, and those that it may change to
@@ -55,11 +59,12 @@ class Plan:
         # the copies where there is no choice
         self.only = None if self._choices else self._grouped(0)
 
-    def copies(self, queue_lengths: Mapping[BrokerId, int], came_by: BrokerId | None) -> Copies:
+    def copies(self, lst: Lst, came_by: BrokerId | None) -> Copies:
         """One copy per next hop, with its routes: each by the way with the least Q_l, never back."""
         chosen = 0
-        for hops in self._choices:
-            chosen = chosen * len(hops) + least_loaded(hops, queue_lengths, came_by)
+        if lst.queues:
+            for hops in self._choices:
+                chosen = chosen * len(hops) + least_loaded(hops, lst.queue_lengths, came_by)
         try:
             return self._outcomes[chosen]
         except KeyError:

@@ -35,7 +35,7 @@ class TreeMatched:
     __slots__ = (
         "_count",
         "_directions",
-        "_first_routes",
+        "_first_plans",
         "_here",
         "_neighbours",
         "_onward",
@@ -43,6 +43,7 @@ class TreeMatched:
         "_plans_at",
         "_remote",
         "_ways",
+        "latest_plan",
         "recipients",
     )
 
@@ -61,9 +62,12 @@ class TreeMatched:
         self._directions = directions
         self._onward: dict[Key, Onward] = {}
         self._ways: dict[Key, dict[BrokerId, tuple[Way, ...]]] = {}
-        self._first_routes: dict[Key, tuple[Route, ...]] = {}
+        self._first_plans: dict[Key, Plan] = {}
         self._plans: dict[tuple[Route, ...], Plan] = {}
+        # by the address of the routes: while a plan is here, so are its routes, and no others have their address
         self._plans_at: dict[int, Plan] = {}
+        # what the neighbours send again and again is mostly the very same
+        self.latest_plan: Plan | None = None
         self._count = count
 
     def onward(self, tid: Key) -> Onward:
@@ -91,24 +95,22 @@ class TreeMatched:
             self._ways[tid] = found
         return found
 
-    def first_routes(self, tid: Key) -> tuple[Route, ...]:
-        """The routes of a notification that is published here: to every destination on this tree."""
-        found = self._first_routes.get(tid)
+    def first_plan(self, tid: Key) -> Plan:
+        """What becomes of a notification that is published here: it goes to every destination on this tree."""
+        found = self._first_plans.get(tid)
         if found is None:
-            found = self._first_routes[tid] = tuple(Route(destination, tid, ()) for destination in self.ways(tid))
+            found = self.plan(tuple(Route(destination, tid, ()) for destination in self.ways(tid)))
+            self._first_plans[tid] = found
         return found
 
     def plan(self, routes: tuple[Route, ...]) -> Plan:
         """What becomes of a copy that has these routes."""
-        try:
-            # what the neighbours send again and again; and while its plan is here, no other has its address
-            return self._plans_at[id(routes)]
-        except KeyError:
-            found = self._plans.get(routes)
-            if found is None:
-                found = Plan(self._here, self._neighbours, routes, self.ways, self._count)
-                self._plans[routes] = self._plans_at[id(routes)] = found
-            return found
+        found = self._plans_at.get(id(routes)) or self._plans.get(routes)
+        if found is None:
+            found = Plan(self._here, self._neighbours, routes, self.recipients, self.ways, self._count)
+            self._plans[routes] = self._plans_at[id(routes)] = found
+        self.latest_plan = found
+        return found
 
 
 def _ways(tid: Key, entries: list[BoundEntry]) -> tuple[Way, ...]:
