@@ -16,8 +16,9 @@ from octopia.errors import LanguageError
 from octopia.language import Value
 from octopia.matching.batch import Room
 from octopia.matching.boxes import EXACT_MAX, floats_around
+from octopia.matching.placing import Sides
 from octopia.matching.points import Points, nowhere
-from octopia.matching.space import Sides, Space
+from octopia.matching.space import Space
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

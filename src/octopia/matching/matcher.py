@@ -25,9 +25,9 @@ from octopia.language import (
 from octopia.matching.batch import Answers, checked, notification_of, search_batch
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
+from octopia.matching.placing import Sides
 from octopia.matching.points import Points, one_point, point_of, points_of
 from octopia.matching.run import BLOCK_BOXES, Layout, Run
-from octopia.matching.space import Sides
 from octopia.matching.store import Id, Rows, Store
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ import numpy as np
 
 from octopia.language import Conjunction, Filter, Operator, Predicate, overlaps
 from octopia.matching.boxes import Axis, take_apart
-from octopia.matching.space import BoxKind, Sides, Space
+from octopia.matching.placing import Sides
+from octopia.matching.space import BoxKind, Space
 
 _TYPED = (Axis.NUMBER, Axis.STRING, Axis.BOOL)
 _ANYTHING = (inf, -inf)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from octopia.language import Notification, Value
 from octopia.matching.boxes import EXACT_MAX
-from octopia.matching.space import Plan, Sides, Space
+from octopia.matching.placing import Plan, Sides
+from octopia.matching.space import Space
 
 
 class Points(NamedTuple):

@@ -8,32 +8,16 @@ so that a point stays short; numbers of kinds, families and codes are not, since
 while. Which families a combination of strings opens is remembered (`openings`), and forgotten when one comes or goes.
 """
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from math import inf
-from struct import Struct
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from octopia.language import Predicate, Value
-from octopia.matching.boxes import EXACT_MAX, Axis, Box, Dimension, floats_around
+from octopia.matching.boxes import Axis, Box, Dimension
 from octopia.matching.openings import Openings, Strings
-
-Sides = npt.NDArray[np.float64]
-
-
-class Plan(NamedTuple):
-    """What to do with an attribute of a notification: codes of its strings, and the places of its axes or -1."""
-
-    attribute: str
-    codes: dict[str, float]
-    number: int
-    string: int
-    boolean: int
-    present: int
-
+from octopia.matching.placing import Placing, Plan, Sides
 
 KindKey = tuple[tuple[Dimension, ...], tuple[Dimension, ...], tuple[Predicate, ...], bool]
 
@@ -119,12 +103,6 @@ class _Codes:
             del self.of[text], self.users[text]
 
 
-@cache
-def _packer(count: int) -> Callable[..., None]:
-    """What writes so many numbers into an array."""
-    return Struct(f"{count}d").pack_into
-
-
 class Space:
     """All dimensions, codes and kinds of one matcher."""
 
@@ -141,12 +119,17 @@ class Space:
         self._codes: dict[str, _Codes] = {}
         # attribute -> its places by axis (None where it has none), for the one pass over a notification
         self._axes: dict[str, list[int | None]] = {}
+        # worked out when they are asked for
         self._planned: list[Plan] | None = None
-        self._point: Sides = np.empty((2, 0, 1))
+        self._placing: Placing | None = None
         self._atoms: dict[str, dict[Predicate, _Atom]] = {}
         self._next_atom = 0
         self._without_atoms: dict[int, Family] = {}
         self.openings = Openings(self._open)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what is worked out again."""
+        return self.__dict__ | {"_planned": None, "_placing": None}
 
     @property
     def size(self) -> int:
@@ -260,7 +243,7 @@ class Space:
             self._users[dimension] = 0
             attribute, axis = dimension
             self._axes.setdefault(attribute, [None] * len(Axis))[axis] = place
-            self._planned = None
+            self._planned = self._placing = None
         self._users[dimension] += 1
         return place
 
@@ -271,7 +254,7 @@ class Space:
         del self._users[dimension]
         self._free.append(self._places.pop(dimension))
         attribute, axis = dimension
-        self._planned = None
+        self._planned = self._placing = None
         if axis is Axis.STRING:
             del self._codes[attribute]
         axes = self._axes[attribute]
@@ -282,45 +265,15 @@ class Space:
     # -- where a notification lies, and what it opens
 
     def point(self, values: Mapping[str, Value]) -> Sides:
-        """A notification as a point: what is held against lower bounds, and what against upper bounds.
-
-        Both are the value, but for an integer between two floats, where they are the floats around it, and for what is
-        absent, which lies below every lower and above every upper bound. The same array every time.
-        """
-        plan = self._planned if self._planned is not None else self.plan()
-        size = self._point.shape[1]
-        above = [-inf] * size
-        below = [inf] * size
-        for attribute, codes, number, string, boolean, present in plan:
-            value = values.get(attribute)
-            kind = type(value)
-            if kind is float:
-                if number >= 0:
-                    above[number] = below[number] = value  # type: ignore[assignment]
-            elif kind is str:
-                if string >= 0:
-                    above[string] = below[string] = codes.get(value, -1.0)  # type: ignore[arg-type]
-            elif kind is bool:
-                if boolean >= 0:
-                    above[boolean] = below[boolean] = float(value)  # type: ignore[arg-type]
-            elif value is None:
-                continue
-            elif number >= 0:
-                if -EXACT_MAX <= value <= EXACT_MAX:  # type: ignore[operator]
-                    above[number] = below[number] = value  # type: ignore[assignment]
-                else:
-                    above[number], below[number] = floats_around(value)  # type: ignore[arg-type]
-            if present >= 0:
-                above[present] = below[present] = 1.0
-        # twice as fast as making an array of a list
-        _packer(2 * size)(self._point, 0, *above, *below)
-        return self._point
+        """Where a notification lies; the same array every time."""
+        if self._placing is None:
+            self._placing = Placing(self.size, self.plan())
+        return self._placing.place(values)
 
     def plan(self) -> list[Plan]:
         """What to do with each attribute that some dimension is of."""
         if self._planned is None:
             self._planned = []
-            self._point = np.empty((2, self.size, 1))
             for attribute, axes in self._axes.items():
                 number, string, boolean, present = (-1 if place is None else place for place in axes)
                 codes = self._codes[attribute].of if string >= 0 else {}
