@@ -68,8 +68,9 @@ class Server:
 
     async def start(self) -> None:
         """Listen, then look for neighbours. A port 0 is replaced by the one that the system chose."""
-        # Compiled kernels take up to a second to load, once in a process: not while the first notification waits.
-        warm_up()
+        # Compiled kernels take up to a second to load, once in a process, and some ten to compile, once in an
+        # installation: not while the first notification waits, nor while the rest of the program does.
+        await asyncio.to_thread(warm_up)
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
         for id in self.brokers:
