@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import sqlglot
 
 from octopia.errors import InputError, OctopiaError
-from octopia.metrics import METRICS, Facts, run, values_of
+from octopia.metrics import METRICS, Facts, Metric, run, values_of
 from tests.metrics import brute
 from tests.metrics.traces import Trace, hop, random_trace, write_trace
 
@@ -209,6 +210,22 @@ def test_without_duckdb_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(OctopiaError, match=r"pip install octopia\[sim\]"):
         run(tmp_path, facts=Facts())
+
+
+def test_duckdb_draws_no_bar_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_trace(tmp_path, {})
+    connect = duckdb.connect
+
+    def as_for_a_person(**options: Any) -> duckdb.DuckDBPyConnection:
+        connection = connect(**options)
+        connection.execute("SET enable_progress_bar = true")
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", as_for_a_person)
+    asked = "SELECT current_setting('enable_progress_bar') AS drawn"
+    metric = Metric(name="bar", title="", unit="", definition="", shape="table", sql=asked)
+    monkeypatch.setitem(METRICS, "bar", metric)
+    assert run(tmp_path, ["bar"], facts=Facts())["bar"].to_pylist() == [{"drawn": False}]
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ def _connected(folder: Path, facts: Facts, memory_max: str, threads: int) -> "It
         except duckdb.Error as error:
             raise InputError(f"DuckDB does not take these settings: {_first_line(error)}") from None
         with connection:
+            # In a process without a script of its own DuckDB takes itself to be asked by a person, and draws one.
+            connection.execute("SET enable_progress_bar = false")
             for table in TABLES:
                 file = folder / f"{table}.parquet"
                 try:
