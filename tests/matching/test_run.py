@@ -20,14 +20,14 @@ def kind(id: int) -> BoxKind:
     dimensions = tuple((f"a{place}", Axis.NUMBER) for place in PLACES[id])
     bounded, _ = SHAPES[id]
     box = Box(dimensions[:bounded], dimensions[bounded:], (), (), (), False)
-    shape, family = Shape(box.dimensions, PLACES[id][:bounded]), Family(id, box, PLACES[id][bounded:], ())
+    shape, family = Shape(id, box.dimensions, PLACES[id][:bounded]), Family(id, box, PLACES[id][bounded:], ())
     return BoxKind(id, shape, family, inexact=False)
 
 
 KINDS = {id: kind(id) for id in range(len(SHAPES))}
 
 
-def draw_boxes(draw: np.random.Generator, count: int, kinds: npt.NDArray[np.int32]) -> Boxes:
+def draw_boxes(draw: np.random.Generator, count: int, kinds: npt.NDArray[np.int64]) -> Boxes:
     widths = np.array([sum(SHAPES[id]) for id in kinds.tolist()], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(widths)])
     lows = draw.integers(0, 1000, starts[-1]).astype(np.float64)
@@ -75,16 +75,16 @@ def points(draw: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
 @pytest.mark.parametrize("id", [0, 1, 2])
 def test_a_search_finds_what_a_comparison_with_all_boxes_finds(kernels: str, count: int, id: int) -> None:
     draw = np.random.default_rng([count, id])
-    boxes = draw_boxes(draw, count, np.full(count, id, dtype=np.int32))
-    run = Run(boxes, KINDS)
+    boxes = draw_boxes(draw, count, np.full(count, id, dtype=np.int64))
+    run = Run(boxes, KINDS.__getitem__)
     for point in points(draw, 12 if count > 10_000 else 60):
         assert search(run, point, [id]) == brute_force(boxes, point, [id])
 
 
 def test_kinds_are_kept_apart_and_unknown_ones_are_not_there(kernels: str) -> None:
     draw = np.random.default_rng(3)
-    boxes = draw_boxes(draw, 5000, draw.integers(0, 3, 5000).astype(np.int32))
-    run = Run(boxes, KINDS)
+    boxes = draw_boxes(draw, 5000, draw.integers(0, 3, 5000))
+    run = Run(boxes, KINDS.__getitem__)
     for point in points(draw, 40):
         for opened in ([], [0], [2, 0], [1, 7], [0, 1, 2]):
             assert search(run, point, opened) == brute_force(boxes, point, [id for id in opened if id in KINDS])
@@ -100,8 +100,8 @@ def as_set(boxes: Boxes) -> set[tuple[int, int, tuple[float, ...], tuple[float, 
 
 def test_a_run_gives_back_the_boxes_that_are_alive(kernels: str) -> None:
     draw = np.random.default_rng(4)
-    boxes = draw_boxes(draw, 3000, draw.integers(0, 3, 3000).astype(np.int32))
-    run = Run(boxes, KINDS)
+    boxes = draw_boxes(draw, 3000, draw.integers(0, 3, 3000))
+    run = Run(boxes, KINDS.__getitem__)
     assert as_set(run.boxes()) == as_set(boxes)
     kind_of = dict(zip(boxes.rows.tolist(), boxes.kinds.tolist(), strict=True))
     dead = draw.permutation(3000)[:1000].tolist()
@@ -122,7 +122,7 @@ def test_a_run_gives_back_the_boxes_that_are_alive(kernels: str) -> None:
 
 def test_portions_are_all_boxes_with_kinds_kept_together() -> None:
     draw = np.random.default_rng(5)
-    boxes = draw_boxes(draw, 1000, draw.integers(0, 3, 1000).astype(np.int32))
+    boxes = draw_boxes(draw, 1000, draw.integers(0, 3, 1000))
     parts = portions(boxes, 300)
     assert [len(part.rows) for part in parts] == [300, 300, 300, 100]
     assert as_set(joined(parts)) == as_set(boxes)
@@ -141,16 +141,16 @@ def test_kinds_of_one_family_are_searched_together(kernels: str, kinds: int, mos
     for id in range(kinds):
         bounded = draw.permutation(20)[: draw.integers(0, 4)].tolist()
         dimensions = tuple((f"a{place}", Axis.NUMBER) for place in bounded)
-        of[id] = BoxKind(id, Shape(dimensions, tuple(bounded)), family, inexact=False)
+        of[id] = BoxKind(id, Shape(id, dimensions, tuple(bounded)), family, inexact=False)
     counts = draw.integers(1, most, kinds)
-    kind_of = draw.permutation(np.repeat(np.arange(kinds, dtype=np.int32), counts))
+    kind_of = draw.permutation(np.repeat(np.arange(kinds, dtype=np.int64), counts))
     widths = np.array([len(of[id].shape.places) + 1 for id in kind_of.tolist()])
     starts = np.concatenate([[0], np.cumsum(widths)])
     lows = draw.integers(0, 1000, starts[-1]).astype(np.float64)
     highs = lows + draw.integers(0, 500, starts[-1])
     lows[starts[1:] - 1] = highs[starts[1:] - 1] = draw.integers(0, 3, len(kind_of))
     boxes = Boxes(kind_of, np.arange(len(kind_of), dtype=np.int32), starts, lows, highs)
-    run = Run(boxes, of)
+    run = Run(boxes, of.__getitem__)
     assert as_set(run.boxes()) == as_set(boxes)
     places = np.concatenate([(*of[id].shape.places, 20) for id in kind_of.tolist()])
     last = np.zeros(len(places), dtype=np.bool_)

@@ -240,7 +240,7 @@ class Matcher(Store[Id]):
         """The same among the boxes of some kinds alone."""
         if not kinds:
             return self._out[:0]
-        families = dict.fromkeys(self._space.kinds[kind].family.id for kind in kinds)
+        families = dict.fromkeys(self._space.kind(number).family.id for number in kinds)
         layouts = [run.only(kinds) for run in self._runs.values()]
         return self._search(one_point(list(families), sides), layouts)
 

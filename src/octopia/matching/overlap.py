@@ -66,10 +66,10 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
     doubtful: list[int] = []
     points = {attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis in _TYPED}
     meeting = _Meeting(conjunction, with_more, points - with_more, stored)
-    for kind in space.kinds.values():
+    for kind in space.kinds:
         sure = meeting.decides(kind)
         if sure is not False:
-            (doubtful if contradictory or sure is None else certain).append(kind.id)
+            (doubtful if contradictory or sure is None else certain).append(kind.number)
     both = np.array(sides, dtype=np.float64).reshape(space.size, 2)
     return Question(certain, doubtful, both.T.copy()[:, :, None])
 

@@ -11,8 +11,9 @@ a run with more removed than live boxes is to be built anew by its owner, a larg
 that has come. How large a run is, is its owner's affair: larger ones are searched faster than many small.
 """
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ LEVELS_MAX = 7
 # A kind joins others of its family where their blocks have at most so many dimensions together: they all get a column.
 PART_DIMENSIONS_MAX = 8
 
+# What a kind is, by its number.
+KindOf = Callable[[int], BoxKind]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
@@ -35,7 +38,7 @@ Rows = npt.NDArray[np.int32]
 class Boxes(NamedTuple):
     """Boxes of any kinds. The bounds of box i are `lows[starts[i]:starts[i + 1]]`, and the same of `highs`."""
 
-    kinds: Rows
+    kinds: Ints
     rows: Rows
     starts: Ints
     lows: Floats
@@ -75,12 +78,14 @@ class Layout(NamedTuple):
 class Run:
     """Boxes of any kinds, laid out for searching."""
 
-    __slots__ = ("_first_blocks", "_first_slots", "dead", "kind_ids", "layout", "layout_by_id", "moved")
+    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "dead", "layout", "layout_by_id", "moved")
 
-    def __init__(self, boxes: Boxes, kinds: Mapping[int, BoxKind]) -> None:
-        self.layout, self.kind_ids = _lay_out(boxes, kinds)
-        self._first_slots: list[int] = self.layout.kinds[:, FIRST].tolist()
-        self._first_blocks: list[int] = self.layout.kinds[:, BLOCK].tolist()
+    def __init__(self, boxes: Boxes, kind_of: KindOf) -> None:
+        self.layout, kinds = _lay_out(boxes, kind_of)
+        # looked up one by one, in a third of the memory of lists
+        self._kinds = array("q", kinds)
+        self._first_slots = array("q", self.layout.kinds[:, FIRST])
+        self._first_blocks = array("q", self.layout.kinds[:, BLOCK])
         # the same with ids in place of rows, where they are integers: nothing is then to be looked up for an answer
         self.layout_by_id: Layout | None = None
         self.dead = 0
@@ -96,12 +101,12 @@ class Run:
         return self.size - self.dead
 
     def remove(self, slot: int) -> int:
-        """Clear a slot; the id of the kind that its box is of."""
+        """Clear a slot; the number of the kind that its box is of."""
         line = bisect_right(self._first_slots, slot) - 1
         block, bit = divmod(slot - self._first_slots[line], BLOCK_BOXES)
         self.layout.alive[self._first_blocks[line] + block] &= ~np.uint64(1 << bit)
         self.dead += 1
-        return self.kind_ids[line]
+        return self._kinds[line]
 
     def boxes(self, stop: int | None = None) -> Boxes:
         """The boxes that are alive, of the slots from `moved` to `stop`."""
@@ -113,12 +118,11 @@ class Run:
         # the dimensions of one slot are a column apart
         column = layout.kinds[line[box], HEIGHT] * (np.arange(len(box)) - starts[box])
         at = (layout.kinds[line, CELL] + slots - layout.kinds[line, FIRST])[box] + column
-        kinds = np.array(self.kind_ids, dtype=np.int32)[line]
-        return Boxes(kinds, layout.rows[slots], starts, layout.cells[0, at], layout.cells[1, at])
+        return Boxes(np.array(self._kinds)[line], layout.rows[slots], starts, layout.cells[0, at], layout.cells[1, at])
 
     def only(self, kinds: Sequence[int]) -> Layout:
         """The layout with all other kinds passed by."""
-        wanted = np.isin(self.kind_ids, kinds)
+        wanted = np.isin(np.array(self._kinds), kinds)
         lines = self.layout.lines
         return self.layout._replace(lines=np.where(wanted[lines], lines, np.int32(-1)))
 
@@ -208,15 +212,11 @@ class _Part(NamedTuple):
     without: tuple[int, ...]
 
 
-def _lay_out(boxes: Boxes, of: Mapping[int, BoxKind]) -> tuple[Layout, list[int]]:
+def _lay_out(boxes: Boxes, kind_of: KindOf) -> tuple[Layout, Ints]:
+    # numbers of kinds in order are families in order
     numbers, kind_of_box, counts = np.unique(boxes.kinds, return_inverse=True, return_counts=True)
-    by_family = np.argsort([of[kind].family.id for kind in numbers.tolist()], kind="stable")
-    line_of = np.empty_like(by_family)
-    line_of[by_family] = np.arange(len(by_family))
-    order = np.argsort(line_of[kind_of_box], kind="stable")
-    kind_ids: list[int] = numbers[by_family].tolist()
-    counts = counts[by_family]
-    ours = [of[kind] for kind in kind_ids]
+    order = np.argsort(kind_of_box, kind="stable")
+    ours = [kind_of(number) for number in numbers.tolist()]
     blocks = blocks_of(counts)
     bounded = [len(kind.shape.places) for kind in ours]
     kinds = _table(
@@ -246,7 +246,7 @@ def _lay_out(boxes: Boxes, of: Mapping[int, BoxKind]) -> tuple[Layout, list[int]
     )
     kernels().plant(*layout[1:7], boxes.starts, boxes.lows, boxes.highs, order)
     np.take(boxes.rows, order, out=layout.rows)
-    return layout, kind_ids
+    return layout, numbers
 
 
 def _parts(kinds: list[BoxKind]) -> list[_Part]:

@@ -3,13 +3,15 @@
 A *kind* is what boxes have in common that share their dimensions and atoms. Kinds that differ in their intervals alone
 form a *family*; an event opens the families whose atoms its strings satisfy, and is compared with their boxes only.
 
-Rules of this file: everything here is counted and goes when its last user goes. Numbers of dimensions are used again,
-so that a point stays short; numbers of kinds, families and codes are not, since removed boxes may lie in a run for a
-while. Which families a combination of strings opens is remembered (`openings`), and forgotten when one comes or goes.
+Rules of this file: everything here is counted and goes when its last user goes. Numbers of dimensions and shapes are
+used again, so that a point stays short and the number of a kind a number of 64 bits; numbers of families and codes are
+not, since removed boxes may lie in a run for a while. Which families a combination of strings opens is remembered
+(`openings`), and forgotten when one comes or goes.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +21,27 @@ from octopia.matching.boxes import Axis, Box, Dimension
 from octopia.matching.openings import Openings, Strings
 from octopia.matching.placing import Placing, Plan, Sides
 
-KindKey = tuple[tuple[Dimension, ...], tuple[Dimension, ...], tuple[Predicate, ...], bool]
+# The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
+_FAMILY_BIT, _SHAPE_BIT = 32, 1
+_SHAPES_MAX = 1 << (_FAMILY_BIT - _SHAPE_BIT)
+_NAMES_REMEMBERED_MAX = 1_024
+
+
+@lru_cache(_NAMES_REMEMBERED_MAX)
+def _names(attributes: tuple[str, ...]) -> frozenset[str]:
+    """One set for equal names: there may be thousands of families, and most name the same."""
+    return frozenset(attributes)
 
 
 class Shape:
     """Dimensions that boxes have intervals on, and their numbers in the space."""
 
-    __slots__ = ("attributes", "dimensions", "kinds", "places")
+    __slots__ = ("attributes", "dimensions", "id", "kinds", "places")
 
-    def __init__(self, dimensions: tuple[Dimension, ...], places: tuple[int, ...]) -> None:
+    def __init__(self, id: int, dimensions: tuple[Dimension, ...], places: tuple[int, ...]) -> None:
+        self.id = id
         self.dimensions = dimensions
-        self.attributes = frozenset([attribute for attribute, _ in dimensions])
+        self.attributes = _names(tuple(attribute for attribute, _ in dimensions))
         self.places = places
         self.kinds = 0
 
@@ -44,22 +56,18 @@ class Family:
         self.atoms = box.atoms
         self.atom_numbers = atom_numbers
         self.without = box.without
-        self.attributes = frozenset([a for a, _ in box.without] + [atom.attribute for atom in box.atoms])
+        self.attributes = _names((*(a for a, _ in box.without), *(atom.attribute for atom in box.atoms)))
         self.places = places
         self.kinds = 0
 
 
-class BoxKind:
-    """Boxes of one shape in one family. There may be thousands of kinds, so that what they share is kept there."""
+class BoxKind(NamedTuple):
+    """Boxes of one shape in one family. There may be thousands of kinds: this is made of the number when needed."""
 
-    __slots__ = ("boxes", "family", "id", "inexact", "shape")
-
-    def __init__(self, id: int, shape: Shape, family: Family, *, inexact: bool) -> None:
-        self.id = id
-        self.shape = shape
-        self.family = family
-        self.inexact = inexact
-        self.boxes = 0
+    number: int
+    shape: Shape
+    family: Family
+    inexact: bool
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -107,10 +115,12 @@ class Space:
     """All dimensions, codes and kinds of one matcher."""
 
     def __init__(self) -> None:
-        self.kinds: dict[int, BoxKind] = {}
-        self._kind_of: dict[KindKey, BoxKind] = {}
-        self._next_kind = 0
+        # by the number of a kind, how many boxes it has
+        self._boxes: dict[int, int] = {}
+        self._shapes: dict[int, Shape] = {}
         self._shape_of: dict[tuple[Dimension, ...], Shape] = {}
+        self._free_shapes: list[int] = []
+        self._families: dict[int, Family] = {}
         self._family_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...]], Family] = {}
         self._next_family = 0
         self._places: dict[Dimension, int] = {}
@@ -154,27 +164,32 @@ class Space:
 
     # -- kinds
 
-    def kind_for(self, box: Box) -> BoxKind:
-        """The kind of a box, with one more box in it."""
-        kind = self._kind_of.get((box.dimensions, box.without, box.atoms, box.inexact))
-        if kind is None:
-            kind = self._new_kind(box)
-        kind.boxes += 1
-        return kind
+    @property
+    def kinds(self) -> list[BoxKind]:
+        """All kinds that have boxes."""
+        return [self.kind(number) for number in self._boxes]
 
-    def _new_kind(self, box: Box) -> BoxKind:
+    def kind(self, number: int) -> BoxKind:
+        """What boxes of this number have in common."""
+        shape = self._shapes[(number >> _SHAPE_BIT) % _SHAPES_MAX]
+        return BoxKind(number, shape, self._families[number >> _FAMILY_BIT], bool(number % 2))
+
+    def take(self, box: Box) -> int:
+        """The number of the kind of a box, which now has one more box."""
         shape = self._shape_of.get(box.dimensions) or self._new_shape(box)
         family = self._family_of.get((box.without, box.atoms)) or self._new_family(box)
-        shape.kinds += 1
-        family.kinds += 1
-        kind = BoxKind(self._next_kind, shape, family, inexact=box.inexact)
-        self._next_kind += 1
-        self._kind_of[_key(kind)] = self.kinds[kind.id] = kind
-        return kind
+        number = family.id << _FAMILY_BIT | shape.id << _SHAPE_BIT | box.inexact
+        boxes = self._boxes.get(number, 0)
+        if not boxes:
+            shape.kinds += 1
+            family.kinds += 1
+        self._boxes[number] = boxes + 1
+        return number
 
     def _new_shape(self, box: Box) -> Shape:
-        shape = Shape(box.dimensions, tuple(self._use(dimension) for dimension in box.dimensions))
-        self._shape_of[box.dimensions] = shape
+        id = self._free_shapes.pop() if self._free_shapes else len(self._shapes)
+        shape = Shape(id, box.dimensions, tuple(self._use(dimension) for dimension in box.dimensions))
+        self._shape_of[box.dimensions] = self._shapes[shape.id] = shape
         return shape
 
     def _new_family(self, box: Box) -> Family:
@@ -182,19 +197,20 @@ class Space:
         places = tuple(self._use(dimension) for dimension in box.without)
         family = Family(self._next_family, box, places, tuple(atom.number for atom in atoms))
         self._next_family += 1
-        self._family_of[box.without, box.atoms] = family
+        self._family_of[box.without, box.atoms] = self._families[family.id] = family
         # looked up by the atom that the fewest others are looked up by
         by_number = min(atoms, key=lambda atom: len(atom.families)).families if atoms else self._without_atoms
         by_number[family.id] = family
         self.openings.forget()
         return family
 
-    def leave(self, kind: BoxKind, boxes: int = 1) -> None:
-        """Boxes of the kind are gone; with the last, the kind."""
-        kind.boxes -= boxes
-        if kind.boxes:
+    def leave(self, number: int, boxes: int = 1) -> None:
+        """Boxes of a kind are gone; with the last, the kind."""
+        self._boxes[number] -= boxes
+        if self._boxes[number]:
             return
-        del self._kind_of[_key(kind)], self.kinds[kind.id]
+        kind = self.kind(number)
+        del self._boxes[number]
         kind.shape.kinds -= 1
         if not kind.shape.kinds:
             self._drop_shape(kind.shape)
@@ -203,12 +219,13 @@ class Space:
             self._drop_family(kind.family)
 
     def _drop_shape(self, shape: Shape) -> None:
-        del self._shape_of[shape.dimensions]
+        del self._shape_of[shape.dimensions], self._shapes[shape.id]
+        self._free_shapes.append(shape.id)
         for dimension in shape.dimensions:
             self._disuse(dimension)
 
     def _drop_family(self, family: Family) -> None:
-        del self._family_of[family.without, family.atoms]
+        del self._family_of[family.without, family.atoms], self._families[family.id]
         self._without_atoms.pop(family.id, None)
         for dimension in family.without:
             self._disuse(dimension)
@@ -314,8 +331,3 @@ class Space:
                 if all(number in satisfied for number in family.atom_numbers):
                     opened.append(family.id)
         return opened
-
-
-def _key(kind: BoxKind) -> KindKey:
-    """What kinds are told apart by."""
-    return kind.shape.dimensions, kind.family.without, kind.family.atoms, kind.inexact

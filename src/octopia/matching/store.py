@@ -102,7 +102,7 @@ class Store(Generic[Id]):
             box = take_apart(conjunction, self._space.code_of)
             if box.inexact:
                 self._inexact[row] = None
-            self._waiting.add(row, self._space.kind_for(box).id, box)
+            self._waiting.add(row, self._space.take(box), box)
         self._to_check[row] = len(wanted.conjunctions) > 1 or row in self._inexact
         if self._waiting.boxes >= WAITING_BOXES_MAX:
             self._flush()
@@ -117,7 +117,7 @@ class Store(Generic[Id]):
             self._free_rows.append(row)
             places = self._places_of(row)
             for number, slot in places:
-                self._space.leave(self._space.kinds[self._runs[number].remove(slot)])
+                self._space.leave(self._runs[number].remove(slot))
             # only now: making a run anew moves boxes, of this row too
             for number in dict.fromkeys(number for number, _ in places):
                 run = self._runs.get(number)
@@ -162,7 +162,7 @@ class Store(Generic[Id]):
         waiting, self._waiting = self._waiting, Waiting()
         staying, going = waiting.take_all()
         for kind, boxes in going.items():
-            self._space.leave(self._space.kinds[kind], boxes)
+            self._space.leave(kind, boxes)
         self._free_rows += waiting.withdrawn
         if len(staying.rows):
             for part in portions(staying, RUN_BOXES_MAX):
@@ -233,7 +233,7 @@ class Store(Generic[Id]):
         self._make_run(joined(parts))
 
     def _make_run(self, boxes: Boxes) -> None:
-        self._enter(self._next_run, Run(boxes, self._space.kinds))
+        self._enter(self._next_run, Run(boxes, self._space.kind))
         self._next_run += 1
 
     def _enter(self, number: int, run: Run) -> None:

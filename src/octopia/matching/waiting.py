@@ -62,7 +62,7 @@ class Waiting:
     def _pack(self) -> None:
         self._packed.append(
             Boxes(
-                np.array(self._kinds, dtype=np.int32),
+                np.array(self._kinds, dtype=np.int64),
                 np.array(self._box_rows, dtype=np.int32),
                 starts_of(np.array(self._widths, dtype=np.int64)),
                 np.array(self._lows, dtype=np.float64),
