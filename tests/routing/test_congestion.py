@@ -66,3 +66,16 @@ def test_least_loaded_takes_the_first_of_equals() -> None:
 def test_senseless_parameters_are_refused(parameters: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be a positive number"):
         CongestionParameters(**parameters)
+
+
+def test_how_many_queues_hold_anything() -> None:
+    table = lst()
+    counts = [table.queues]
+    for neighbour, length in ((A, 2), (A, 3), (B, 1), (A, 0), (A, 0), (A, 4)):
+        table.sample(neighbour, length, 0, 0, 0.0)
+        counts.append(table.queues)
+    table.came_up(A)
+    counts.append(table.queues)
+    table.came_up(A)
+    counts.append(table.queues)
+    assert counts == [0, 1, 1, 2, 1, 1, 2, 1, 1]
