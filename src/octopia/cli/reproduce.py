@@ -216,7 +216,7 @@ def _show(parts: list[_Part], done: "dict[Path, Sweep]", folder: Path) -> int:
         head = f"<h1>{escape(part.combination)}</h1>\n" if part.combination else ""
         bodies.append(head + report_body(outcome, results))
         for each in outcome.comparisons:
-            table.add_row(part.title, each.result.says, paper_text(each), ours_text(each), each.verdict)
+            table.add_row(part.title, each.result.words, paper_text(each), ours_text(each), each.verdict)
         table.add_section()
     page = folder / PAGE
     page.write_text(page_html("the paper's evaluation", "\n<hr>\n".join(bodies)), encoding="utf-8")

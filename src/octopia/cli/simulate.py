@@ -266,7 +266,7 @@ def _print_comparison(console: "Console", outcome: "Outcome") -> None:
 
     heads, rows = ["the paper says", "paper", "ours", "difference", ""], []
     for each in outcome.comparisons:
-        rows.append([each.result.says, paper_text(each), ours_text(each), difference_text(each), each.verdict])
+        rows.append([each.result.words, paper_text(each), ours_text(each), difference_text(each), each.verdict])
     if outcome.sensitivity:
         heads, rows = ["the paper says", "paper", *outcome.sensitivity], sensitivity_rows(outcome)
     if not rows:

@@ -37,6 +37,11 @@ class PaperResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     exact: float | None = None
     note: str = ""
 
+    @property
+    def words(self) -> str:
+        """What the paper says, and how that is read."""
+        return f"{self.says} ({self.note})" if self.note else self.says
+
 
 class Comparison(Struct, frozen=True, kw_only=True):
     """The paper's number, ours, and what that means. `unit` is that of both."""

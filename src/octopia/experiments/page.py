@@ -50,8 +50,7 @@ def page_part(outcome: Outcome, results: Sequence[Result]) -> str:
     if outcome.comparisons:
         lines += ["| the paper says | paper | ours | ours less paper's | |", "| --- | ---: | ---: | ---: | --- |"]
         for each in outcome.comparisons:
-            note = f" ({each.result.note})" if each.result.note else ""
-            cells = (each.result.says + note, paper_text(each), ours_text(each), difference_text(each), each.verdict)
+            cells = (each.result.words, paper_text(each), ours_text(each), difference_text(each), each.verdict)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     if outcome.sensitivity:

@@ -125,7 +125,7 @@ def sensitivity_rows(outcome: Outcome) -> list[list[str]]:
     """Per number of the paper: its words, the number, and ours at each point."""
     columns = list(outcome.sensitivity.values())
     return [
-        [each.result.says, paper_text(each), *(ours_text(column[number]) for column in columns)]
+        [each.result.words, paper_text(each), *(ours_text(column[number]) for column in columns)]
         for number, each in enumerate(columns[0])
     ]
 
@@ -135,9 +135,8 @@ def _comparison(each: Comparison) -> str:
     style = {"exact": "good", "same sign": "good", "other sign": "bad"}.get(
         verdict, "bad" if "NOT" in verdict else "soft"
     )
-    note = f" ({each.result.note})" if each.result.note else ""
     return (
-        f"<tr><td>{escape(each.result.says + note)}</td><td class=n>{escape(paper_text(each))}</td>"
+        f"<tr><td>{escape(each.result.words)}</td><td class=n>{escape(paper_text(each))}</td>"
         f"<td class=n>{escape(ours_text(each))}</td><td class=n>{escape(difference_text(each))}</td>"
         f"<td class={style}>{escape(verdict)}</td><td class=soft>{escape(each.result.source)}</td></tr>\n"
     )

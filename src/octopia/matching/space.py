@@ -206,17 +206,18 @@ class Space:
 
     def leave(self, number: int, boxes: int = 1) -> None:
         """Boxes of a kind are gone; with the last, the kind."""
-        self._boxes[number] -= boxes
-        if self._boxes[number]:
+        left = self._boxes[number] - boxes
+        if left:
+            self._boxes[number] = left
             return
-        kind = self.kind(number)
         del self._boxes[number]
-        kind.shape.kinds -= 1
-        if not kind.shape.kinds:
-            self._drop_shape(kind.shape)
-        kind.family.kinds -= 1
-        if not kind.family.kinds:
-            self._drop_family(kind.family)
+        _, shape, family, _ = self.kind(number)
+        shape.kinds -= 1
+        if not shape.kinds:
+            self._drop_shape(shape)
+        family.kinds -= 1
+        if not family.kinds:
+            self._drop_family(family)
 
     def _drop_shape(self, shape: Shape) -> None:
         del self._shape_of[shape.dimensions], self._shapes[shape.id]
