@@ -31,6 +31,7 @@ from octopia.language.padres_writer import to_padres
 from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification
 from octopia.language.predicate import Operator, Predicate
 from octopia.language.relations import conforms, covers, matches, overlaps
+from octopia.language.sat import impossible
 from octopia.language.values import Kind, Value
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "all_hold",
     "conforms",
     "covers",
+    "impossible",
     "left_to_test",
     "matches",
     "one_holds",

@@ -154,17 +154,27 @@ class Matcher(Store[Id]):
         return self._overlapping(parse_filter(subscription), Stored.ADVERTISEMENTS)
 
     def _overlapping(self, asked: Filter, stored: Stored) -> list[Id]:
-        rows: dict[int, None] = {}
+        rows: Rows = np.zeros(0, dtype=np.int32)
         if self._waiting.rows and not self._settle_if_it_pays():
-            rows.update((row, None) for row in self._waiting.rows if self._overlaps(row, asked, stored))
+            rows = self._overlapping_of(self._waiting.rows, asked, stored)
         for conjunction in asked.conjunctions if self._runs else ():
             certain, doubtful, sides = question(self._space, conjunction, stored)
-            rows.update(dict.fromkeys(self._search_kinds(certain, sides).tolist()))
-            for row in dict.fromkeys(self._search_kinds(doubtful, sides).tolist()):
-                if row not in rows and self._overlaps(row, asked, stored):
-                    rows[row] = None
-        ids: list[Id] = self._ids[list(rows)].tolist()
-        return ids
+            rows = self._more_rows(rows, self._search_kinds(certain, sides))
+            in_doubt = self._search_kinds(doubtful, sides)
+            if len(in_doubt):
+                known = np.isin(in_doubt, rows)
+                in_doubt = self._overlapping_of(dict.fromkeys(in_doubt[~known].tolist()), asked, stored)
+                rows = np.concatenate([rows, in_doubt])
+        return self.ids_at(rows)
+
+    def _more_rows(self, rows: Rows, found: Rows) -> Rows:
+        """All of both, each once, in memory of its own: what was found may hold rows that have several boxes twice."""
+        if self._several:
+            found = np.unique(found)
+        return np.concatenate([rows, found[~np.isin(found, rows)] if len(rows) else found])
+
+    def _overlapping_of(self, rows: Iterable[int], asked: Filter, stored: Stored) -> Rows:
+        return np.array([row for row in rows if self._overlaps(row, asked, stored)], dtype=np.int32)
 
     def _overlaps(self, row: int, asked: Filter, stored: Stored) -> bool:
         filter = self._filters[row]
@@ -241,7 +251,8 @@ class Matcher(Store[Id]):
         if not kinds:
             return self._out[:0]
         families = dict.fromkeys(self._space.kind(number).family.id for number in kinds)
-        layouts = [run.only(kinds) for run in self._runs.values()]
+        all_of_them = len(kinds) == self._space.kinds_count
+        layouts = [run.layout if all_of_them else run.only(kinds) for run in self._runs.values()]
         return self._search(one_point(list(families), sides), layouts)
 
     def _search(self, point: Points, layouts: list[Layout] | None = None) -> Rows:

@@ -5,10 +5,10 @@ between a box and a point; so an advertisement is a "point" whose upper side is 
 lower bound, and the same search finds the boxes it meets.
 
 Rules of this file: a question never misses a filter that overlaps. It is exact where both sides are intervals, codes
-and presence, and where one value meets boxes that leave values out. Conditions on strings that all boxes of a kind
-share are held against the question once per kind. What is left (a string that is asked for by name against a prefix, an
-interval against a value left out, a box wider than its predicate, a filter that names nothing) is `doubtful`: what is
-found there is tested with `octopia.overlaps`.
+and presence, and where one value meets boxes that leave values out. Conditions on strings that all boxes of a family
+share are held against the question once. What is left (a string that is asked for by name against a prefix, an interval
+against a value left out, a box wider than its predicate, a filter that names nothing) is `doubtful`: what is found
+there is tested with `octopia.overlaps`.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from octopia.language import Conjunction, Filter, Operator, Predicate, overlaps
+from octopia.language import Conjunction, Predicate, impossible
 from octopia.matching.boxes import Axis, take_apart
 from octopia.matching.placing import Sides
-from octopia.matching.space import BoxKind, Space
+from octopia.matching.space import BoxKind, Family, Shape, Space
 
+# a tuple: going through an enumeration itself takes longer
+_AXES = tuple(Axis)
 _TYPED = (Axis.NUMBER, Axis.STRING, Axis.BOOL)
 _ANYTHING = (inf, -inf)
 _NOTHING = (-inf, inf)
@@ -59,7 +61,7 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
         if any(atom.attribute == attribute for atom in box.atoms):
             typed.append(Axis.STRING)
         contradictory = contradictory or len(set(typed)) > 1
-        for axis, place in zip(Axis, axes or (), strict=False):
+        for axis, place in zip(_AXES, axes or (), strict=False):
             if place is not None:
                 sides[place] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
     certain: list[int] = []
@@ -95,6 +97,18 @@ def _side(span: tuple[float, float] | None, axis: Axis, typed: list[Axis], *, wi
     return _ANYTHING if not typed or axis in typed or wide else _NOTHING
 
 
+class _Terms(NamedTuple):
+    """What decides between a question and the kinds of one family.
+
+    `conditioned`: attributes that one of the two has more to say of than an interval. `apart`: those of them that no
+    value satisfies for both. `mixed`: whether the family itself has intervals or values left out on one of them.
+    """
+
+    conditioned: frozenset[str]
+    apart: tuple[str, ...]
+    mixed: bool
+
+
 class _Meeting:
     """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide it."""
 
@@ -104,40 +118,35 @@ class _Meeting:
         self._with_more = with_more
         self._points = points
         self._stored = stored
-        self._known: dict[tuple[str, tuple[Predicate, ...]], bool] = {}
+        # by id: there are many more kinds than families
+        self._terms: dict[int, _Terms] = {}
 
     def decides(self, kind: BoxKind) -> bool | None:
         """False: no box of the kind overlaps. True: the intervals decide. None: the filters must be asked."""
-        attributes, family = kind.attributes, kind.family
-        if not self._names_allow(attributes):
+        shape, family = kind.shape, kind.family
+        if not self._names_allow(shape, family):
             return False
-        if kind.inexact or not self._named or not attributes:
+        if kind.inexact or not self._named or not (shape.attributes or family.attributes):
             return None
-        sure: bool | None = True
-        more = {atom.attribute for atom in family.atoms}
-        # one value is left out or it is not; of an interval something may remain
-        more |= {attribute for attribute, _ in family.without if attribute not in self._points}
-        for attribute in sorted(self._with_more | more):
-            if attribute not in self._named or attribute not in attributes:
-                continue
-            dimensions = (*kind.shape.dimensions, *family.without)
-            if any(name == attribute and axis in _TYPED for name, axis in dimensions):
-                sure = None
-            elif not self._strings_meet(attribute, tuple(a for a in family.atoms if a.attribute == attribute)):
-                return False
-        return sure
+        terms = self._terms.get(family.id)
+        if terms is None:
+            terms = self._terms[family.id] = self._terms_of(family)
+        if any(attribute in shape.attributes or attribute in family.attributes for attribute in terms.apart):
+            return False
+        return True if not terms.mixed and terms.conditioned.isdisjoint(shape.typed) else None
 
-    def _names_allow(self, attributes: frozenset[str]) -> bool:
+    def _names_allow(self, shape: Shape, family: Family) -> bool:
         """PADRES's rule: a subscription may only ask for attributes that the advertisement names."""
         if self._stored is Stored.SUBSCRIPTIONS:
-            return attributes <= self._named
-        return self._named <= attributes
+            return shape.attributes <= self._named and family.attributes <= self._named
+        return self._named <= shape.attributes | family.attributes
 
-    def _strings_meet(self, attribute: str, theirs: tuple[Predicate, ...]) -> bool:
-        """Whether one value can satisfy the question's conditions on an attribute and these."""
-        known = self._known.get((attribute, theirs))
-        if known is None:
-            mine = Filter.of(*self._asked[attribute])
-            other = Filter.of(*theirs) if theirs else Filter.of(Predicate(attribute, Operator.PRESENT))
-            known = self._known[attribute, theirs] = overlaps(mine, other)
-        return known
+    def _terms_of(self, family: Family) -> _Terms:
+        theirs: dict[str, list[Predicate]] = {}
+        for atom in family.atoms:
+            theirs.setdefault(atom.attribute, []).append(atom)
+        left_out = {attribute for attribute, _ in family.without}
+        # one value is left out or it is not; of an interval something may remain
+        conditioned = (self._with_more | theirs.keys() | (left_out - self._points)) & self._named
+        apart = (a for a in sorted(conditioned - left_out) if impossible((*self._asked[a], *theirs.get(a, ()))))
+        return _Terms(frozenset(conditioned), tuple(apart), not conditioned.isdisjoint(left_out))

@@ -34,14 +34,16 @@ def _names(attributes: tuple[str, ...]) -> frozenset[str]:
 
 
 class Shape:
-    """Dimensions that boxes have intervals on, and their numbers in the space."""
+    """Dimensions that boxes have intervals on, and their numbers in the space. `typed`: attributes of which they ask
+    for more than that they are present."""
 
-    __slots__ = ("attributes", "dimensions", "id", "kinds", "places")
+    __slots__ = ("attributes", "dimensions", "id", "kinds", "places", "typed")
 
     def __init__(self, id: int, dimensions: tuple[Dimension, ...], places: tuple[int, ...]) -> None:
         self.id = id
         self.dimensions = dimensions
         self.attributes = _names(tuple(attribute for attribute, _ in dimensions))
+        self.typed = _names(tuple(attribute for attribute, axis in dimensions if axis is not Axis.PRESENT))
         self.places = places
         self.kinds = 0
 
@@ -68,11 +70,6 @@ class BoxKind(NamedTuple):
     shape: Shape
     family: Family
     inexact: bool
-
-    @property
-    def attributes(self) -> frozenset[str]:
-        """All that the boxes ask for in any way."""
-        return self.shape.attributes | self.family.attributes
 
 
 class _Atom:
@@ -168,6 +165,11 @@ class Space:
     def kinds(self) -> list[BoxKind]:
         """All kinds that have boxes."""
         return [self.kind(number) for number in self._boxes]
+
+    @property
+    def kinds_count(self) -> int:
+        """How many kinds have boxes."""
+        return len(self._boxes)
 
     def kind(self, number: int) -> BoxKind:
         """What boxes of this number have in common."""
