@@ -41,6 +41,13 @@ class Filters:
             self._open(row)
         self._by_row[row] = filter
 
+    def take_out(self, row: int) -> Filter:
+        """The filter of a row in use, which is then free."""
+        filter = self[row]
+        assert filter is not None, "a row in use has its filter"  # noqa: S101
+        self._by_row[row] = None
+        return filter
+
     def _open(self, row: int) -> None:
         number = row // PACK_FILTERS
         packed = self._packed.pop(number, None)

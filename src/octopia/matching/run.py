@@ -78,7 +78,7 @@ class Layout(NamedTuple):
 class Run:
     """Boxes of any kinds, laid out for searching."""
 
-    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "dead", "layout", "layout_by_id", "moved")
+    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "dead", "layout", "layout_by_id", "moved", "size")
 
     def __init__(self, boxes: Boxes, kind_of: KindOf) -> None:
         self.layout, kinds = _lay_out(boxes, kind_of)
@@ -88,13 +88,10 @@ class Run:
         self._first_blocks = array("q", self.layout.kinds[:, BLOCK])
         # the same with ids in place of rows, where they are integers: nothing is then to be looked up for an answer
         self.layout_by_id: Layout | None = None
+        # slots, dead ones counted
+        self.size = len(self.layout.rows)
         self.dead = 0
         self.moved = 0
-
-    @property
-    def size(self) -> int:
-        """Slots, dead ones counted."""
-        return len(self.layout.rows)
 
     @property
     def live(self) -> int:

@@ -93,19 +93,14 @@ class _Codes:
         self.users: dict[str, int] = {}
         self.next = 0.0
 
-    def take(self, text: str) -> float:
-        code = self.of.get(text)
-        if code is None:
-            code = self.of[text] = self.next
-            self.users[text] = 0
-            self.next += 1.0
-        self.users[text] += 1
+    def add(self, text: str) -> float:
+        code = self.of[text] = self.next
+        self.users[text] = 1
+        self.next += 1.0
         return code
 
-    def release(self, text: str) -> None:
-        self.users[text] -= 1
-        if not self.users[text]:
-            del self.of[text], self.users[text]
+    def drop(self, text: str) -> None:
+        del self.of[text], self.users[text]
 
 
 class Space:
@@ -148,7 +143,11 @@ class Space:
         codes = self._codes.get(attribute)
         if codes is None:
             codes = self._codes[attribute] = _Codes()
-        return codes.take(text)
+        code = codes.of.get(text)
+        if code is None:
+            return codes.add(text)
+        codes.users[text] += 1
+        return code
 
     def known_code(self, attribute: str, text: str) -> float:
         """The number of a string in a notification; -1 where no filter asks for it."""
@@ -157,7 +156,12 @@ class Space:
 
     def release_code(self, attribute: str, text: str) -> None:
         """A filter that asked for a string is gone; to be called before its boxes leave their kinds."""
-        self._codes[attribute].release(text)
+        codes = self._codes[attribute]
+        left = codes.users[text] - 1
+        if left:
+            codes.users[text] = left
+        else:
+            codes.drop(text)
 
     # -- kinds
 

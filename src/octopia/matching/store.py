@@ -110,23 +110,24 @@ class Store(Generic[Id]):
     def remove(self, id: Id) -> None:
         """Take a filter out; an id that is not there is a KeyError."""
         row = self._row_of.pop(id)
-        self._release_codes(row)
+        self._release_codes(self._filters.take_out(row))
         if row in self._waiting.rows:
             self._waiting.withdraw(row)
         else:
             self._free_rows.append(row)
-            places = self._places_of(row)
-            for number, slot in places:
-                self._space.leave(self._runs[number].remove(slot))
+            mostly_dead: dict[int, None] = {}
+            for number, slot in self._places_of(row):
+                run = self._runs[number]
+                self._space.leave(run.remove(slot))
+                if run.dead * 2 > run.size:
+                    mostly_dead[number] = None
             # only now: making a run anew moves boxes, of this row too
-            for number in dict.fromkeys(number for number, _ in places):
-                run = self._runs.get(number)
-                if run is not None and run.dead * 2 > run.size:
+            for number in mostly_dead:
+                if number in self._runs:
                     self._rebuild(number)
         self._several.pop(row, None)
         self._inexact.pop(row, None)
         self._run_of[row] = _IN_NO_RUN
-        self._filters[row] = None
         self._ids[row] = 0
         if not self._row_of:
             self._start_anew()
@@ -203,9 +204,7 @@ class Store(Generic[Id]):
         run = self._runs.get(number)
         return run is not None and slot >= run.moved
 
-    def _release_codes(self, row: int) -> None:
-        filter = self._filters[row]
-        assert filter is not None, "a row in use has its filter"  # noqa: S101
+    def _release_codes(self, filter: Filter) -> None:
         for conjunction in filter.conjunctions:
             for attribute, text in coded_strings(conjunction):
                 self._space.release_code(attribute, text)
