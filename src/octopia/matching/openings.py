@@ -27,10 +27,14 @@ class Openings:
     def __init__(self, work_out: Callable[[Strings], Sequence[int]]) -> None:
         self._work_out = work_out
         self._alone: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-        self.forget()
+        self._start_anew()
 
     def forget(self) -> None:
         """To be called when families come or go."""
+        if self._number_of:
+            self._start_anew()
+
+    def _start_anew(self) -> None:
         self._number_of: dict[Strings, int] = {}
         self.starts: npt.NDArray[np.int64] = np.zeros(_STARTS_MIN, dtype=np.int64)
         self.probes: npt.NDArray[np.int32] = np.empty(_PROBES_MIN, dtype=np.int32)

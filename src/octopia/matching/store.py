@@ -5,7 +5,7 @@ Filters become boxes (`boxes`) in a space (`space`). New boxes wait in a list; w
 
 Rules of this file: no call takes time in proportion to all that is stored, except `settle`, which is asked for; by
 itself a store builds runs of at most `RUN_BOXES_MAX` boxes, which takes about 0.05 s (0.15 s in numpy). What is removed
-is given back: a run is rebuilt when most of it is dead.
+is given back: a run is rebuilt when most of it is dead, and dead boxes are as many as a rebuild is worth.
 """
 
 from collections.abc import Hashable, Iterator
@@ -25,6 +25,8 @@ Id = TypeVar("Id", bound=Hashable)
 
 RUN_BOXES_MAX = 65_536
 WAITING_BOXES_MAX = RUN_BOXES_MAX
+# A rebuild takes some hundreds of microseconds, however small: as long as it takes to remove so many.
+REBUILD_DEAD_MIN = 128
 # What `settle` makes, which may take its time.
 SETTLED_RUN_BOXES_MAX = 1 << 20
 INT64_END = 2**63
@@ -119,7 +121,7 @@ class Store(Generic[Id]):
             for number, slot in self._places_of(row):
                 run = self._runs[number]
                 self._space.leave(run.remove(slot))
-                if run.dead * 2 > run.size:
+                if run.dead * 2 > run.size and (run.dead >= REBUILD_DEAD_MIN or not run.live):
                     mostly_dead[number] = None
             # only now: making a run anew moves boxes, of this row too
             for number in mostly_dead:
