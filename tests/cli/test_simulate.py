@@ -62,6 +62,14 @@ def test_a_run_prints_means_and_the_paper_and_leaves_a_folder(tmp_path: Path) ->
     assert "All checks passed in all 8 runs, 8 of them from before." in again.stdout
 
 
+def test_a_routing_of_ones_own_is_run_anew_when_its_code_changes(tmp_path: Path) -> None:
+    code = "from octopia.routing import policy_named\nMINE = policy_named('snr')\n"
+    words = ("simulate", "publishers", *SMALL, "--points", "3", "--systems", "snr,idea:MINE", "--jobs", "2")
+    for text, before in ((code, ""), (code, ", 4 of them from before"), (code + "# more\n", ", 2 of them from before")):
+        (tmp_path / "idea.py").write_text(text, encoding="utf-8")
+        assert f"All checks passed in all 4 runs{before}.\n" in octopia(tmp_path, *words).stdout
+
+
 def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         "tau = 1\nseeds = 7\nclusters = 4\n[model_parameters.link]\ndelay_ns = 5\n", encoding="utf-8"
@@ -92,7 +100,11 @@ def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None
     [
         ((), "which experiment? publishers, subscribers, delivery or burst"),
         (("bursts",), "no experiment is called 'bursts' (did you mean burst?)"),
-        (("burst", "--systems", "snr,idrr"), "no system is called 'idrr' (did you mean idr?)"),
+        (("burst", "--systems", "snr,idrr"), "systems: unknown routing 'idrr' (did you mean idr?)"),
+        (
+            ("burst", "--systems", "snr,none_such:X"),
+            "systems: routing 'none_such:X': module 'none_such' cannot be imported",
+        ),
         (("burst", "--set", "tau"), "--set tau: write KEY=VALUE"),
         (("burst", "--set", "taw=1"), "no setting is called 'taw' (did you mean tau?)"),
         (("burst", "--vary", "tau"), "--vary tau: say through which values, with --points"),

@@ -168,7 +168,10 @@ def test_the_default_is_a_path_of_three() -> None:
             {"tree": Scot(Tree.from_edges([("x", "y")]), 7), "clusters": 3},
             "the overlay has 7 clusters; leave out clusters=3",
         ),
-        ({"routing": "flood"}, "unknown routing 'flood'; the routings are snr, idr, tid, tid-dynamic"),
+        (
+            {"routing": "flood"},
+            "unknown routing 'flood'; the routings are snr, idr, tid, tid-dynamic, or MODULE:NAME of your own",
+        ),
         ({"inbox_max": 0}, "inbox_max is 0: an inbox holds at least 1 delivery"),
     ],
 )

@@ -133,7 +133,7 @@ def test_changed_quotes_make_another_cell(tmp_path: Path) -> None:
         ({"tau": "x"}, "tau: expected `float`, got `str`"),
         ({"tau": 0}, "tau must be a positive number"),
         ({"window_s": -1}, "window_s must be a positive number"),
-        ({"systems": ["snrr"]}, r"no system is called 'snrr' \(did you mean snr\?\)"),
+        ({"systems": ["snrr"]}, r"unknown routing 'snrr' \(did you mean snr\?\)"),
         ({"systems": ["snr", "snr"]}, "systems: snr is named twice"),
         ({"systems": []}, "systems: expected `array` of length >= 1"),
         ({"seeds": 0}, "seeds: expected `int` >= 1"),

@@ -45,7 +45,12 @@ EPILOG = (
 def simulate(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment.", show_default=False)] = None,
     systems: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Systems to compare.", show_default="snr,idr,tid,tid-dynamic")
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Systems to compare, MODULE:NAME for your own.",
+            show_default="snr,idr,tid,tid-dynamic",
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each, by seed.", show_default="5")] = None,
     scale: Annotated[
@@ -135,6 +140,9 @@ def simulate(
         "quotes": quotes or None,
     }
     settings = _settings(experiment, file, sets or [], options, points)
+    if any(":" in system for system in settings.systems):
+        # a module of one's own is looked for where one is, as it is by python itself
+        sys.path.insert(0, str(Path.cwd()))
     cells = make_cells(experiment, settings)
     if show_settings:
         out().file.write(settings_toml(settings))

@@ -15,11 +15,10 @@ from octopia.embedded.network import check_size
 from octopia.embedded.overlay import CLUSTERS_DEFAULT
 from octopia.embedded.scenario_form import At, ScenarioForm, StepForm, scenario_form, shown
 from octopia.embedded.scenario_text import parse_text, read_file
-from octopia.errors import LanguageError, ScenarioError, TopologyError
+from octopia.errors import InputError, LanguageError, ScenarioError, TopologyError
 from octopia.hints import maybe_meant, shortened
 from octopia.language import Filter, Notification, parse_filter, parse_notification
 from octopia.routing import (
-    POLICIES,
     Advertised,
     ClientLeft,
     CongestionParameters,
@@ -28,6 +27,7 @@ from octopia.routing import (
     Subscribed,
     Unadvertised,
     Unsubscribed,
+    check_routings,
 )
 from octopia.topology import BrokerId, Scot, Tree, default_clusters, parse_tree
 
@@ -70,11 +70,10 @@ def parse_scenario(text: str | bytes, *, toml: bool = False) -> Scenario:
 def check_scenario(document: Any) -> Scenario:
     """A scenario from plain values: a dict with `tree`, `steps` and so on, as JSON or TOML would give it."""
     form = scenario_form(document)
-    if form.routing not in POLICIES:
-        near = maybe_meant(form.routing, POLICIES)
-        raise ScenarioError(
-            "routing", f"unknown routing {form.routing!r}{near}; the routings are {', '.join(POLICIES)}"
-        )
+    try:
+        check_routings((form.routing,), own=False)
+    except InputError as error:
+        raise ScenarioError("routing", str(error)) from None
     scot = _build_overlay(form)
     checker = _Checker(scot)
     steps = tuple(checker.check(number, step) for number, step in enumerate(form.steps))

@@ -1,12 +1,13 @@
 """A cell of an experiment: one system at one point with one seed, described so fully that it can be run anywhere.
 
 Rules of this file: a cell holds values, not names of things that may change: the model's parameters, the tree's edges,
-the contents of quote files as a digest. Two cells that are equal give equal results, byte for byte; so a finished run
-is known again by its cell, and a cell can be sent to another process, or to a Spark task, as JSON. Everything is
-checked while cells are made, before the first one runs.
+the contents of quote files, and the code of a routing of one's own, as digests. Two cells that are equal give equal
+results, byte for byte; so a finished run is known again by its cell, and a cell can be sent to another process, or to a
+Spark task, as JSON. Everything is checked while cells are made, before the first one runs.
 """
 
 import hashlib
+import sys
 from collections.abc import Iterator
 from itertools import product
 from math import floor
@@ -20,7 +21,7 @@ from octopia.errors import InputError
 from octopia.experiments.experiment import Experiment
 from octopia.experiments.settings import MODEL_PREFIX, Point, Settings, changed, check_name, value_of
 from octopia.hints import maybe_meant
-from octopia.routing import POLICIES, CongestionParameters
+from octopia.routing import CongestionParameters, check_routings, policy_named
 from octopia.sim import Model, RunSpec, load_model
 from octopia.topology import Scot, Tree, default_clusters, load_overlay, parse_tree
 from octopia.version import __version__
@@ -59,6 +60,7 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics: tuple[str, ...]
     delay_bound_ns: int
     block_notifications: int
+    code: str = ""
     version: str = __version__
 
     @property
@@ -69,18 +71,22 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def name(self) -> str:
         """For a folder: the same cell of a later run, with other settings, has the same."""
         point = f"{self.point:.12g}" if not isinstance(self.point, str) else self.point
-        safe = "".join(character if character.isalnum() or character in ".-" else "_" for character in point)[:60]
-        return f"{safe}-{self.system}-seed{self.seed}"
+        return f"{_safe(point)}-{_safe(self.system)}-seed{self.seed}"
 
     @property
     def cost(self) -> float:
         """About how long it runs, beside others; in messages between brokers."""
         brokers = len(self.nodes) * self.clusters
-        per_advertisement = 5 * brokers if self.system.startswith("tid") else self.clusters
+        per_advertisement = self.clusters if policy_named(self.system).uses_civ else 5 * brokers
         registering = self.workload.publishers * per_advertisement + self.workload.subscribers * len(self.nodes)
         publications = self.workload.publishers * self.workload.notifications_per_publisher
         publications += 0 if self.burst is None else self.burst.notifications
         return registering + (publications * min(brokers, 40) if self.publishes else 0) + 10_000
+
+
+def _safe(text: str) -> str:
+    """For the name of a folder, anywhere."""
+    return "".join(character if character.isalnum() or character in ".-" else "_" for character in text)[:60]
 
 
 def cell_bytes(cell: Cell) -> bytes:
@@ -151,6 +157,7 @@ def _cell(
         metrics=experiment.metrics,
         delay_bound_ns=_nanoseconds(settings.delay_bound_s),
         block_notifications=settings.block_notifications,
+        code=_code_digest(system),
     )
 
 
@@ -234,15 +241,28 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def _check_systems(systems: tuple[str, ...]) -> None:
-    for number, system in enumerate(systems):
-        if system not in POLICIES:
-            hint = maybe_meant(system, POLICIES)
-            raise InputError(f"systems: no system is called {system!r}{hint}; there are {', '.join(POLICIES)}")
-        if system in systems[:number]:
-            raise InputError(f"systems: {system} is named twice")
+    try:
+        check_routings(systems, own=True)
+    except InputError as error:
+        raise InputError(f"systems: {error}") from None
+
+
+def _code_digest(system: str) -> str:
+    """Of the module that a routing of one's own is in: what it imports in turn is not looked at."""
+    module, own, _ = system.partition(":")
+    if not own:
+        return ""
+    file = getattr(sys.modules[module], "__file__", None)
+    if file is None:
+        raise InputError(f"systems: {system}: put it into a file, since runs are kept with the code they were made by")
+    return _digest(file)
 
 
 def _quote_file(path: str) -> QuoteFile:
+    return QuoteFile(str(Path(path).resolve()), _digest(path))
+
+
+def _digest(path: str) -> str:
     digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as stream:
@@ -250,4 +270,4 @@ def _quote_file(path: str) -> QuoteFile:
                 digest.update(chunk)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    return QuoteFile(str(Path(path).resolve()), digest.hexdigest())
+    return digest.hexdigest()

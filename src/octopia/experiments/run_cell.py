@@ -26,6 +26,7 @@ from octopia.experiments.result import (
     point_number,
     point_text,
 )
+from octopia.routing import policy_named
 from octopia.sim import check_run, load_run, simulate
 from octopia.workload import Publications, Workload, make_workload, read_quotes, synthetic_quotes
 
@@ -131,7 +132,7 @@ def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> Callabl
         return None
     brokers = len(cell.nodes) * cell.clusters
     weights = {
-        "advertise": 5 * brokers if cell.system.startswith("tid") else cell.clusters,
+        "advertise": cell.clusters if policy_named(cell.system).uses_civ else 5 * brokers,
         "subscribe": len(cell.nodes),
         "publish": min(brokers, 40),
     }

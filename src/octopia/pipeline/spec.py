@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
-from octopia.routing import POLICIES, CongestionParameters
+from octopia.routing import CongestionParameters, check_routings
 from octopia.sim import Model, load_model
 from octopia.topology import Scot, default_clusters, parse_tree
 from octopia.workload import BurstSpec, DayOrder, WorkloadSpec, spec_fields, synthetic_quotes
@@ -71,14 +71,11 @@ class SimulateSpec:
     retries: int = 1
 
     def __post_init__(self) -> None:
-        if not self.systems:
-            raise InputError(f"systems: none is named; there are {', '.join(POLICIES)}")
-        for number, system in enumerate(self.systems):
-            if system not in POLICIES:
-                hint = maybe_meant(system, POLICIES)
-                raise InputError(f"systems: no system is called {system!r}{hint}; there are {', '.join(POLICIES)}")
-            if system in self.systems[:number]:
-                raise InputError(f"systems: {system} is named twice")
+        try:
+            # none of one's own: a table is kept by the names of the systems, and would not know of other code
+            check_routings(self.systems, own=False)
+        except InputError as error:
+            raise InputError(f"systems: {error}") from None
         try:
             CongestionParameters(self.tau, self.window_s)
         except ValueError as error:

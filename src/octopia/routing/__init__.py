@@ -37,7 +37,7 @@ from octopia.routing.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from octopia.routing.policy import POLICIES, Policy, Recovery, policy_named
+from octopia.routing.policy import POLICIES, Policy, Recovery, check_routings, policy_named
 
 __all__ = [
     "NOTIFICATION_MESSAGES",
@@ -84,5 +84,6 @@ __all__ = [
     "Unadvertised",
     "Unsubscribe",
     "Unsubscribed",
+    "check_routings",
     "policy_named",
 ]

@@ -1,14 +1,19 @@
 """Routing policies by name: what a broker does for each request of a client and each message of a neighbour.
 
-Rules of this file: a policy is data, a table of functions; the mechanism (`broker.py`) is the same for all. To try a
-routing idea, write its functions, name them here, and every host, test and experiment can run it.
+Rules of this file: a policy is data, a table of functions; the mechanism (`broker.py`) is the same for all. A routing
+idea is tried without a change here: write its functions, put a `Policy` of them into a module of your own, and
+`module:NAME` names it to every host and experiment, in whichever process that runs. Such a name is taken from who runs
+the program only (arguments, his configuration), never from a file of data or from a peer: it makes us import a module.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from octopia.errors import InputError
+from octopia.hints import maybe_meant
 from octopia.language import Filter
 from octopia.routing import scot, tid
 from octopia.routing.actions import Action
@@ -123,7 +128,47 @@ POLICIES: Mapping[str, Policy[Any]] = {
 
 
 def policy_named(name: str) -> Policy[Any]:
+    """The routing of this name: one of `POLICIES`, or `module:NAME` for a `Policy` in a module of your own."""
+    policy = POLICIES.get(name)
+    if policy is not None:
+        return policy
+    if ":" in name:
+        return _policy_in_module(name)
+    raise _unknown(name, own=True)
+
+
+def check_routings(names: Sequence[str], *, own: bool) -> None:
+    """Refuse routings to be compared if one is unknown or there twice; `own`: they may be in modules of your own."""
+    for number, name in enumerate(names):
+        if not own or ":" not in name:
+            if name not in POLICIES:
+                raise _unknown(name, own=own)
+        else:
+            _policy_in_module(name)
+        if name in names[:number]:
+            raise InputError(f"{name} is named twice")
+    if not names:
+        raise InputError(f"none is named; the routings are {_there_are(own=own)}")
+
+
+def _unknown(name: str, *, own: bool) -> InputError:
+    return InputError(f"unknown routing {name!r}{maybe_meant(name, POLICIES)}; the routings are {_there_are(own=own)}")
+
+
+def _there_are(*, own: bool) -> str:
+    return ", ".join(POLICIES) + (", or MODULE:NAME of your own" if own else "")
+
+
+@cache
+def _policy_in_module(name: str) -> Policy[Any]:
+    module_name, _, attribute = name.partition(":")
     try:
-        return POLICIES[name]
-    except KeyError:
-        raise InputError(f"unknown routing {name!r}; the routings are {', '.join(POLICIES)}") from None
+        found = getattr(import_module(module_name), attribute, None)
+    except Exception as error:
+        # whatever a module does when it is run is its own affair: it is told, with the name that led to it
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"routing {name!r}: module {module_name!r} cannot be imported ({reason})") from error
+    if not isinstance(found, Policy):
+        there = "no such name" if found is None else f"no Policy there, but a value of type {type(found).__name__}"
+        raise InputError(f"routing {name!r}: module {module_name!r} has {there}; write it as MODULE:NAME")
+    return found

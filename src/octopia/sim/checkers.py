@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from octopia.language import Filter, overlaps
+from octopia.routing import POLICIES
 from octopia.sim.exactly_once import compare
 from octopia.sim.run import Run, load_run
 from octopia.topology import Scot
@@ -173,13 +174,15 @@ def _check_left_behind(trace: _Trace, run: Run) -> Finding:
 
 def _check_civs(trace: _Trace, run: Run) -> list[Finding]:
     """A bit is ON exactly where a subscription of that cluster overlaps the advertisement."""
-    if run.spec.routing.startswith("tid"):
+    kept = {row["request"]: row for row in pq.read_table(trace.folder / "civs.parquet").to_pylist()}
+    # of a routing that is not ours only the trace says whether it keeps any
+    policy = POLICIES.get(run.spec.routing)
+    if not (kept if policy is None else policy.uses_civ):
         return []
     workload, clusters = trace.workload, trace.overlay.clusters
     by_cluster: list[dict[Filter, None]] = [{} for _ in range(clusters)]
     for subscription in workload.subscriptions:
         by_cluster[subscription.broker.cluster][subscription.filter] = None
-    kept = {row["request"]: row for row in pq.read_table(trace.folder / "civs.parquet").to_pylist()}
     wrong = []
     for number, advertisement in enumerate(workload.advertisements):
         row = kept.get(number)

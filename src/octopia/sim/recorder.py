@@ -38,7 +38,7 @@ from octopia.routing import (
 from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
 from octopia.sim.model import Model
 from octopia.topology import BrokerId, Scot, civ
-from octopia.trace import FATES, ROWS_PER_BATCH, TraceWriter
+from octopia.trace import FATES, NO_REQUEST, ROWS_PER_BATCH, TraceWriter
 
 if TYPE_CHECKING:
     from octopia.sim.requests import Request
@@ -102,6 +102,8 @@ class Recorder:
         self._rows: list[_Rows] = []
         self._hops_held = 0
         self._hops_written = 0
+        # the most hops that a message made, of those taken in, and of which request it was
+        self.farthest = 0, NO_REQUEST
         # what is written of rows whose recipients have not been written: link, request, hop, when it was handled
         self._open_rows: tuple[Numbers, ...] = (np.empty(0, dtype=np.int64),) * len(_OF_DELIVERIES)
         self._requests: list[list[Any]] = []
@@ -187,11 +189,18 @@ class Recorder:
             rows = _Rows(self.arrivals, self.handled)
             self._rows.append(rows)
             self._hops_held += rows.hops
+            self._watch(rows)
             self.arrivals.clear()
             self.handled.clear()
         if self._hops_held >= self.rows_per_batch:
             self._write_all(keep_requests=1)
         return min(_ROWS_AT_ONCE, self.rows_per_batch - self._hops_held)
+
+    def _watch(self, rows: "_Rows") -> None:
+        hops = rows.numbers[_HOP]
+        row = hops.argmax()
+        if hops[row] > self.farthest[0]:
+            self.farthest = int(hops[row]), int(rows.numbers[_REQUEST][row])
 
     def flush(self) -> None:
         """Write all that is held."""

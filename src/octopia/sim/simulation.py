@@ -56,6 +56,8 @@ from octopia.trace import FATES, NO_REQUEST
 from octopia.workload import draws
 
 MESSAGES_MAX = 2_000_000_000
+# A message that made as many hops as if it had passed every broker this often goes in circles.
+ROUNDS_MAX = 10
 # What a broker's LST measures between two ticks is a full window, though the difference of two floats may say less.
 _WINDOW_SLACK = 1 - 1e-6
 # Delays of links, drawn once: message n takes the n-th, modulo this prime.
@@ -304,6 +306,13 @@ class Simulation:
     def _check_bound(self) -> None:
         if self.hops > MESSAGES_MAX:
             raise LocalProtocolError(f"more than {MESSAGES_MAX:,} messages: the routing does not come to rest")
+        hops, request = self._recorder.farthest
+        if hops > ROUNDS_MAX * len(self.nodes):
+            of = "no request" if request == NO_REQUEST else f"request {request}"
+            raise LocalProtocolError(
+                f"routing {self._routing!r} goes in circles: a message of {of} made {hops:,} hops among "
+                f"{len(self.nodes):,} brokers"
+            )
 
     def _control(self, node: Node, event: Event, now: int, begin: int) -> tuple[int, int, list[Action]]:
         """Let a broker handle what is no notification: its cost is known once it is seen whether it changed a table."""
