@@ -101,7 +101,7 @@ class _Terms(NamedTuple):
     """What decides between a question and the kinds of one family.
 
     `conditioned`: attributes that one of the two has more to say of than an interval. `apart`: those of them that no
-    value satisfies for both. `mixed`: whether the family itself has intervals or values left out on one of them.
+    value satisfies for both. `mixed`: whether the family itself leaves values out on one of them.
     """
 
     conditioned: frozenset[str]
