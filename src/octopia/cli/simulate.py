@@ -66,7 +66,7 @@ def simulate(
             "--jobs",
             "-j",
             metavar="N",
-            help="Runs side by side; a full burst takes 2.5 GB each.",
+            help="Runs side by side; a full burst takes 2 GB each.",
             show_default="all cores",
         ),
     ] = None,
