@@ -138,6 +138,30 @@ def test_a_large_run_is_given_back_piece_by_piece(kernels: str, monkeypatch: pyt
     assert [run.live for run in index.runs()] == [200]
 
 
+def test_a_run_is_rebuilt_when_that_pays_and_goes_with_its_last_box() -> None:
+    index: Matcher[int] = Matcher()
+    for id in range(300):
+        index.add(id, f"x > {id}")
+    index.settle()
+    for id in range(300, 305):
+        index.add(id, f"x > {id}")
+    index._flush()
+    assert [run.size for run in index.runs()] == [300, 5]
+    for id in range(300, 305):
+        assert [run.live for run in index.runs()] == [300, 305 - id]
+        index.remove(id)
+    assert [run.size for run in index.runs()] == [300], "nothing is left of it"
+    for id in range(150):
+        index.remove(id)
+    assert [(run.size, run.live) for run in index.runs()] == [(300, 150)]
+    index.remove(150)
+    assert [(run.size, run.live) for run in index.runs()] == [(149, 149)], "most of it was dead"
+    for id in range(151, 151 + 127):
+        index.remove(id)
+    assert [(run.size, run.live) for run in index.runs()] == [(149, 22)], "too few for a rebuild"
+    assert sorted(index.match({"x": 290})) == list(range(278, 290))
+
+
 def test_strings_asked_for_are_forgotten_with_their_last_filter() -> None:
     index: Matcher[int] = Matcher()
     index.add(0, "s <> 'a' and s <> 'b' or s = 'c' and s = 'd' or t = 'a'")
@@ -351,7 +375,7 @@ def test_nothing_is_compiled_after_warming_up() -> None:
     script = (
         "import pyarrow as pa, octopia\n"
         "from octopia.matching import kernels_numba as k, warm_up\n"
-        "kernels = (k.search, k.gather, k.mark_groups, k.plant)\n"
+        "kernels = (k.search, k.drop_repeats, k.gather, k.mark_groups, k.plant)\n"
         "warm_up()\n"
         "before = [len(kernel.signatures) for kernel in kernels]\n"
         "batch = pa.RecordBatch.from_pydict({'x': [1, 2.5, None], 's': ['a', 'b', None]})\n"

@@ -78,18 +78,15 @@ def _search_run(layout: Layout, events: Points, room: type[Room]) -> Answers:
     return Answers(counts, np.concatenate([np.empty(0, dtype=layout.rows.dtype), *parts]))
 
 
-def checked(answers: Answers, to_check: npt.NDArray[np.bool_], agrees: Callable[[int, int], bool]) -> Answers:
-    """Each row of an event once; rows `to_check` only where `agrees(row, event)`."""
+def agreed(answers: Answers, to_check: npt.NDArray[np.bool_], agrees: Callable[[int, int], bool]) -> Answers:
+    """Rows `to_check` only where `agrees(row, event)`."""
     counts, rows = answers
     places = np.flatnonzero(to_check[rows])
     if not len(places):
         return answers
     events = np.repeat(np.arange(len(counts)), counts)
-    _, first = np.unique(events[places] * np.int64(len(to_check) + 1) + rows[places], return_index=True)
     keep = np.ones(len(rows), dtype=np.bool_)
-    keep[places] = False
-    once = places[first]
-    keep[once] = [agrees(*pair) for pair in zip(rows[once].tolist(), events[once].tolist(), strict=True)]
+    keep[places] = [agrees(*pair) for pair in zip(rows[places].tolist(), events[places].tolist(), strict=True)]
     return Answers(np.bincount(events[keep], minlength=len(counts)), rows[keep])
 
 

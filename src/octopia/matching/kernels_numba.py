@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from octopia.matching.run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, LEVELS_MAX, PLACE
 from octopia.matching.tree_numba import plant
 
-__all__ = ["gather", "mark_groups", "plant", "search"]
+__all__ = ["drop_repeats", "gather", "mark_groups", "plant", "search"]
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _NONE, _ONE = np.uint64(0), np.uint64(1)
@@ -193,6 +193,28 @@ def search(  # type: ignore[no-untyped-def]
         counts[event] = found - before
         event += 1
     return event, found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def drop_repeats(counts, rows, repeatable, last_event, first_event):  # type: ignore[no-untyped-def]
+    """Of the rows of each event keep one of each, where it is first; returns how many are left, in front.
+
+    `last_event` is where it is noted, per row, for which event it was last kept: they are numbered from `first_event`.
+    """
+    at = kept = 0
+    for event in range(len(counts)):
+        before, number = kept, first_event + event
+        for place in range(at, at + counts[event]):
+            row = rows[place]
+            if repeatable[row]:
+                if last_event[row] == number:
+                    continue
+                last_event[row] = number
+            rows[kept] = row
+            kept += 1
+        at += counts[event]
+        counts[event] = kept - before
+    return kept
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from octopia.matching.run import BLOCK, BLOCK_BOXES, FIRST
 from octopia.matching.tree_numpy import plant
 
-__all__ = ["gather", "mark_groups", "plant", "search"]
+__all__ = ["drop_repeats", "gather", "mark_groups", "plant", "search"]
 
 Array = npt.NDArray[Any]
 
@@ -57,6 +57,19 @@ def _inside(kind: list[list[int]], places: Array, cells: Array, alive: Array, si
     inside &= (highs[:bounded] >= low_side[:bounded]).all(axis=0)
     inside &= ((lows[bounded:] < high_side[bounded:]) | (highs[bounded:] > low_side[bounded:])).all(axis=0)
     return inside
+
+
+def drop_repeats(counts: Array, rows: Array, repeatable: Array, last_event: Array, first_event: int) -> int:
+    """Of the rows of each event keep one of each, where it is first; returns how many are left, in front."""
+    events = np.repeat(np.arange(len(counts)), counts)
+    keep = ~repeatable[rows]
+    places = np.flatnonzero(~keep)
+    _, first = np.unique(events[places] * np.int64(len(repeatable)) + rows[places], return_index=True)
+    keep[places[first]] = True
+    left = rows[keep]
+    rows[: len(left)] = left
+    counts[:] = np.bincount(events[keep], minlength=len(counts))
+    return len(left)
 
 
 def gather(counts: Array, starts: Array, rows: Array, out: Array) -> None:

@@ -22,7 +22,7 @@ from octopia.language import (
     parse_filter,
     parse_notification,
 )
-from octopia.matching.batch import Answers, checked, notification_of, search_batch
+from octopia.matching.batch import Answers, agreed, notification_of, search_batch
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
 from octopia.matching.placing import Sides
@@ -90,7 +90,7 @@ class Matcher(Store[Id]):
             return np.array(waiting, dtype=np.int32)
         found = self._search(point_of(seen, self._space))
         if self._several or self._inexact:
-            found = self._checked(found, seen)
+            found = self._checked(Answers(np.array([len(found)]), found), lambda _: seen).found
         return np.concatenate([np.array(waiting, dtype=np.int32), found]) if waiting else found
 
     def match_rows_many(self, seen: Sequence[Notification]) -> Answers:
@@ -104,24 +104,18 @@ class Matcher(Store[Id]):
             waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
         layouts = [run.layout for run in self._runs.values()]
         answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
-        return self._checked_many(answers, lambda event: seen[event])
+        return self._checked(answers, lambda event: seen[event])
 
-    def _checked(self, found: Rows, seen: Notification) -> Rows:
-        """Each row once, and those of inexact boxes only if the filter itself agrees."""
-        to_check = self._to_check[found]
-        if not to_check.any():
-            return found
-        rows = dict.fromkeys(found[to_check].tolist())
-        kept = [row for row in rows if row not in self._inexact or self._satisfies(row, seen)]
-        return np.concatenate([found[~to_check], np.array(kept, dtype=np.int32)])
+    def _checked(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:
+        """Each row of an event once, and those of inexact boxes only if the filter itself agrees.
 
-    def _checked_many(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:
-        """The same for many events; `event` gives the one of a number."""
-        if not self._several and not self._inexact:
-            return answers
-        return checked(
-            answers, self._to_check, lambda row, of: row not in self._inexact or self._satisfies(row, event(of))
-        )
+        `event` gives the one of a number.
+        """
+        if self._several:
+            answers = self._repeats.drop(answers, self._has_several)
+        if self._inexact:
+            answers = agreed(answers, self._is_inexact, lambda row, of: self._satisfies(row, event(of)))
+        return answers
 
     def _satisfies(self, row: int, seen: Notification | None) -> bool:
         """The filter's own word. An event without any attribute (None) satisfies the empty conjunction alone."""
@@ -243,7 +237,7 @@ class Matcher(Store[Id]):
             layouts = [run.layout_by_id for run in self.runs() if run.layout_by_id]
             return search_batch(layouts, events, np.int64, room=ArrowRoom)
         answers = search_batch([run.layout for run in self.runs()], events, np.int32, room=ArrowRoom)
-        counts, rows = self._checked_many(answers, lambda event: notification_of(batch, event))
+        counts, rows = self._checked(answers, lambda event: notification_of(batch, event))
         return Answers(counts, rows if values is None else values[rows])
 
     def _search_kinds(self, kinds: list[int], sides: Sides) -> Rows:

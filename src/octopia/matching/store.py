@@ -17,6 +17,7 @@ import numpy.typing as npt
 from octopia.language import Filter, FilterLike, parse_filter
 from octopia.matching.boxes import coded_strings, take_apart
 from octopia.matching.filters import Filters
+from octopia.matching.repeats import Repeats
 from octopia.matching.run import BLOCK_BOXES, Boxes, Run, joined, portions
 from octopia.matching.space import Space
 from octopia.matching.waiting import Waiting
@@ -54,15 +55,16 @@ class Store(Generic[Id]):
         self._ids: npt.NDArray[Any] = np.empty(0, dtype=np.int64)
         self._filters = Filters()
         self._free_rows: list[int] = []
-        # per row: the run and slot of its box, the group, whether it has several boxes, and whether it may be found
-        # twice or wrongly; grown in steps
+        # per row: the run and slot of its box, the group, whether it has several boxes (and may be found twice), and
+        # whether one is inexact (and may be found wrongly); grown in steps
         self._run_of: npt.NDArray[np.int32] = np.full(0, _IN_NO_RUN, dtype=np.int32)
         self._slot_of: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._group_of: npt.NDArray[np.int32] = np.full(0, -1, dtype=np.int32)
         self._has_several: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._to_check: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._is_inexact: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._several: dict[int, list[tuple[int, int]]] = {}
         self._inexact: dict[int, None] = {}
+        self._repeats = Repeats()
         self._waiting = Waiting()
         self._runs: dict[int, Run] = {}
         self._next_run = 0
@@ -72,7 +74,7 @@ class Store(Generic[Id]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the memory for answers."""
-        spare = {"_out": self._out[:0], "_out_ids": self._out_ids[:0], "_id_values": None}
+        spare = {"_out": self._out[:0], "_out_ids": self._out_ids[:0], "_id_values": None, "_repeats": Repeats()}
         return self.__dict__ | spare
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,7 +107,7 @@ class Store(Generic[Id]):
             if box.inexact:
                 self._inexact[row] = None
             self._waiting.add(row, self._space.take(box), box)
-        self._to_check[row] = len(wanted.conjunctions) > 1 or row in self._inexact
+        self._is_inexact[row] = row in self._inexact
         if self._waiting.boxes >= WAITING_BOXES_MAX:
             self._flush()
 
@@ -187,7 +189,7 @@ class Store(Generic[Id]):
                 self._slot_of = np.concatenate([self._slot_of, np.zeros(more, dtype=np.int32)])
                 self._group_of = np.concatenate([self._group_of, np.full(more, -1, dtype=np.int32)])
                 self._has_several = np.concatenate([self._has_several, np.zeros(more, dtype=np.bool_)])
-                self._to_check = np.concatenate([self._to_check, np.zeros(more, dtype=np.bool_)])
+                self._is_inexact = np.concatenate([self._is_inexact, np.zeros(more, dtype=np.bool_)])
         if self._ids.dtype != object and not _fits_int64(id):
             self._ids = self._ids.astype(object)
             for run in self._runs.values():
