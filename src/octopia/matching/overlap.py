@@ -11,7 +11,7 @@ against a value left out, a box wider than its predicate, a filter that names no
 there is tested with `octopia.overlaps`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum, auto
 from math import inf
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from octopia.language import Conjunction, Predicate, impossible
-from octopia.matching.boxes import Axis, take_apart
+from octopia.matching.boxes import Axis, Box, take_apart
 from octopia.matching.placing import Sides
 from octopia.matching.space import BoxKind, Family, Shape, Space
 
 # a tuple: going through an enumeration itself takes longer
 _AXES = tuple(Axis)
-_TYPED = (Axis.NUMBER, Axis.STRING, Axis.BOOL)
+_PRESENT = Axis.PRESENT
 _ANYTHING = (inf, -inf)
 _NOTHING = (-inf, inf)
 
@@ -54,19 +54,16 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
     # An attribute that the question does not name: a subscription may not ask for it, an advertisement may promise it.
     unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
     sides = [unnamed] * space.size
-    contradictory = box.inexact
+    types = _types(box)
     for attribute in conjunction.by_attribute:
-        axes = space.axes_of(attribute)
-        typed = [axis for axis in _TYPED if (attribute, axis) in spans or (attribute, axis) in box.without]
-        if any(atom.attribute == attribute for atom in box.atoms):
-            typed.append(Axis.STRING)
-        contradictory = contradictory or len(set(typed)) > 1
-        for axis, place in zip(_AXES, axes or (), strict=False):
+        typed = types.get(attribute, {})
+        for axis, place in zip(_AXES, space.axes_of(attribute) or (), strict=False):
             if place is not None:
                 sides[place] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
+    contradictory = box.inexact or any(len(typed) > 1 for typed in types.values())
     certain: list[int] = []
     doubtful: list[int] = []
-    points = {attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis in _TYPED}
+    points = {attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis is not _PRESENT}
     meeting = _Meeting(conjunction, with_more, points - with_more, stored)
     for kind in space.kinds:
         sure = meeting.decides(kind)
@@ -87,9 +84,20 @@ def _codes(space: Space) -> Callable[[str, str], float]:
     return code_of
 
 
-def _side(span: tuple[float, float] | None, axis: Axis, typed: list[Axis], *, wide: bool) -> tuple[float, float]:
+def _types(box: Box) -> dict[str, dict[Axis, None]]:
+    """The axes that each attribute has conditions on, presence aside."""
+    types: dict[str, dict[Axis, None]] = {}
+    for attribute, axis in (*box.dimensions, *box.without):
+        if axis is not _PRESENT:
+            types.setdefault(attribute, {})[axis] = None
+    for atom in box.atoms:
+        types.setdefault(atom.attribute, {})[Axis.STRING] = None
+    return types
+
+
+def _side(span: tuple[float, float] | None, axis: Axis, typed: Collection[Axis], *, wide: bool) -> tuple[float, float]:
     """What a named attribute shows on one axis."""
-    if axis is Axis.PRESENT:
+    if axis is _PRESENT:
         return 1.0, 1.0
     if span is not None:
         return span
