@@ -188,7 +188,8 @@ def _measure_many(cell: Cell, events: Events) -> dict[str, Any]:
 def measure_removal(cell: Cell) -> dict[str, float]:
     """Removals one by one in random order: all of a small matcher, the first REMOVALS_MAX of a large one.
 
-    Again with another matcher, where filling one does not take long.
+    Again with other matchers, where filling one does not take long; which is timed, too, so that the rate of adds is
+    taken at two moments like all the others.
     """
     order = list(cell.workload.ids)
     random.Random(3).shuffle(order)
@@ -201,9 +202,14 @@ def measure_removal(cell: Cell) -> dict[str, float]:
         return time.process_time() - begin
 
     elapsed = remove_all(cell.matcher)
+    filling = float("inf")
     for _ in range(REMOVAL_REPEATS if len(cell.workload.ids) < LARGE else 0):
-        elapsed = min(elapsed, remove_all(_filled(cell.workload)))
-    return {"removed": len(order), "remove_per_s": len(order) / elapsed}
+        begin = time.process_time()
+        matcher = _filled(cell.workload)
+        filling = min(filling, time.process_time() - begin)
+        elapsed = min(elapsed, remove_all(matcher))
+    adds = {"add_per_s": len(cell.workload.ids) / filling}
+    return {"removed": len(order), "remove_per_s": len(order) / elapsed, **adds}
 
 
 # -- overlap
