@@ -62,7 +62,7 @@ class Matcher(Store[Id]):
     def _match(self, notification: NotificationLike) -> npt.NDArray[Any]:
         """The ids, in memory that the next call may write to."""
         seen = notification if isinstance(notification, Notification) else parse_notification(notification)
-        if self._waiting.rows or self._several or self._inexact or self._ids.dtype == object:
+        if self._waiting.rows or self._several or self._inexact or not self._integer_ids:
             return self._ids_at(self.match_rows(seen))
         return self._search_ids(point_of(seen, self._space))
 
@@ -187,7 +187,7 @@ class Matcher(Store[Id]):
 
         from octopia.matching.columns import plain_column
 
-        if self._ids.dtype != object:
+        if self._integer_ids:
             counts, ids = self._search_batch(batch, self._ids)
             column = plain_column(ids)
         else:

@@ -53,6 +53,7 @@ class Store(Generic[Id]):
         self._row_of: dict[Id, int] = {}
         # integers as long as all ids are: picking many touches no object, only memory that lies together
         self._ids: npt.NDArray[Any] = np.empty(0, dtype=np.int64)
+        self._integer_ids = True
         self._filters = Filters()
         self._free_rows: list[int] = []
         # per row: the run and slot of its box, the group, whether it has several boxes (and may be found twice), and
@@ -190,8 +191,8 @@ class Store(Generic[Id]):
                 self._group_of = np.concatenate([self._group_of, np.full(more, -1, dtype=np.int32)])
                 self._has_several = np.concatenate([self._has_several, np.zeros(more, dtype=np.bool_)])
                 self._is_inexact = np.concatenate([self._is_inexact, np.zeros(more, dtype=np.bool_)])
-        if self._ids.dtype != object and not _fits_int64(id):
-            self._ids = self._ids.astype(object)
+        if self._integer_ids and not _fits_int64(id):
+            self._integer_ids, self._ids = False, self._ids.astype(object)
             for run in self._runs.values():
                 run.layout_by_id = None
         self._ids[row] = id
@@ -250,7 +251,7 @@ class Store(Generic[Id]):
             kept = self._several.get(row, ())
             self._several[row] = [place for place in kept if self._is_there(*place)]
         self._runs[number] = run
-        if self._ids.dtype != object:
+        if self._integer_ids:
             run.layout_by_id = run.layout._replace(rows=self._ids[rows])
         for row, slot in zip(rows[many].tolist(), slots[many].tolist(), strict=True):
             self._several[row].append((number, slot))
