@@ -6,7 +6,6 @@ stored, and what that costs, is `store`'s affair; here they are searched. Not sa
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
 from octopia.matching.placing import Sides
 from octopia.matching.points import Points, one_point, point_of, points_of
-from octopia.matching.run import BLOCK_BOXES, Layout, Run
+from octopia.matching.run import BLOCK_BOXES, Layout
 from octopia.matching.store import Id, Rows, Store
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ WAITING_TESTS_MAX = 256
 _ROOM_FOR_ONE = BLOCK_BOXES + 1
 # Where the kernels count the matches of one event, which is what they found.
 _UNREAD = np.zeros(1, dtype=np.int64)
-# Every run has one where ids are integers.
-_layout_by_id: Callable[[Run], Layout] = attrgetter("layout_by_id")
 
 
 class Matcher(Store[Id]):
@@ -258,10 +255,19 @@ class Matcher(Store[Id]):
         return self._out[:found]
 
     def _search_ids(self, point: Points) -> npt.NDArray[np.int64]:
-        """The same as ids, where they are integers."""
-        while (found := _search_all(map(_layout_by_id, self._runs.values()), point, self._out_ids)) is None:
-            self._out_ids = np.empty(2 * len(self._out_ids), dtype=np.int64)
-        return self._out_ids[:found]
+        """The same as ids, where they are integers; as `_search_all`, written out for whoever asks one by one."""
+        search = kernels().search
+        while True:
+            found = 0
+            for run in self._runs.values():
+                # every run has such a layout where ids are integers
+                layout: Layout = run.layout_by_id  # type: ignore[assignment]
+                done, found = search(*layout, *point, 0, self._out_ids, found, _UNREAD)
+                if not done:
+                    self._out_ids = np.empty(2 * len(self._out_ids), dtype=np.int64)
+                    break
+            else:
+                return self._out_ids[:found]
 
     def _settle_if_it_pays(self, times: int = 1) -> bool:
         """Waiting filters are tested one by one, until that has cost as much as making a run of them."""

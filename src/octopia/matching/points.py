@@ -41,6 +41,8 @@ _Column = Sequence[Value | None]
 # The values themselves are read here as often as there are attributes: a method called each time, in Python, would cost
 # more than all the rest.
 _values_of = attrgetter("_values")
+# The same as calling `Points`, without a function of Python between.
+_new_points = tuple.__new__
 _NUMBERS = frozenset({int, float, type(None)})
 _FIRST = np.zeros(1, dtype=np.int64)
 
@@ -53,7 +55,8 @@ def one_point(families: Sequence[int], sides: Sides) -> Points:
 def point_of(notification: Notification, space: Space) -> Points:
     """One notification in a space; valid until the next is asked for."""
     values: _Values = _values_of(notification)
-    return Points(space.opened_by(values), space.openings.starts, space.openings.probes, space.point(values))
+    combination, openings = space.opened_by(values), space.openings
+    return _new_points(Points, (combination, openings.starts, openings.probes, space.point(values)))
 
 
 def points_of(notifications: Sequence[Notification], space: Space) -> Points:
