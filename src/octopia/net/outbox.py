@@ -112,6 +112,16 @@ class Outbox:
         return len(self.waiting) + self.sent - self.confirmed
 
     @property
+    def unconfirmed(self) -> list[bytes]:
+        """Frames that were sent and not confirmed, in order."""
+        return [frame for chunk in self._unconfirmed for frame in chunk]
+
+    @property
+    def untold(self) -> int:
+        """Frames that were dropped and of which the peer has not been told."""
+        return self._dropped
+
+    @property
     def left_total(self) -> int:
         """Frames handed to sockets so far, those sent again included: unlike `sent` it never falls."""
         return self._left_before + self.sent
@@ -203,16 +213,20 @@ class Outbox:
         if self.waiting:
             self.flush()
 
-    def attach(self, transport: asyncio.WriteTransport, received: int) -> None:
-        """A connection carries the session from now on; so many of its frames had arrived before."""
-        self.confirm(received)
-        again = [frame for chunk in self._unconfirmed for frame in chunk]
+    def take_back(self) -> None:
+        """What was sent and not confirmed was not taken: it waits again, as if it had never been sent."""
+        again = self.unconfirmed
         self._unconfirmed.clear()
         self.waiting_bytes += self._unconfirmed_bytes
         self._unconfirmed_bytes = 0
         self.waiting.extendleft(reversed(again))
-        self._left_before += self.sent - received
-        self.sent = received
+        self._left_before += self.sent - self.confirmed
+        self.sent = self.confirmed
+
+    def attach(self, transport: asyncio.WriteTransport, received: int) -> None:
+        """A connection carries the session from now on; so many of its frames had arrived before."""
+        self.confirm(received)
+        self.take_back()
         self.transport = transport
         self.writable = True
         if (self.waiting or self._dropped) and not self._noted:
@@ -244,9 +258,20 @@ class Outbox:
 
     def take_all(self) -> list[bytes]:
         """Everything that is not confirmed, in order; the box is empty after."""
-        frames = [*(frame for chunk in self._unconfirmed for frame in chunk), *self.waiting]
+        frames = [*self.unconfirmed, *self.waiting]
         self.clear()
         return frames
+
+    def refill(self, confirmed: int, unconfirmed: list[bytes], waiting: Iterable[bytes], untold: int) -> None:
+        """Fill an empty box with what another of the same session held, in an earlier life of this broker."""
+        self.confirmed = confirmed
+        self.sent = confirmed + len(unconfirmed)
+        if unconfirmed:
+            self._unconfirmed.append(list(unconfirmed))
+            self._unconfirmed_bytes = sum(map(len, unconfirmed))
+        self.waiting.extend(waiting)
+        self.waiting_bytes = sum(map(len, self.waiting))
+        self._dropped = untold
 
     def resume_writing(self) -> None:
         self.writable = self.transport is not None
