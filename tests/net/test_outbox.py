@@ -79,6 +79,33 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
         loop.close()
 
 
+def test_a_box_that_shall_write_no_more_writes_what_waited_then_and_the_rest_on_the_next_connection() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+        wire, next_wire = Wire(), Wire()
+        box.attach(cast("Any", wire), 0)
+        box.put_many(bytes([n]) for n in range(7))
+        assert not box.has_written_all
+        box.write_no_more()
+        box.put_many(bytes([n]) for n in range(7, 10))
+        box.flush()
+        assert (wire.written, box.has_written_all) == (bytes(range(5)), False)
+        box.confirm(3)
+        assert (wire.written, box.has_written_all) == (bytes(range(7)), True)
+        box.confirm(6)
+        # The peer says goodbye and that it took no more than it confirmed.
+        box.take_back()
+        box.detach()
+        assert list(box.waiting) == [bytes([n]) for n in range(6, 10)]
+        assert box.left_total == 7
+        box.attach(cast("Any", next_wire), 6)
+        box.flush()
+        assert next_wire.written == bytes(range(6, 10))
+    finally:
+        loop.close()
+
+
 def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
     """Totals of a link that starts anew are not those of Eq. 10's window; samples go on all the same."""
 

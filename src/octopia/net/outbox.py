@@ -57,6 +57,7 @@ class Outbox:
     __slots__ = (
         "_blocked",
         "_dropped",
+        "_last",
         "_left_before",
         "_noted",
         "_turn",
@@ -86,6 +87,7 @@ class Outbox:
         self.sent = 0
         self.confirmed = 0
         self._left_before = 0
+        self._last: int | None = None  # nothing is written after so many frames
         self.transport: asyncio.WriteTransport | None = None
         self.writable = False
         self._noted = False
@@ -178,7 +180,8 @@ class Outbox:
         """How many frames the window still takes."""
         if self._unconfirmed_bytes >= WINDOW_BYTES:
             return 0
-        return self.window - self.sent + self.confirmed
+        room = self.window - self.sent + self.confirmed
+        return room if self._last is None else min(room, self._last - self.sent)
 
     def _next_chunk(self, room: int) -> tuple[list[bytes], int]:
         waiting = self.waiting
@@ -227,11 +230,21 @@ class Outbox:
         """A connection carries the session from now on; so many of its frames had arrived before."""
         self.confirm(received)
         self.take_back()
+        self._last = None
         self.transport = transport
         self.writable = True
         if (self.waiting or self._dropped) and not self._noted:
             self._noted = True
             self._turn.note(self)
+
+    def write_no_more(self) -> None:
+        """What waits now is still written on this connection; what comes later waits for the next."""
+        self._last = self.sent + len(self.waiting)
+
+    @property
+    def has_written_all(self) -> bool:
+        """Whether nothing more will be written on this connection, as `write_no_more` asked."""
+        return self._last is not None and self.sent >= self._last
 
     def detach(self) -> None:
         """The connection is gone; the session waits for another."""
