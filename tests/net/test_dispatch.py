@@ -275,7 +275,7 @@ class History:
 @pytest.mark.parametrize("part", range(4))
 def test_the_same_for_everyone_at_every_step(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Keys begin at the clock: both brokers must make the same.
-    monkeypatch.setattr("octopia.net.host.time.time_ns", lambda: 10**18)
+    monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
 
     async def main() -> None:
         for seed in range(part * 25, part * 25 + 25):

@@ -25,7 +25,7 @@ from octopia.wire import (
 )
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 # Frames that may arrive before they are confirmed, or 25 ms, whichever comes first.
 CONFIRM_FRAMES = 512

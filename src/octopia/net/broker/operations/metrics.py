@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from octopia.net.health import link_rows
+from octopia.net.broker.operations.health import link_rows
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from octopia.matching import warm_up
 from octopia.net.addresses import Address
-from octopia.net.config import ServeConfig
-from octopia.net.host import BrokerHost
-from octopia.net.http import HttpPeer
+from octopia.net.broker.config import ServeConfig
+from octopia.net.broker.host import BrokerHost
+from octopia.net.broker.operations.http import HttpPeer
 from octopia.net.outbox import Turn
 from octopia.net.peer import Peer
 from octopia.topology import BrokerId, Scot

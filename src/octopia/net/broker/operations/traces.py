@@ -16,7 +16,7 @@ from octopia.topology import BrokerId
 from octopia.wire import WireNotification
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 TRACES_MAX = 1000
 

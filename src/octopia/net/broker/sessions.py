@@ -10,9 +10,9 @@ policies match, the first in the order block, disconnect, drop_oldest, drop_newe
 from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.broker.rights import Rights
 from octopia.net.outbox import Outbox
 from octopia.net.peer import Peer
-from octopia.net.rights import Rights
 from octopia.routing import Advertised, ClientLeft, Published, PublishedMany, Subscribed, Unadvertised, Unsubscribed
 from octopia.wire import (
     Accepted,
@@ -30,7 +30,7 @@ from octopia.wire import (
 )
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 _STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
 _POLICY_OF = {strength: policy for policy, strength in _STRENGTH.items()}

@@ -8,16 +8,16 @@ one may overtake another (a copy was diverted, or something is held back) or is 
 
 from typing import TYPE_CHECKING, Any
 
-from octopia.net.barriers import CLUSTER, REGION
-from octopia.net.links import Link, frames_of
-from octopia.net.order import Reorder, Ways
-from octopia.net.sessions import Session
+from octopia.net.broker.barriers import CLUSTER, REGION
+from octopia.net.broker.links import Link, frames_of
+from octopia.net.broker.order import Reorder, Ways
+from octopia.net.broker.sessions import Session
 from octopia.routing import Accepted, Action, Deliver, Message, Notify, Orders, Send
 from octopia.topology import BrokerId
 from octopia.wire import Heads, Kind, Parcels, deliver_frame, deliver_heads, link_frames
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 # A request whose answer must wait until it is in force, and where.
 _IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 import h11
 
-from octopia.net.health import health
-from octopia.net.traces import traces_json
+from octopia.net.broker.operations.health import health
+from octopia.net.broker.operations.traces import traces_json
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 REQUEST_S = 5.0
 REQUEST_BYTES_MAX = 16 * 1024
@@ -61,7 +61,7 @@ class HttpPeer(asyncio.Protocol):
             self._send(401, "application/json", b'{"error": "this needs the http_token"}\n', request.method)
         elif path == b"/metrics":
             # Loading Prometheus' library takes longer than everything else here: not before someone asks.
-            from octopia.net.metrics import render
+            from octopia.net.broker.operations.metrics import render
 
             kind, body = render(self._host)
             self._send(200, kind, body, request.method)

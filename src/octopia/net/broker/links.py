@@ -36,7 +36,7 @@ from octopia.wire import (
 )
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 
 class Link:

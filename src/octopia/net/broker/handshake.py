@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import is_loopback
+from octopia.net.broker.rights import Rights
+from octopia.net.broker.sessions import Session
 from octopia.net.peer import Peer
-from octopia.net.rights import Rights
-from octopia.net.sessions import Session
 from octopia.topology import BrokerId
 from octopia.wire import NAME_CHARS_MAX, ROLE_BROKER, ROLE_CLIENT, VERSION, Hello, Welcome, message_frame
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 SECRET_BYTES = 16
 CAPABILITIES = ["trace"]

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from octopia.net.addresses import Address
-from octopia.net.barriers import Barriers
-from octopia.net.counters import Counters
-from octopia.net.dispatch import Dispatch
-from octopia.net.handshake import SECRET_BYTES, check_certificate, greet
+from octopia.net.broker.barriers import Barriers
+from octopia.net.broker.dispatch import Dispatch
+from octopia.net.broker.handshake import SECRET_BYTES, check_certificate, greet
+from octopia.net.broker.links import Link
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.log import Log
+from octopia.net.broker.operations.traces import TRACES_MAX, TraceRecord, trace_record
+from octopia.net.broker.rights import Authority
+from octopia.net.broker.sessions import Session
 from octopia.net.limits import NetLimits
-from octopia.net.links import Link
-from octopia.net.log import Log
 from octopia.net.outbox import Source, Turn
 from octopia.net.peer import Peer
-from octopia.net.rights import Authority
-from octopia.net.sessions import Session
-from octopia.net.traces import TRACES_MAX, TraceRecord, trace_record
 from octopia.routing import (
     Action,
     Broker,

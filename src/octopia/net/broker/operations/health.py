@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+    from octopia.net.broker.host import BrokerHost
 
 
 def link_rows(host: "BrokerHost") -> list[dict[str, Any]]:
