@@ -86,7 +86,7 @@ class Live:
 
     def all_links_up(self) -> bool:
         return all(
-            link.is_up and link.peer is not None
+            link.is_up and link.channel is not None
             for id, server in self.servers.items()
             for n, link in server.hosts[id].links.items()
             if n in self.servers
