@@ -109,6 +109,7 @@ class Channel(asyncio.Protocol):
         self.owner: Owner | None = None
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.closing = False
+        self.role = ""  # of the peer, once the handshake is done
         self.goodbye: Goodbye | None = None  # what the peer said
         self._end = end
         self._loop = loop
@@ -206,6 +207,7 @@ class Channel(asyncio.Protocol):
             self._handshake_timer.cancel()
             self._handshake_timer = None
         self.owner = owner
+        self.role = role
         self._confirmed = received
         self.connection.open(role, received)
         # What came in the same read as the handshake.
