@@ -121,9 +121,7 @@ async def restart(live: Live, broker: BrokerId, *, kill: bool) -> None:
     number = list(old.brokers).index(broker)
     old._servers[number].close()
     if kill:
-        for dialler in host.diallers.values():
-            dialler.stop()
-        host.channels.abort()
+        kill(host)
     else:
         host.stop()
     await until(lambda: not len(host.channels))

@@ -235,7 +235,8 @@ class Channel(asyncio.Protocol):
             if self._frozen:
                 messages = [message for message in messages if type(message) in _WHEN_FROZEN]
             owner.take_in(self, messages)
-            self._answer()
+            if self._asked or self._confirm_s or self.connection.received - self._confirmed >= CONFIRM_FRAMES:
+                self._answer()
         if self.goodbye is not None:
             self.hang_up()
 

@@ -121,29 +121,26 @@ class Link:
     # -- receiving
 
     def take_in(self, channel: Channel, messages: list[Any]) -> None:
+        sender, now = self.neighbour, self._now()
         self._intake.source = channel
         try:
-            self._take_in(channel, messages)
+            for message in messages:
+                kind = type(message)
+                if kind is Parcels:
+                    self.notified_s = now
+                    self._router.receive_batch(sender, message, now)
+                elif kind in _CORE_MESSAGES:
+                    if kind in NOTIFICATION_MESSAGES:
+                        self.notified_s = now
+                    self._router.receive(sender, message, now)
+                elif kind is Barrier:
+                    self._barriers.received(sender, message)
+                elif kind is BarrierDone:
+                    self._barriers.answered(sender, message)
+                else:
+                    channel.manage(message)
         finally:
             self._intake.source = None
-
-    def _take_in(self, channel: Channel, messages: list[Any]) -> None:
-        sender, now = self.neighbour, self._now()
-        for message in messages:
-            kind = type(message)
-            if kind is Parcels:
-                self.notified_s = now
-                self._router.receive_batch(sender, message, now)
-            elif kind in _CORE_MESSAGES:
-                if kind in NOTIFICATION_MESSAGES:
-                    self.notified_s = now
-                self._router.receive(sender, message, now)
-            elif kind is Barrier:
-                self._barriers.received(sender, message)
-            elif kind is BarrierDone:
-                self._barriers.answered(sender, message)
-            else:
-                channel.manage(message)
 
     # -- handshake
 

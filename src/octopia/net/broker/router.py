@@ -43,8 +43,11 @@ class Router:
         now: Callable[[], float],
     ) -> None:
         self.id = broker.id
-        self._broker = broker
-        self._dispatch = dispatch
+        # Bound once: these are called for every notification.
+        self._decide = broker.handle
+        self._decide_batch = broker.handle_batch
+        self._carry_out = dispatch.carry_out
+        self._carry_out_batch = dispatch.carry_out_batch
         self._barriers = barriers
         self._traces = traces
         self._log = log
@@ -54,37 +57,37 @@ class Router:
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Something happened; returns what was done about it."""
-        actions = self._broker.handle(event, now)
-        self._dispatch.carry_out(actions)
+        actions = self._decide(event, now)
+        self._carry_out(actions)
         return actions
 
     # -- notifications
 
     def publish(self, client: str, seen: WireNotification, now: float) -> None:
         """A client's notification."""
-        actions = self._broker.handle(Published(client, str(seen.sequence), seen), now)
+        actions = self._decide(Published(client, str(seen.sequence), seen), now)
         if seen.header is not None:
             self._traces.note(client, seen, actions)
-        self._dispatch.carry_out(actions)
+        self._carry_out(actions)
 
     def publish_batch(self, client: str, batch: Parcels, now: float) -> None:
         """As `publish`, for plain ones, one after the other."""
-        orders = self._broker.handle_batch(PublishedMany(client, batch.values), now)
-        self._dispatch.carry_out_batch(batch, orders)
+        orders = self._decide_batch(PublishedMany(client, batch.values), now)
+        self._carry_out_batch(batch, orders)
 
     def receive(self, sender: BrokerId, message: Message, now: float) -> None:
         """A message of a neighbour's core."""
-        actions = self._broker.handle(Received(sender, message), now)
+        actions = self._decide(Received(sender, message), now)
         if isinstance(message, NOTIFICATION_MESSAGES):
             seen = message.notification
             if isinstance(seen, WireNotification) and seen.header is not None:
                 self._traces.note(str(sender), seen, actions)
-        self._dispatch.carry_out(actions)
+        self._carry_out(actions)
 
     def receive_batch(self, sender: BrokerId, batch: Parcels, now: float) -> None:
         """As `receive`, for plain copies of notifications, one after the other."""
-        orders = self._broker.handle_batch(ReceivedMany(sender, batch.values), now)
-        self._dispatch.carry_out_batch(batch, orders)
+        orders = self._decide_batch(ReceivedMany(sender, batch.values), now)
+        self._carry_out_batch(batch, orders)
 
     # -- links
 

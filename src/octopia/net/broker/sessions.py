@@ -92,32 +92,29 @@ class Session:
     # -- what the client asks
 
     def take_in(self, channel: Channel, messages: list[Any]) -> None:
-        self._intake.source = channel
-        try:
-            self._take_in(channel, messages)
-        finally:
-            self._intake.source = None
-
-    def _take_in(self, channel: Channel, messages: list[Any]) -> None:
         name, now = self.name, self._now()
         published = self.published
-        for message in messages:
-            if type(message) is Parcels:
-                self._publish_batch(message, now)
-            elif type(message) is WireNotification:
-                if message.publisher != name:
-                    raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
-                if message.sequence <= self.last_sequence:
-                    # Sent again after a broken connection.
-                    self._counters.duplicates += 1
-                    continue
-                self.last_sequence = message.sequence
-                self.published += 1
-                self._router.publish(name, message, now)
-            elif type(message) in _REQUESTS:
-                _REQUESTS[type(message)](self, message, now)
-            else:
-                channel.manage(message)
+        self._intake.source = channel
+        try:
+            for message in messages:
+                if type(message) is Parcels:
+                    self._publish_batch(message, now)
+                elif type(message) is WireNotification:
+                    if message.publisher != name:
+                        raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
+                    if message.sequence <= self.last_sequence:
+                        # Sent again after a broken connection.
+                        self._counters.duplicates += 1
+                        continue
+                    self.last_sequence = message.sequence
+                    self.published += 1
+                    self._router.publish(name, message, now)
+                elif type(message) in _REQUESTS:
+                    _REQUESTS[type(message)](self, message, now)
+                else:
+                    channel.manage(message)
+        finally:
+            self._intake.source = None
         self._counters.notifications += self.published - published
 
     def _publish_batch(self, batch: Parcels, now: float) -> None:
