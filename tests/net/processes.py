@@ -30,7 +30,14 @@ class Processes:
     """An overlay of which each broker is a process, or all are one (`together`)."""
 
     def __init__(
-        self, folder: Path, tree: str = "path:2", clusters: int = 2, *, together: bool = False, more: str = ""
+        self,
+        folder: Path,
+        tree: str = "path:2",
+        clusters: int = 2,
+        *,
+        together: bool = False,
+        saves: bool = True,
+        more: str = "",
     ) -> None:
         self.host = own_host()
         self.brokers = [f"{'abcdefgh'[n]},{c}" for c in range(clusters) for n in range(int(tree.partition(":")[2]))]
@@ -44,6 +51,7 @@ class Processes:
         self._parts: dict[str, Sequence[str]] = (
             {"all": self.brokers} if together else {broker: [broker] for broker in self.brokers}
         )
+        self._state = ["--state", str(folder / "state")] if saves else ["--no-state"]
         self._log = (folder / "log.txt").open("a")
         self.running: dict[str, subprocess.Popen[str]] = {}
 
@@ -51,7 +59,8 @@ class Processes:
         """Start what is named, or all that does not run, and wait until it listens."""
         wanted = parts or tuple(part for part in self._parts if part not in self.running)
         for part in wanted:
-            command = [str(OCTOPIA), "serve", str(self.file), *([] if part == "all" else ["--broker", part])]
+            only = [] if part == "all" else ["--broker", part]
+            command = [str(OCTOPIA), "serve", str(self.file), *self._state, *only]
             self.running[part] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
         for part in wanted:
             stdout = self.running[part].stdout

@@ -38,10 +38,14 @@ async def publish_without_end(client: Client) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize(("number", "saves"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
 @pytest.mark.parametrize("together", [True, False])
-def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Path, together: bool) -> None:
+def test_a_stop_for_good_under_load_delivers_what_was_confirmed_and_no_more(
+    tmp_path: Path, together: bool, number: signal.Signals, saves: bool
+) -> None:
     """Publishers never pause; of what they send, exactly what the broker confirmed has arrived when it is gone."""
-    processes = Processes(tmp_path, "path:2" if together else "path:1", 2 if together else 1, together=together)
+    size = ("path:2", 2) if together else ("path:1", 1)
+    processes = Processes(tmp_path, *size, together=together, saves=saves)
     processes.start()
     processes.wait_for_links()
     part, near, far = ("all", "a,0", "b,1") if together else ("a,0", "a,0", "a,0")
@@ -57,12 +61,13 @@ def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Pa
                 publishing = asyncio.create_task(publish_without_end(publisher))
                 reading = asyncio.create_task(read_to_the_end(numbers))
                 await until(lambda: publisher.box.confirmed > 5000)
-                code = await asyncio.to_thread(processes.stop, part, signal.SIGTERM)
+                code = await asyncio.to_thread(processes.stop, part, number)
                 got = await reading
                 with pytest.raises(OctopiaError):
                     await publishing
                 assert code == 0
                 assert got == list(range(publisher.box.confirmed - REQUESTS))
+                assert not (tmp_path / "state").exists()
 
     try:
         run(main)

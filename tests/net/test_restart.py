@@ -87,9 +87,7 @@ class Load:
 
 
 async def restart(processes: Processes, *brokers: str) -> None:
-    codes = await asyncio.gather(
-        *(asyncio.to_thread(processes.stop, broker, signal.SIGTERM) for broker in brokers)
-    )
+    codes = await asyncio.gather(*(asyncio.to_thread(processes.stop, broker, signal.SIGTERM) for broker in brokers))
     assert codes == [0] * len(brokers)
     await asyncio.to_thread(processes.start, *brokers)
 

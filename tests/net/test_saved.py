@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from octopia.net.broker import saved
 from octopia.net.broker.saved import Place, SavedLink, SavedSession, save, take
 from octopia.topology import BrokerId
 
-NOW_S = 1_800_000_000.0
+NOW_S = time.time()
 
 
 def place(folder: Path, digest: str = "d1", broker: str = "b,2", port: int = 7400) -> Place:
@@ -87,6 +88,17 @@ def test_a_file_whose_sessions_would_be_over_is_of_no_use(tmp_path: Path, passed
     save(place(tmp_path), [session()], [], NOW_S)
     with pytest.raises(InputError, match="sessions last 300 s"):
         take(place(tmp_path), NOW_S + passed_s, 300.0)
+
+
+def test_what_nobody_came_back_for_is_removed_after_a_day(tmp_path: Path) -> None:
+    for digest, age_s in (("old", 90_000.0), ("young", 80_000.0)):
+        left = place(tmp_path, digest)
+        save(left, [session()], [], NOW_S)
+        os.utime(left.path, (NOW_S - age_s, NOW_S - age_s))
+    (tmp_path / "something.else").touch()
+    os.utime(tmp_path / "something.else", (0.0, 0.0))
+    assert take(place(tmp_path), NOW_S, 300.0) is None
+    assert sorted(tmp_path.iterdir()) == sorted([place(tmp_path, "young").path, tmp_path / "something.else"])
 
 
 def test_another_users_file_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ RestartSec=1
 TimeoutStopSec={stop_s}
 LimitNOFILE={files}
 DynamicUser=yes
+StateDirectory=octopia
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes

@@ -15,6 +15,7 @@
     http_port = 9400                    # the first broker's /metrics and /healthz; 0: none
     http_host = "same"                  # where they answer: the broker's host, or any other; left out: loopback
     http_token = "…"                    # what who asks for /metrics and /traces must know
+    state = "state"                     # directory for what a restart saves, beside this file; "": saves nothing
     addresses = { "b,2" = "10.0.0.5:7400" }
     machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
     [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
@@ -57,7 +58,7 @@ from octopia.wire import WireLimits
 HOST_DEFAULT = "127.0.0.1"
 HTTP_PORT_DEFAULT = 9400
 HTTP_SAME = "same"
-_BROKERS_KEYS = ("host", "port", "http_port", "http_host", "http_token", "addresses", "machines")
+_BROKERS_KEYS = ("host", "port", "http_port", "http_host", "http_token", "addresses", "machines", "state")
 _TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
@@ -99,6 +100,8 @@ class ServeConfig:
     authority: Authority = field(default_factory=Authority)
     tls: TlsFiles | None = None
     http_token: str = ""
+    state: Path | None = None  # directory for what a restart saves; None: nothing was said
+    saves: bool = True  # False: a restart saves nothing
 
     @property
     def digest(self) -> str:
@@ -145,6 +148,8 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
         raise text.error(
             "brokers", None, f"tokens would travel in the clear to {exposed[0]}; add a table [tls], or use loopback"
         )
+    brokers = text.table("brokers", _BROKERS_KEYS)
+    state = text.typed("brokers", brokers, "state", str, "a directory", "") if "state" in brokers else None
     return ServeConfig(
         name,
         scot,
@@ -158,7 +163,9 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
         NetLimits(**bounds[NetLimits]),
         authority,
         tls,
-        text.typed("brokers", text.table("brokers", _BROKERS_KEYS), "http_token", str, "text", ""),
+        text.typed("brokers", brokers, "http_token", str, "text", ""),
+        state=text.file.parent / state if state else None,
+        saves=state != "",
     )
 
 

@@ -44,6 +44,7 @@ class Door:
         self.links = links
         self.counters = counters
         self.closed = False  # nobody is let in any more
+        self.farewell = "shutdown"  # what those who come then are told
 
     def accept(self) -> Channel:
         """For a connection that is coming in."""
@@ -69,7 +70,7 @@ def greet(door: Door, peer: Channel, hello: Hello) -> None:
     if VERSION not in hello.versions:
         raise RefusedError(f"this broker speaks version {VERSION} only, the peer {hello.versions}")
     if door.closed:
-        peer.close("shutdown", "this broker is about to stop")
+        peer.close(door.farewell, "this broker is about to stop")
     elif hello.role == ROLE_CLIENT:
         _greet_client(door, peer, hello)
     elif hello.role == ROLE_BROKER:

@@ -10,10 +10,11 @@ Rules of this file: a file is written whole or not at all (a temporary file, `fs
 alone, since it holds the secrets of sessions. It is read once: taken away first, looked at then. One that is damaged,
 too old, or of another broker, overlay, address or user is an `InputError` that says so; the broker then starts without.
 Nothing is larger than the queues of a running broker; beyond `BYTES_MAX` the sessions with the longest queues are left
-out, which ends them as a stop for good would.
+out, which ends them as a stop for good would. Files that nobody came back for are removed when they are a day old.
 """
 
 import os
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -26,6 +27,8 @@ from octopia.net.addresses import Address
 from octopia.topology import BrokerId
 
 BYTES_MAX = 1 << 30
+LEFT_BEHIND_S = 86_400.0
+_SUFFIX = ".saved"
 _MAGIC = b"OCTOPIA\x01"
 _SUM_BYTES = 32
 
@@ -84,7 +87,7 @@ class Place(NamedTuple):
     @property
     def path(self) -> Path:
         name = blake2b(self.whose.encode(), digest_size=8).hexdigest()
-        return self.folder / f"{self.broker.region}-{self.broker.cluster}-{name}.saved"
+        return self.folder / f"{self.broker.region}-{self.broker.cluster}-{name}{_SUFFIX}"
 
 
 def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
@@ -113,6 +116,7 @@ def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now
 def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
     """Read the file and remove it; None where there is none, `InputError` where it is of no use."""
     path = place.path
+    _remove_left_behind(place.folder, now_s)
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -137,6 +141,13 @@ def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
     if not abs(now_s - saved.saved_s) <= age_s_max:
         raise InputError(f"{path} is {now_s - saved.saved_s:.0f} s old; sessions last {age_s_max:g} s")
     return saved
+
+
+def _remove_left_behind(folder: Path, now_s: float) -> None:
+    for file in folder.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if now_s - file.stat().st_mtime > LEFT_BEHIND_S:
+                file.unlink()
 
 
 def _decoded(path: Path, data: bytes) -> SavedBroker:

@@ -2,7 +2,9 @@
 
 Rules of this file: a session is found by its client's name, which is taken as long as it lives, and by its secret. It
 ends when its client says goodbye, when it has been without a connection for too long, or when we end it because its
-queue is full; then the core is told that the client left, and nothing of it remains.
+queue is full; then the core is told that the client left, and nothing of it remains. When the broker restarts, sessions
+that may outlive a connection are saved with their registrations, and taken up by the next life with the rights that the
+configuration then gives to the same client; where it gives none, the session is over.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,10 +16,12 @@ from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
+from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stall import StallWatch
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
+from octopia.wire import AdvertiseRequest, SubscribeRequest
 
 # Calls this with that, in the next turn of the event loop.
 Soon = Callable[..., Any]
@@ -66,11 +70,14 @@ class Sessions(Mapping[str, Session]):
 
     def begin(self, name: str, session_s: float, rights: Rights) -> Session:
         """A client with a name that nobody has."""
+        return self._add(name, new_secret(), session_s, rights)
+
+    def _add(self, name: str, secret: bytes, session_s: float, rights: Rights) -> Session:
         limits = self._limits
         box = Outbox(self._turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames)
         session = Session(
             name,
-            new_secret(),
+            secret,
             min(session_s, limits.session_s_max),
             rights,
             box=box,
@@ -106,7 +113,10 @@ class Sessions(Mapping[str, Session]):
     def check_time(self, now: float) -> None:
         """Forget who has been away too long, end who takes nothing."""
         for session in list(self._by_name.values()):
-            if session.left_s is not None and now - session.left_s > session.session_s:
+            away_s = 0.0 if session.left_s is None else now - session.left_s
+            if session.returns and away_s > self._limits.link_grace_s:
+                session.stay_away()
+            if session.left_s is not None and away_s > session.session_s:
                 self.forget(session)
             elif session.stall.is_stalled(now):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
@@ -116,6 +126,20 @@ class Sessions(Mapping[str, Session]):
         for session in self._by_name.values():
             if session.channel is not None:
                 session.channel.freeze()
+
+    def save(self, registrations: Callable[[Session], list[bytes]]) -> list[SavedSession]:
+        """What our next life needs to go on with those that may outlive a connection."""
+        return [
+            session.saved(registrations(session))
+            for session in self._by_name.values()
+            if session.session_s and not session.ended
+        ]
+
+    def restore(
+        self, saved: SavedSession, rights: Rights, registrations: list[AdvertiseRequest | SubscribeRequest]
+    ) -> None:
+        """A session of our earlier life, whose client now has these rights."""
+        self._add(saved.name, saved.secret, saved.session_s, rights).restore(saved, registrations)
 
     def dropped_total(self) -> int:
         """Deliveries dropped at full queues, of clients that are here and of those that have gone."""
