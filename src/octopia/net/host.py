@@ -26,15 +26,16 @@ from octopia.net.rights import Authority
 from octopia.net.sessions import Session
 from octopia.net.traces import TRACES_MAX, TraceRecord, trace_record
 from octopia.routing import (
-    Action,
     Broker,
     CongestionParameters,
+    Decision,
     Limits,
     LinkCameUp,
     LinkGivenUp,
     LinkSampled,
     LinkWentDown,
     Message,
+    Refusal,
     policy_named,
 )
 from octopia.topology import BrokerId, Scot
@@ -84,7 +85,8 @@ class BrokerHost:
         self.congestion = congestion or CongestionParameters()
         # Serials must lie above those of an earlier life: the clock does.
         # TID routing cannot bring tables back in line, so it is not told of links.
-        self._recovers = policy_named(routing).recovery is not None
+        policy = policy_named(routing)
+        self._recovers = policy.recovery is not None
         self.broker = Broker(
             id,
             overlay,
@@ -106,7 +108,7 @@ class BrokerHost:
         self._by_secret: dict[bytes, Session] = {}
         self.barriers = Barriers(a_links, i_links, self._send_barrier)
         self.core_messages: frozenset[type[Any]] = frozenset(get_args(Message))
-        self.dispatch = Dispatch(self, routing, policy_named(routing).uses_civ)
+        self.dispatch = Dispatch(self, policy)
         self.carry_out = self.dispatch.carry_out
         self.traces: deque[TraceRecord] = deque(maxlen=TRACES_MAX)
         self.dropped_before = 0
@@ -138,11 +140,11 @@ class BrokerHost:
 
     # -- actions
 
-    def note_trace(self, came_from: str, seen: WireNotification, actions: list[Action]) -> None:
-        """Remember what was done with a notification that is traced."""
+    def note_trace(self, came_from: str, seen: WireNotification, decision: Decision | Refusal) -> None:
+        """Remember what was decided about a notification that is traced."""
         header = seen.header
         if header is True or (isinstance(header, CopyHeader) and header.traced):
-            self.traces.append(trace_record(self.id, came_from, seen, actions))
+            self.traces.append(trace_record(self.id, came_from, seen, decision))
 
     def _send_barrier(self, to: BrokerId, message: Barrier | BarrierDone) -> None:
         self.links[to].send_barrier(message)

@@ -18,20 +18,18 @@ from octopia.net.addresses import Address
 from octopia.net.outbox import Outbox
 from octopia.net.pauses import Pauses
 from octopia.net.peer import Peer
-from octopia.routing import NOTIFICATION_MESSAGES, Message, Received, ReceivedMany
+from octopia.routing import PLAIN, Header, Message, Notify, Received
 from octopia.topology import BrokerId
 from octopia.wire import (
     ROLE_BROKER,
     VERSION,
     Barrier,
     BarrierDone,
-    CopyHeader,
     Hello,
     Kind,
     Parcels,
     Side,
     Welcome,
-    link_frames,
     message_frame,
 )
 
@@ -77,7 +75,7 @@ class Link:
             box.put(frame)
         if box.is_full:
             self._overflow()
-        if not isinstance(message, NOTIFICATION_MESSAGES):
+        if not isinstance(message, Notify):
             self.host.barriers.control_sent(self.neighbour)
 
     def put_all(self, frames: list[bytes]) -> None:
@@ -107,27 +105,27 @@ class Link:
     def take_in(self, messages: list[Any]) -> None:
         host, sender = self.host, self.neighbour
         now = host.now()
-        handle, carry_out = host.broker.handle, host.carry_out
         core = host.core_messages
         for message in messages:
             kind = type(message)
             if kind is Parcels:
-                self.notified_s = now
-                orders = host.broker.handle_batch(ReceivedMany(sender, message.values), now)
-                host.dispatch.carry_out_batch(message, orders)
+                self._copies_came(PLAIN, message, now)
+            elif kind is Notify:
+                self._copies_came(message.header, Parcels.of(message.notification), now)
             elif kind in core:
-                actions = handle(Received(sender, message), now)
-                if kind in NOTIFICATION_MESSAGES:
-                    self.notified_s = now
-                    if message.notification.header is not None:
-                        host.note_trace(str(sender), message.notification, actions)
-                carry_out(actions)
+                host.carry_out(host.broker.handle(Received(sender, message), now))
             elif kind is Barrier:
                 host.barriers.received(sender, message)
             elif kind is BarrierDone:
                 host.barriers.answered(sender, message)
             elif self.peer is not None:
                 self.peer.manage(message)
+
+    def _copies_came(self, header: Header, batch: Parcels, now: float) -> None:
+        """Copies with this header, one after the other."""
+        self.notified_s = now
+        decisions = self.host.broker.receive(self.neighbour, header, batch.values, now)
+        self.host.dispatch.carry_out_batch(batch, decisions, str(self.neighbour))
 
     # -- handshake
 
@@ -275,15 +273,3 @@ class Link:
 
 def _is_notification(frame: bytes) -> bool:
     return frame[4] in (Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES)
-
-
-def frames_of(message: Message) -> list[bytes]:
-    """A core message as frames; a copy of a notification keeps what its header said of it."""
-    if not isinstance(message, NOTIFICATION_MESSAGES):
-        return link_frames(message)
-    header: Any = getattr(message.notification, "header", None)
-    if header is None:
-        return link_frames(message)
-    if header is True:
-        header = CopyHeader(traced=True)
-    return link_frames(message, CopyHeader(b"", header.traced, header.earlier, header.hold_ms))

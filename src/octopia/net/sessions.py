@@ -13,7 +13,7 @@ from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.outbox import Outbox
 from octopia.net.peer import Peer
 from octopia.net.rights import Rights
-from octopia.routing import Advertised, ClientLeft, Published, PublishedMany, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Advertised, ClientLeft, Subscribed, Unadvertised, Unsubscribed
 from octopia.wire import (
     Accepted,
     AdvertiseRequest,
@@ -66,41 +66,29 @@ class Session:
     # -- what the client asks
 
     def take_in(self, messages: list[Any]) -> None:
-        host, name = self.host, self.name
+        host = self.host
         now = host.now()
-        handle, carry_out = host.broker.handle, host.carry_out
         peer = self.peer
         published = self.published
         for message in messages:
             if type(message) is Parcels:
-                self._publish_batch(message, now)
+                self._publish(message, now)
             elif type(message) is WireNotification:
-                if message.publisher != name:
-                    raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
-                if message.sequence <= self.last_sequence:
-                    # Sent again after a broken connection.
-                    host.counters.duplicates += 1
-                    continue
-                self.last_sequence = message.sequence
-                self.published += 1
-                actions = handle(Published(name, str(message.sequence), message), now)
-                if message.header is not None:
-                    host.note_trace(name, message, actions)
-                carry_out(actions)
+                self._publish(Parcels.of(message), now)
             elif type(message) in _REQUESTS:
                 _REQUESTS[type(message)](self, message, now)
             elif peer is not None:
                 peer.manage(message)
         host.counters.notifications += self.published - published
 
-    def _publish_batch(self, batch: Parcels, now: float) -> None:
-        """Plain publications, one after the other."""
+    def _publish(self, batch: Parcels, now: float) -> None:
+        """Publications, one after the other."""
         mine, wrong = self._mine(batch)
         if len(mine):
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
-            orders = self.host.broker.handle_batch(PublishedMany(self.name, mine.values), now)
-            self.host.dispatch.carry_out_batch(mine, orders)
+            answers = self.host.broker.publish(self.name, mine.values, now)
+            self.host.dispatch.carry_out_batch(mine, answers, self.name)
         if wrong is not None:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
 

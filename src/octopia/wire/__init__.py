@@ -19,7 +19,7 @@ from octopia.wire.encode import (
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import FIRST_NUMBERED, Kind, kind_name
 from octopia.wire.limits import LINK_EXTRA_BYTES, NAME_CHARS_MAX, PLAIN_OVERHEAD_BYTES, TOKEN_CHARS_MAX, WireLimits
-from octopia.wire.link_messages import PLAIN, CopyHeader, link_frames
+from octopia.wire.link_messages import PLAIN, CopyHeader, copy_heads, link_frames
 from octopia.wire.messages import (
     POLICIES,
     ROLE_BROKER,
@@ -85,6 +85,7 @@ __all__ = [
     "WireNotification",
     "advertise_frame",
     "check_parcel",
+    "copy_heads",
     "deliver_frame",
     "deliver_heads",
     "delivered_for",
