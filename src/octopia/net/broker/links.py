@@ -23,7 +23,7 @@ from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
-from octopia.routing import NOTIFICATION_MESSAGES, Message
+from octopia.routing import PLAIN, Message, Notify
 from octopia.topology import BrokerId
 from octopia.wire import (
     ROLE_BROKER,
@@ -94,7 +94,7 @@ class Link:
             box.put(frame)
         if box.is_full:
             self._overflow()
-        if not isinstance(message, NOTIFICATION_MESSAGES):
+        if not isinstance(message, Notify):
             self._barriers.control_sent(self.neighbour)
 
     def put_all(self, frames: list[bytes]) -> None:
@@ -128,10 +128,11 @@ class Link:
                 kind = type(message)
                 if kind is Parcels:
                     self.notified_s = now
-                    self._router.receive_batch(sender, message, now)
+                    self._router.receive_copies(sender, PLAIN, message, now)
+                elif kind is Notify:
+                    self.notified_s = now
+                    self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
                 elif kind in _CORE_MESSAGES:
-                    if kind in NOTIFICATION_MESSAGES:
-                        self.notified_s = now
                     self._router.receive(sender, message, now)
                 elif kind is Barrier:
                     self._barriers.received(sender, message)
