@@ -9,7 +9,7 @@ import pytest
 from octopia.errors import InputError, RefusedError
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, in_overlay, kill, run, take, until, waiting
+from tests.net.live import QUICK, Live, in_overlay, kill_host, run, take, until, waiting
 
 
 def cut(client: Client) -> None:
@@ -114,14 +114,14 @@ def test_a_forgotten_client_registers_anew_and_publishes_what_was_not_confirmed(
     in_overlay(scene)
 
 
-async def restart(live: Live, broker: BrokerId, *, dies: bool) -> None:
+async def restart(live: Live, broker: BrokerId, *, kill: bool) -> None:
     """Stop one broker, as SIGKILL would or in order, and start it anew on the same port."""
     old = live.servers[broker]
     host = old.hosts.pop(broker)
     number = list(old.brokers).index(broker)
     old._servers[number].close()
-    if dies:
-        kill(host)
+    if kill:
+        kill_host(host)
     else:
         host.stop()
     await until(lambda: not len(host.channels))
@@ -130,9 +130,9 @@ async def restart(live: Live, broker: BrokerId, *, dies: bool) -> None:
     live.servers[broker] = new
 
 
-@pytest.mark.parametrize("dies", [True, False])
+@pytest.mark.parametrize("kill", [True, False])
 @pytest.mark.parametrize("broker", ["b,2", "b,1", "c,0"])
-def test_a_restarted_broker_gets_its_tables_back(broker: str, dies: bool) -> None:
+def test_a_restarted_broker_gets_its_tables_back(broker: str, kill: bool) -> None:
     """The publisher's host, a broker on the way, the subscriber's host: afterwards everything is delivered again."""
 
     async def scene(live: Live) -> None:
@@ -142,7 +142,7 @@ def test_a_restarted_broker_gets_its_tables_back(broker: str, dies: bool) -> Non
         await publisher.flush()
         for subscription in subscriptions:
             assert [d.notification["n"] for d in await take(subscription, 1)] == [0]
-        await restart(live, BrokerId.parse(broker), dies=dies)
+        await restart(live, BrokerId.parse(broker), kill=kill)
         await until(live.all_links_up)
         clients = [publisher, *(s._client for s in subscriptions)]
         await until(lambda: all(c._protocol is not None and not c._registering for c in clients))
