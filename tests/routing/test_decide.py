@@ -164,9 +164,9 @@ def test_at_the_bound_the_oldest_sets_go_and_no_others(monkeypatch: pytest.Monke
     for x in range(40):
         first = broker.publish("p", [{"x": x}], 0.0)
         assert broker.publish("p", [{"x": x}], 0.0)[0] is first[0], "what came last is there"
-        assert sum(found.weight for found in table._remembered.values()) == table._weight
+        assert sum(found.weight for found in table.found.values()) == table._weight
         assert table._weight <= 200 + 10
-    kept = [each[0].key.serial for each in (found.entries for found in table._remembered.values())]
+    kept = [each[0].key.serial for each in (found.entries for found in table.found.values())]
     assert kept == list(range(kept[0], kept[-1] + 1))
     assert 15 <= len(kept) < 40
 

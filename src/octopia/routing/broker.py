@@ -188,7 +188,7 @@ class Broker:
         sender, message = event.sender, event.message
         if isinstance(message, Notify):
             (decision,) = self.receive(sender, message.header, (message.notification,), now)
-            out += decision.actions(message.publisher, message.id, message.notification)
+            out += decision.actions_for(message)
             return
         receive = self._receive.get(type(message))
         if receive is None or sender not in self._up:

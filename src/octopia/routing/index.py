@@ -6,7 +6,7 @@ many and the sets they match are few. `MatcherIndex` searches. A host that knows
 does) brings an index of its own; all else stays the broker's.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ class Index(Protocol[Entry]):
 
     def add(self, id: Entry, filter: Filter, /) -> None: ...
     def remove(self, id: Entry, /) -> None: ...
-    def match_keys(self, notifications: Sequence[Values], /) -> Sequence[Hashable]:
+    def match_keys(self, notifications: Sequence[Values], /) -> Iterable[Hashable]:
         """For each of these notifications, whose values were checked, the key of what it matches."""
 
     def entries_of(self, key: Any, /) -> list[Entry]: ...
