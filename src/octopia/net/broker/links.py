@@ -31,7 +31,7 @@ from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import SILENT_HEARTBEATS, Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
-from octopia.routing import NOTIFICATION_MESSAGES, Message
+from octopia.routing import PLAIN, Message, Notify
 from octopia.topology import BrokerId
 from octopia.wire import (
     ROLE_BROKER,
@@ -121,7 +121,7 @@ class Link:
             box.put(frame)
         if box.is_full:
             self._overflow()
-        if not isinstance(message, NOTIFICATION_MESSAGES):
+        if not isinstance(message, Notify):
             self._barriers.control_sent(self.neighbour)
 
     def put_all(self, frames: list[bytes]) -> None:
@@ -154,7 +154,9 @@ class Link:
             for message in messages:
                 kind = type(message)
                 if kind is Parcels:
-                    self._router.receive_batch(sender, message, now)
+                    self._router.receive_copies(sender, PLAIN, message, now)
+                elif kind is Notify:
+                    self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
                 elif kind in _CORE_MESSAGES:
                     self._router.receive(sender, message, now)
                 elif kind is Barrier:
