@@ -37,15 +37,18 @@ class Processes:
         *,
         together: bool = False,
         saves: bool = True,
+        grace_s: float = 0.3,
+        routing: str = "idr",
         more: str = "",
     ) -> None:
         self.host = own_host()
+        self.routing = routing
         self.brokers = [f"{'abcdefgh'[n]},{c}" for c in range(clusters) for n in range(int(tree.partition(":")[2]))]
         self.file = folder / "overlay.toml"
         self.file.write_text(
-            f'[overlay]\ntree = "{tree}"\nclusters = {clusters}\n'
+            f'[overlay]\ntree = "{tree}"\nclusters = {clusters}\n[routing]\nname = "{routing}"\n'
             f'[brokers]\nhost = "{self.host}"\nport = {PORT}\nhttp_port = {HTTP_PORT}\n'
-            f"[limits]\nlink_grace_s = 0.3\n{more}",
+            f"[limits]\nlink_grace_s = {grace_s}\n{more}",
             encoding="utf-8",
         )
         self._parts: dict[str, Sequence[str]] = (

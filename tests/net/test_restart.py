@@ -1,7 +1,8 @@
 """Restarts that lose nothing: brokers are told to stop and started again under load, and everything published arrives.
 
 What must arrive is known without the brokers: every number that a publisher published, once and in its order, at every
-subscriber.
+subscriber. Under `idr` a copy that was diverted may have to wait for the broker that is away, which takes longer than
+others wait for it (docs/guarantees.md, "Order"): there it is every number once.
 """
 
 import asyncio
@@ -72,13 +73,15 @@ class Load:
         published = self.arrived()
         await until(lambda: self.arrived() > published + 10 * BATCH)
 
-    async def end(self) -> None:
+    async def end(self, *, in_order: bool) -> None:
         """Stop publishing, and compare what every reader got with what was published."""
         self._going = False
         await asyncio.gather(*self._publishing)
         wanted = {name: list(range(count)) for name, count in self.published.items()}
         everything = sum(self.published.values())
         await until(lambda: self.arrived() >= everything)
+        if not in_order:
+            self.got = {name: {who: sorted(numbers) for who, numbers in got.items()} for name, got in self.got.items()}
         assert self.got == dict.fromkeys(self.got, wanted)
         assert [client.dropped for client in self.clients] == [0] * len(self.clients)
         for client in self.clients:
@@ -92,10 +95,10 @@ async def restart(processes: Processes, *brokers: str) -> None:
     await asyncio.to_thread(processes.start, *brokers)
 
 
-@pytest.fixture
-def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    started = Processes(tmp_path, "path:2", 2)
+@pytest.fixture(params=["snr", "idr"])
+def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    # On a machine that is busy enough, a broker may seem silent: the link must be there again after that.
+    started = Processes(tmp_path, "path:2", 2, routing=request.param, grace_s=60.0)
     started.start()
     started.wait_for_links()
     yield started
@@ -113,7 +116,7 @@ def test_a_rolling_restart_under_load_loses_nothing(processes: Processes) -> Non
             await load.goes_on()
             await restart(processes, broker)
         await load.goes_on()
-        await load.end()
+        await load.end(in_order=processes.routing == "snr")
 
     run(main)
 
@@ -128,6 +131,6 @@ def test_two_neighbours_that_restart_at_the_same_time_lose_nothing(processes: Pr
             await load.goes_on()
             await restart(processes, *pair)
         await load.goes_on()
-        await load.end()
+        await load.end(in_order=processes.routing == "snr")
 
     run(main)

@@ -95,6 +95,7 @@ class Link:
         self._sampled = (0, 0, 0)
         self._grace_s = 0.0  # how long it may be broken this time
         self._was_up = False
+        self._sure_until_s = 0.0
         self._keeps_all = False  # whatever waits for it while it is not connected
         self._said_drained = False
         self._stopping = False  # this broker is
@@ -208,6 +209,9 @@ class Link:
             self.received = old.taken
             old.disown()
             old.abort()
+        if not resumed and hello.session == self.their_life and self._now() < self._sure_until_s:
+            # It never got our last welcome, or it would know our life: it has taken nothing of what followed.
+            self.box.take_back()
         channel.say(
             Welcome(
                 VERSION,
@@ -231,6 +235,8 @@ class Link:
         self.broken_since = None
         self.leaves = self.has_drained = self._said_drained = self._keeps_all = False
         self._was_up = True
+        # So long a neighbour that was welcomed remembers it, whatever happens to the connection.
+        self._sure_until_s = self._now() + self._limits.link_grace_s
         self.box.attach(channel.transport, confirmed)
         channel.carry(self, ROLE_BROKER, self.received)
         self.down_since = None
