@@ -103,7 +103,7 @@ WRONG = [
     ("", "the table [overlay] is missing"),
     ("[overlay", "no TOML"),
     (OVERLAY + "[rooting]\n", "line 4: rooting: unknown (did you mean routing?)"),
-    ("links = 3\n" + OVERLAY, "links must be a table"),
+    ("links = 3\n" + OVERLAY, "line 1: links: must be a table: write [links]"),
     ("\nport = 3\n" + OVERLAY, "line 2: port: unknown; known are overlay"),
     (OVERLAY.replace("path:3", "paht:3"), "line 2: overlay.tree: "),
     (OVERLAY + '[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),

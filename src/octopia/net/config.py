@@ -43,22 +43,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from octopia.errors import InputError, OctopiaError
+from octopia.errors import InputError
 from octopia.language import Filter, parse_filter
 from octopia.net.addresses import PORT_DEFAULT, Address
-from octopia.net.config_text import ConfigText
 from octopia.net.limits import NetLimits
 from octopia.net.rights import Authority, ClientEntry, Rights
 from octopia.net.tls import client_context, server_context
 from octopia.routing import CongestionParameters, Limits, policy_named
-from octopia.topology import BrokerId, Placement, Scot, Tree, default_clusters, parse_tree, place
+from octopia.topology import BrokerId, Placement, Scot, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
 HOST_DEFAULT = "127.0.0.1"
 HTTP_PORT_DEFAULT = 9400
 HTTP_SAME = "same"
 _BROKERS_KEYS = ("host", "port", "http_port", "http_host", "http_token", "addresses", "machines")
-_TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
 }
@@ -130,11 +128,9 @@ def default_config() -> ServeConfig:
 
 def load_config(path: str | PathLike[str]) -> ServeConfig:
     """Read a file; an error is one line that begins with the file's name."""
-    text = ConfigText(path)
-    for key in text.document:
-        if key not in _TABLES:
-            text.check_tables(_TABLES)
-    scot, name, placement = _overlay(text)
+    text = TomlText(path)
+    overlay = read_overlay(text)
+    scot, placement = overlay.scot, overlay.placement
     routing, congestion = _routing(text)
     addresses, http = _addresses(text, scot, placement)
     bounds = _limits(text)
@@ -146,7 +142,7 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
             "brokers", None, f"tokens would travel in the clear to {exposed[0]}; add a table [tls], or use loopback"
         )
     return ServeConfig(
-        name,
+        overlay.name,
         scot,
         addresses,
         http,
@@ -162,43 +158,7 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
     )
 
 
-def _overlay(text: ConfigText) -> tuple[Scot, str, Placement | None]:
-    if "overlay" not in text.document:
-        raise InputError(f"{text.file}: the table [overlay] is missing")
-    table = text.table("overlay", ("name", "tree", "edges", "nodes", "clusters"))
-    name = text.typed("overlay", table, "name", str, "text", text.file.stem)
-    try:
-        if ("tree" in table) == ("edges" in table or "nodes" in table):
-            raise text.error("overlay", None, "give either tree, a name, or edges, with or without nodes")
-        if "tree" in table:
-            tree = parse_tree(text.typed("overlay", table, "tree", str, "text", ""))
-        else:
-            edges = text.typed("overlay", table, "edges", list, "a list of pairs", [])
-            tree = Tree.from_edges(edges, text.typed("overlay", table, "nodes", list, "a list of labels", []))
-        clusters = table.get("clusters", default_clusters(table.get("tree", "")))
-        if clusters is None:
-            raise text.error("overlay", None, "clusters is missing: give their number")
-        scot = Scot(tree, clusters)
-    except OctopiaError as error:
-        raise _at(text, "overlay", "tree" if "tree" in table else "edges", error) from None
-    if "placement" not in text.document:
-        return scot, name, None
-    machines = text.table("placement", ("machines", "strict"))
-    try:
-        strict = text.typed("placement", machines, "strict", bool, "true or false", False)
-        return scot, name, place(scot, machines.get("machines", 1), strict=strict)
-    except OctopiaError as error:
-        raise _at(text, "placement", "machines", error) from None
-
-
-def _at(text: ConfigText, table: str, key: str, error: OctopiaError) -> InputError:
-    """The error with its place, unless it has one."""
-    if str(error).startswith(str(text.file)):
-        return error if isinstance(error, InputError) else InputError(str(error))
-    return text.error(table, key, str(error))
-
-
-def _routing(text: ConfigText) -> tuple[str, CongestionParameters]:
+def _routing(text: TomlText) -> tuple[str, CongestionParameters]:
     table = text.table("routing", ("name", "tau", "window_ms"))
     name = text.typed("routing", table, "name", str, "text", "idr")
     try:
@@ -223,7 +183,7 @@ def _consecutive(
 
 
 def _addresses(
-    text: ConfigText, scot: Scot, placement: Placement | None
+    text: TomlText, scot: Scot, placement: Placement | None
 ) -> tuple[dict[BrokerId, Address], dict[BrokerId, Address]]:
     table = text.table("brokers", _BROKERS_KEYS)
     host = text.typed("brokers", table, "host", str, "text", HOST_DEFAULT)
@@ -258,7 +218,7 @@ def _http_address(own: Address, http_host: str, http: Address) -> Address:
     return Address(own.host if http_host == HTTP_SAME else http_host, http.port)
 
 
-def _limits(text: ConfigText) -> dict[type[Any], dict[str, Any]]:
+def _limits(text: TomlText) -> dict[type[Any], dict[str, Any]]:
     table = text.table("limits", tuple(_LIMIT_FIELDS))
     bounds: dict[type[Any], dict[str, Any]] = {NetLimits: {}, WireLimits: {}, Limits: {}}
     for key, value in table.items():
@@ -273,7 +233,7 @@ def _limits(text: ConfigText) -> dict[type[Any], dict[str, Any]]:
     return bounds
 
 
-def _tls(text: ConfigText) -> TlsFiles | None:
+def _tls(text: TomlText) -> TlsFiles | None:
     if "tls" not in text.document:
         return None
     table = text.table("tls", ("certificate", "key", "authorities"))
@@ -286,7 +246,7 @@ def _tls(text: ConfigText) -> TlsFiles | None:
     return TlsFiles(certificate, key, authorities, text.file.parent)
 
 
-def _authority(text: ConfigText, scot: Scot, tls: bool) -> Authority:
+def _authority(text: TomlText, scot: Scot, tls: bool) -> Authority:
     links = text.table("links", ("token",))
     token = text.typed("links", links, "token", str, "text", "")
     given = text.document.get("clients", [])
@@ -297,7 +257,7 @@ def _authority(text: ConfigText, scot: Scot, tls: bool) -> Authority:
     return Authority(entries, token, tls)
 
 
-def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) -> ClientEntry:
+def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int) -> ClientEntry:
     text.check_keys("clients", entry, ("name", "token", "certificate", "advertise", "subscribe", "clusters"), number)
 
     def words(key: str) -> str:
@@ -325,22 +285,15 @@ def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) ->
     return ClientEntry(rights, words("token"), words("certificate"))
 
 
-def _right(text: ConfigText, entry: dict[str, Any], key: str, number: int) -> Filter | None:
+def _right(text: TomlText, entry: dict[str, Any], key: str, number: int) -> Filter | None:
     if key not in entry:
         return None
-    try:
-        return parse_filter(text.typed("clients", entry, key, str, "a filter", "", number))
-    except OctopiaError as error:
-        raise _at_client(text, key, error, number) from None
+    given = text.typed("clients", entry, key, str, "a filter", "", number)
+    with text.at("clients", key, number):
+        return parse_filter(given)
 
 
-def _at_client(text: ConfigText, key: str, error: OctopiaError, number: int) -> InputError:
-    if str(error).startswith(str(text.file)):
-        return InputError(str(error))
-    return text.error("clients", key, str(error), number)
-
-
-def _check_distinct(text: ConfigText, entries: Iterable[ClientEntry]) -> None:
+def _check_distinct(text: TomlText, entries: Iterable[ClientEntry]) -> None:
     """A token or certificate is one client's, and in each cluster one entry holds for it."""
     seen: dict[tuple[str, str], list[Rights]] = {}
     for number, entry in enumerate(entries):
