@@ -1,10 +1,12 @@
 """Who a client is, and what it may do: rights as filters.
 
-Rules of this file: a right is a filter. A client may advertise, or subscribe to, exactly what its right provably
-covers (`octopia.covers`), so that what cannot be decided is refused. Without any client named in the configuration
-everyone may do everything, which is right for trying things on one machine; once one is named, nobody else gets in.
-A client may be named several times, each time for other clusters: it has the rights of the cluster it connects to, so
-what it may advertise or subscribe to can differ from cluster to cluster. Secrets are compared in constant time.
+A right is a filter. A client may advertise, or subscribe to, exactly what its right provably covers (`octopia.covers`),
+so that what cannot be decided is refused; and each notification it publishes must match its right to advertise
+(`permits.py`). What it is delivered matches a subscription and so its right to subscribe. Without any client named in
+the configuration everyone may do everything, which is right for trying things on one machine; once one is named, nobody
+else gets in. A client may be named several times, each time for other clusters: it has the rights of the cluster it
+connects to, so what it may advertise or subscribe to can differ from cluster to cluster. Secrets are compared in
+constant time.
 """
 
 import hmac
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 
 from octopia.errors import RefusedError
 from octopia.language import Filter, covers, parse_filter
+from octopia.net.permits import Permit
 from octopia.topology import BrokerId
 from octopia.wire import Hello
 
@@ -33,11 +36,18 @@ class Rights:
     def check_subscribe(self, wanted: Filter, broker: BrokerId) -> None:
         self._check("subscribe to", self.subscribe, wanted)
 
+    def permit(self) -> Permit | None:
+        """What each of its publications is asked; None where nothing can be wrong with them."""
+        # Without any right nothing can be advertised, and so nothing published.
+        if self.advertise is None or self.advertise == EVERYTHING:
+            return None
+        return Permit(self.name, self.advertise)
+
     def holds_in(self, cluster: int) -> bool:
         return self.clusters is None or cluster in self.clusters
 
     def _check(self, what: str, allowed: Filter | None, wanted: Filter) -> None:
-        if allowed is EVERYTHING:
+        if allowed == EVERYTHING:
             return
         if allowed is None:
             raise RefusedError(f"{self.name} may not {what} anything")

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.outbox import Outbox
 from octopia.net.peer import Peer
+from octopia.net.permits import Permit
 from octopia.net.rights import Rights
 from octopia.routing import Advertised, ClientLeft, Published, PublishedMany, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Refused as NotAccepted
 from octopia.wire import (
     Accepted,
     AdvertiseRequest,
@@ -27,6 +29,7 @@ from octopia.wire import (
     WireNotification,
     delivered_for,
     message_frame,
+    reason_text,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Session:
         self.secret = secret
         self.session_s = session_s
         self.rights = rights
+        self.permit = rights.permit()
         limits = host.net_limits
         self.box = Outbox(
             host.turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames
@@ -83,6 +87,9 @@ class Session:
                     continue
                 self.last_sequence = message.sequence
                 self.published += 1
+                if self.permit is not None and not self.permit.allows(message):
+                    self.refuse("publish", str(message.sequence), self.permit.reason(message))
+                    continue
                 actions = handle(Published(name, str(message.sequence), message), now)
                 if message.header is not None:
                     host.note_trace(name, message, actions)
@@ -99,6 +106,9 @@ class Session:
         if len(mine):
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
+            if self.permit is not None:
+                mine = self._permitted(mine, self.permit)
+        if len(mine):
             orders = self.host.broker.handle_batch(PublishedMany(self.name, mine.values), now)
             self.host.dispatch.carry_out_batch(mine, orders)
         if wrong is not None:
@@ -124,6 +134,16 @@ class Session:
                 self.host.counters.duplicates += 1
         return batch.chosen(chosen), None
 
+    def _permitted(self, batch: Parcels, permit: Permit) -> Parcels:
+        """Those that the client may publish; each of the others is refused."""
+        refused = permit.refused(batch.values)
+        if not refused:
+            return batch
+        for at in refused:
+            self.refuse("publish", str(batch.sequences[at]), permit.reason(batch.notification(at)))
+        outside = frozenset(refused)
+        return batch.chosen(at for at in range(len(batch)) if at not in outside)
+
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         self.rights.check_advertise(request.filter, self.host.id)
         self.host.carry_out(self.host.broker.handle(Advertised(self.name, request.id, request.filter), now))
@@ -133,7 +153,19 @@ class Session:
 
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
         self.rights.check_subscribe(request.filter, self.host.id)
-        self.host.carry_out(self.host.broker.handle(Subscribed(self.name, request.id, request.filter), now))
+        actions = self.host.broker.handle(Subscribed(self.name, request.id, request.filter), now)
+        if not any(type(action) is NotAccepted for action in actions):
+            # A refused request changes nothing and leaves nothing: its id may be that of a live subscription.
+            self._apply(request)
+        self.host.carry_out(actions)
+
+    def _apply(self, request: SubscribeRequest) -> None:
+        self.policies[request.id] = request.policy
+        if request.ordered:
+            self.unordered.pop(request.id, None)
+        else:
+            self.unordered[request.id] = None
+        self._note_policies()
 
     def _unsubscribe(self, request: UnsubscribeRequest, now: float) -> None:
         self.host.carry_out(self.host.broker.handle(Unsubscribed(self.name, request.id), now))
@@ -148,29 +180,17 @@ class Session:
             self.refuse("advertise", request.id, str(error))
 
     def subscribe(self, request: SubscribeRequest, now: float) -> None:
-        before = self.policies.get(request.id)
-        self.policies[request.id] = request.policy
-        if not request.ordered:
-            self.unordered[request.id] = None
-        self._note_policies()
         try:
             self._subscribe(request, now)
         except RefusedError as error:
             self.refuse("subscribe", request.id, str(error))
-            if before is None:
-                self._unsubscribe_quietly(request.id)
-
-    def _unsubscribe_quietly(self, id: str) -> None:
-        self.policies.pop(id, None)
-        self.unordered.pop(id, None)
-        self._note_policies()
 
     def refuse_bad(self, request: BadRequest, now: float) -> None:
         self.refuse(request.request, request.id, request.reason)
 
     def refuse(self, request: str, id: str, reason: str) -> None:
         self.host.counters.refusals += 1
-        self.box.put(message_frame(Refused(request, id, reason)))
+        self.box.put(message_frame(Refused(request, id, reason_text(reason))))
 
     def accept(self, request: str, id: str) -> None:
         self.box.put(message_frame(Accepted(request, id)))
