@@ -21,7 +21,10 @@ from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
 READER = Rights("reader", None, parse_filter("class = 'STOCK'"))
-CLIENTS = Authority((ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")))
+CLIENTS = Authority(
+    (ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")),
+    link_token="between us",
+)
 
 
 def test_rights_are_filters() -> None:
@@ -54,7 +57,8 @@ def test_rights_differ_from_cluster_to_cluster() -> None:
         (
             ClientEntry(Rights("desk", stocks, bonds, (0,)), token="t"),
             ClientEntry(Rights("desk", bonds, stocks, (1,)), token="t"),
-        )
+        ),
+        link_token="between us",
     )
 
     async def scene(live: Live) -> None:

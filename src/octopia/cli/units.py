@@ -51,7 +51,7 @@ def units(
     """Make systemd units from an overlay file: one per machine, or per broker where it names no machines."""
     from octopia.net import load_config
 
-    config = load_config(file)
+    config = load_config(file, secrets=False)
     for unit, text in unit_files(config, installed, command).items():
         if folder is None:
             say(out(), f"# {unit}\n{text}")

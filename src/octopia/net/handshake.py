@@ -1,8 +1,15 @@
 """Who is let in: the first message of a connection, at the broker that was dialled; and certificates.
 
-Rules of this file: a peer is let in here or refused with a reason (`RefusedError`), and nothing of what it says is used
-before. A client that names its session gets it back, if its rights are still the same; a neighbour must prove that it
-is the one it says.
+A peer is let in here or refused with a reason (`RefusedError`), and nothing of what it says is used before. A neighbour
+must prove that it is the one it says. Whoever fails to prove who it is gets its answer late (`failures.py`).
+
+A client that knows the secret of its session gets it back, if its rights are still the same. A name belongs to its
+session: another client that wants it, without the secret, is told `busy` and may try again.
+- A session whose connection is there: the connection is asked for a sign of life at once, and closed if it gives none
+  within `PROBE_S`. A client that vanished is so noticed as soon as it is missed.
+- A session that is away keeps its name for the time agreed, counted from the last sign of life. Only a client that
+  proves to be the same client of the configuration may take its place before. Where no clients are named nobody can
+  prove that, and nobody can end another's session.
 """
 
 import secrets
@@ -11,15 +18,17 @@ from typing import TYPE_CHECKING
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import is_loopback
 from octopia.net.peer import Peer
-from octopia.net.rights import Rights
+from octopia.net.rights import Rights, UnknownPeerError
 from octopia.net.sessions import Session
 from octopia.topology import BrokerId
-from octopia.wire import NAME_CHARS_MAX, ROLE_BROKER, ROLE_CLIENT, VERSION, Hello, Welcome, message_frame
+from octopia.wire import NAME_CHARS_MAX, ROLE_BROKER, ROLE_CLIENT, VERSION, Hello, Ping, Welcome, message_frame
 
 if TYPE_CHECKING:
     from octopia.net.host import BrokerHost
 
 SECRET_BYTES = 16
+# A connection that is in a newcomer's way is given this long for a sign of life.
+PROBE_S = 2.0
 CAPABILITIES = ["trace"]
 
 
@@ -29,12 +38,33 @@ def greet(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
         raise RefusedError(f"this broker speaks version {VERSION} only, the peer {hello.versions}")
     if host.draining:
         peer.close("shutdown", "this broker is about to stop")
-    elif hello.role == ROLE_CLIENT:
+        return
+    try:
+        _greet(host, peer, hello)
+    except UnknownPeerError as error:
+        host.counters.peers_at_fault += 1
+        host.log.warning("peer not authenticated", peer=peer.name, reason=str(error))
+        _answer_late(host, peer, str(error))
+
+
+def _greet(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
+    if hello.role == ROLE_CLIENT:
         _greet_client(host, peer, hello)
     elif hello.role == ROLE_BROKER:
         _greet_broker(host, peer, hello)
     else:
         raise RefusedError(f"unknown role {hello.role!r}; there are {ROLE_CLIENT} and {ROLE_BROKER}")
+
+
+def _answer_late(host: "BrokerHost", peer: Peer, reason: str) -> None:
+    address = peer.name.rpartition(":")[0]
+    delay_s = host.failures.failed(address, host.now())
+    if delay_s is None:
+        peer.abort()
+    else:
+        peer.close_later(min(delay_s, host.net_limits.handshake_s), "refused", reason)
+        # Whether or not it is still there then: who goes does not make room for its next try.
+        host.loop.call_later(delay_s, host.failures.answered, address)
 
 
 def _greet_broker(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
@@ -45,8 +75,7 @@ def _greet_broker(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
         raise RefusedError(f"this is broker {host.id}, not {hello.to}; an address is wrong")
     if hello.overlay != host.overlay_digest:
         raise RefusedError(f"{hello.name} was started with another overlay; use the same file everywhere")
-    address = peer.transport.get_extra_info("peername")
-    loopback = isinstance(address, tuple) and is_loopback(address[0])
+    loopback = is_loopback(peer.name.rpartition(":")[0])
     host.authority.check_broker(hello, link.neighbour, certificate_name(peer), loopback)
     link.accept(peer, hello)
 
@@ -58,13 +87,13 @@ def _greet_client(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
     known = session is not None and session.box.confirmed <= hello.received <= session.box.sent
     resumed = session is not None and known and session.rights == rights
     if session is None or not resumed:
-        session = _new_session(host, hello, rights)
+        try:
+            session = _new_session(host, hello, rights, session)
+        except BusyError as error:
+            peer.close("busy", str(error))
+            return
     elif session.peer is not None:
-        # The old connection is dead, and we had not noticed.
-        old = session.peer
-        session.lost(old, False)
-        old.owner = None
-        old.close("replaced", "the session goes on with another connection")
+        _replace(session, session.peer)
     received = session.received if resumed else 0
     peer.transport.write(
         message_frame(
@@ -87,21 +116,69 @@ def _greet_client(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
     peer.carry(session, ROLE_CLIENT, received)
 
 
-def _new_session(host: "BrokerHost", hello: Hello, rights: Rights) -> Session:
+class BusyError(RefusedError):
+    """Not now; later perhaps."""
+
+
+def _replace(session: Session, old: Peer) -> None:
+    """The old connection is dead, and we had not noticed."""
+    session.lost(old, False)
+    old.owner = None
+    old.close("replaced", "the session goes on with another connection")
+
+
+def _new_session(host: "BrokerHost", hello: Hello, rights: Rights, proved: Session | None) -> Session:
+    """A session for a client; `proved` is the earlier one whose secret it knows."""
     name = hello.name or (f"{rights.name}/" if rights.name else "") + f"c-{secrets.token_hex(6)}"
     if not name.isprintable() or len(name) > NAME_CHARS_MAX:
         raise RefusedError(f"a client's name is printable and has at most {NAME_CHARS_MAX} characters")
-    rights.check_name(name)
+    host.authority.check_name(rights, name)
     known = host.sessions.get(name)
     if known is not None:
-        if known.peer is not None or known.rights != rights:
-            raise RefusedError(f"a client named {name!r} is connected already; choose another name")
-        # It came back without its session, having forgotten it: the old one has nobody to wait for.
-        host.forget(known)
+        _make_room(host, known, rights, known is proved)
     session_s = min(hello.session_s, host.net_limits.session_s_max)
     session = Session(host, name, secrets.token_bytes(SECRET_BYTES), session_s, rights)
     host.add_session(session)
     return session
+
+
+def _make_room(host: "BrokerHost", known: Session, rights: Rights, has_secret: bool) -> None:
+    """Forget a session that a newcomer of the same name may replace, or raise `BusyError`."""
+    same = known.rights == rights
+    if known.peer is not None and not (same and has_secret):
+        _probe(host, known, known.peer)
+        raise BusyError(f"a client named {known.name!r} is connected already; choose another name, or try again")
+    if not (same and (has_secret or rights.name)):
+        left_s = max(0.0, known.session_s - (host.now() - (known.left_s or host.now())))
+        raise BusyError(
+            f"a client named {known.name!r} is away and has {left_s:.1f} s to come back; "
+            "choose another name, or try again then"
+        )
+    if known.peer is not None:
+        _replace(known, known.peer)
+    # It came back without its session, having forgotten it: the old one has nobody to wait for.
+    host.forget(known)
+
+
+def _probe(host: "BrokerHost", session: Session, old: Peer) -> None:
+    """Ask a connection for a sign of life, and close it if it gives none."""
+    if session.probed is old or old.is_held:
+        # Asked already; or it is we who do not listen.
+        return
+    session.probed = old
+    old.transport.write(message_frame(Ping()))
+    host.loop.call_later(PROBE_S, _end_probe, session, old, old.heard_s)
+
+
+def _end_probe(session: Session, old: Peer, heard_s: float) -> None:
+    session.probed = None
+    if session.peer is old and old.heard_s == heard_s and not old.is_held:
+        session.lost(old, False)
+        old.owner = None
+        old.abort()
+        if session.left_s is not None:
+            # It has been away since then, though nobody had noticed.
+            session.left_s = heard_s
 
 
 def check_certificate(host: "BrokerHost", peer: Peer, neighbour: BrokerId) -> None:

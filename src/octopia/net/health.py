@@ -28,6 +28,7 @@ def health(host: "BrokerHost") -> tuple[bool, bytes]:
     well = not host.draining
     state = {
         "broker": str(host.id),
+        "overlay": host.overlay_digest,
         "routing": host.broker.routing,
         "status": "ok" if well else "stopping",
         "clients": len(host.sessions),

@@ -16,6 +16,7 @@ from octopia.net.addresses import Address
 from octopia.net.barriers import Barriers
 from octopia.net.counters import Counters
 from octopia.net.dispatch import Dispatch
+from octopia.net.failures import Failures
 from octopia.net.handshake import SECRET_BYTES, check_certificate, greet
 from octopia.net.limits import NetLimits
 from octopia.net.links import Link
@@ -97,6 +98,7 @@ class BrokerHost:
         self.life = secrets.token_bytes(SECRET_BYTES)
         self.log = Log(str(id))
         self.counters = Counters()
+        self.failures = Failures()
         self.peers: dict[Peer, None] = {}
         self.source: Source | None = None
         addresses = neighbours or {}

@@ -6,12 +6,12 @@ it (`Authorization: Bearer …`); `/healthz` never does, so that whatever watche
 """
 
 import asyncio
-import hmac
 from typing import TYPE_CHECKING, cast
 
 import h11
 
 from octopia.net.health import health
+from octopia.net.secret import is_same
 from octopia.net.traces import traces_json
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class HttpPeer(asyncio.Protocol):
             self._send(404, "text/plain", b"there are /metrics, /healthz and /traces\n", request.method)
 
     def _knows_token(self, request: h11.Request) -> bool:
-        given = dict(request.headers).get(b"authorization", b"")
-        return not self._token or hmac.compare_digest(given, f"Bearer {self._token}".encode())
+        given = dict(request.headers).get(b"authorization", b"").decode("utf-8", "replace")
+        return not self._token or is_same(self._token, given.removeprefix("Bearer "))
 
     def _send(self, status: int, kind: str, body: bytes, method: bytes) -> None:
         headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close")]

@@ -231,6 +231,14 @@ class Peer(asyncio.Protocol):
         self.transport.write(message_frame(Goodbye(code, reason_text(reason))))
         self.transport.close()
 
+    def close_later(self, delay_s: float, code: str, reason: str) -> None:
+        """Listen to it no more; say why, and close, after this time."""
+        self.connection.closed = True
+        self.transport.pause_reading()
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._handshake_timer = self.host.loop.call_later(delay_s, self.close, code, reason)
+
     def abort(self) -> None:
         """Close without waiting for what is still to be written: for peers that do not read."""
         self.closing = True

@@ -54,6 +54,7 @@ class Session:
             host.turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames
         )
         self.peer: Peer | None = None
+        self.probed: Peer | None = None  # the connection that was asked for a sign of life, for a newcomer's sake
         self.ended = False
         self.left_s: float | None = None  # since when it has no connection
         self.policies: dict[str, str] = {}

@@ -90,8 +90,8 @@ class TomlText:
         return kind(f"{where}{table}{'.' + key if key else ''}: {problem}")
 
     @contextmanager
-    def at(self, table: str, key: str, number: int = 0) -> Iterator[None]:
-        """Errors from inside are about this key."""
+    def at(self, table: str, key: str | None, number: int = 0) -> Iterator[None]:
+        """Errors from inside are about this key, or this table."""
         try:
             yield
         except OctopiaError as error:
