@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octopia.errors import RefusedError
-from octopia.language import Filter, Notification, matches, parse_filter
+from octopia.language import Filter, Notification, Value, matches, parse_filter
 from octopia.net import Authority, ClientEntry, Rights
 from octopia.net.permits import COMBINATIONS_MAX, COMBINED_NAMES_MAX, Permit
 from tests.language.strategies import SMALL_NUMBERS, fixed, small_filter, small_strings
@@ -97,8 +97,8 @@ def test_a_notification_that_does_not_match_the_right_is_refused(
     batch: bool,
     right: str,
     advertisement: str,
-    inside: list[dict[str, object]],
-    outside: list[dict[str, object]],
+    inside: list[dict[str, Value]],
+    outside: list[dict[str, Value]],
 ) -> None:
     async def scene(live: Live) -> None:
         publisher = await live.client("a,0", token=TOKEN, name="desk/p")
@@ -176,7 +176,7 @@ def test_a_subscription_outside_the_right_is_refused_also_with_or(wanted: str) -
                 pass
         await client.advertise("true or class is not null and price is not null and rate is not null")
         async with client.subscribe("class = 'STOCK' and price > 5 or class = 'BOND' and rate > 1") as seen:
-            some: list[dict[str, object]] = [
+            some: list[dict[str, Value]] = [
                 {"class": c, "price": p, "rate": r} for c in ("STOCK", "BOND", "X") for p in (0, 9) for r in (0, 9)
             ]
             await client.publish_many(some)

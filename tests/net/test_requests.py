@@ -43,7 +43,7 @@ def test_a_refused_subscribe_changes_nothing_and_leaves_nothing() -> None:
     async def scene(live: Live) -> None:
         peer = await RawPeer.enter(live, "a,0", HELLO)
         assert await asked(peer, subscribe_frame("s", inside, "drop_oldest", True))
-        before = ({"s": "drop_oldest"}, [], "drop_oldest", 0)
+        before: Any = ({"s": "drop_oldest"}, [], "drop_oldest", 0)
         assert kept(live) == before
         refused = [
             ("s", outside, "disconnect", True),  # by the right

@@ -44,7 +44,7 @@ class Failures:
             return None
         self._waiting[source] = waiting + 1
         # The power is bounded, too: a number of a million bits takes its time.
-        return min(FIRST_S * 2 ** min(count, 32), LONGEST_S)
+        return min(FIRST_S * float(2 ** min(count, 32)), LONGEST_S)
 
     def answered(self, address: str) -> None:
         """One that waited was answered, or went."""
