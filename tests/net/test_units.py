@@ -22,7 +22,7 @@ OVERLAY = '[overlay]\nname = "x"\ntree = "path:2"\nclusters = 2\n'
 
 
 def service(text: str) -> dict[str, str]:
-    parsed = configparser.ConfigParser(strict=False)
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read_string(text)
     return dict(parsed["Service"])
@@ -69,6 +69,9 @@ def test_what_a_unit_may_do(tmp_path: Path) -> None:
         "SystemCallFilter": "@system-service",
         "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
         "ProtectSystem": "strict",
+        # Compiled kernels are kept somewhere, and it can write nowhere else.
+        "CacheDirectory": "octopia-a-0",
+        "Environment": "NUMBA_CACHE_DIR=%C/octopia-a-0",
     }
     assert {key: unit[key] for key in expected} == expected
 

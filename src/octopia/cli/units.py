@@ -52,6 +52,8 @@ ProtectControlGroups=yes
 PrivateDevices=yes
 PrivateTmp=yes
 UMask=0077
+CacheDirectory=octopia-{unit}
+Environment=NUMBA_CACHE_DIR=%C/octopia-{unit}
 
 [Install]
 WantedBy=multi-user.target
@@ -113,6 +115,7 @@ def unit_files(config: "ServeConfig", installed: str, command: str, memory: str 
         ]
     return {
         f"octopia-{name}.service": _UNIT.format(
+            unit=name,
             name=config.name,
             what=what,
             command=command,

@@ -1,9 +1,9 @@
 """Telling systemd how the process is: ready, alive, stopping (`sd_notify`), where it asked for that.
 
 systemd gives a unit of `Type=notify` a datagram socket in `NOTIFY_SOCKET` and, with `WatchdogSec=`, says how often it
-wants a sign of life. The sign comes from the event loop itself, twice as often as wanted: a loop that hangs gives none, and
-systemd restarts the process. Without these variables nothing is sent. A message that cannot be sent is dropped: systemd
-acts on silence, and the brokers must not fail for it.
+wants a sign of life. The sign comes from the event loop itself, twice as often as wanted: a loop that hangs gives none,
+and systemd restarts the process. Without these variables nothing is sent. A message that cannot be sent is dropped:
+systemd acts on silence, and the brokers must not fail for it.
 """
 
 import asyncio
