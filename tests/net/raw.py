@@ -24,18 +24,18 @@ from tests.net.live import Live
 class RawPeer:
     """A connection to a broker. Nothing is answered unless the test does so."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, side: Side = Side.CLIENT) -> None:
         self._reader = reader
         self._writer = writer
-        self._connection = Connection(Side.CLIENT, Codec(WireLimits()))
+        self._connection = Connection(side, Codec(WireLimits()))
         self._messages: list[Any] = []
         self.welcome: Welcome | None = None
 
     @classmethod
-    async def dial(cls, live: Live, broker: str) -> Self:
+    async def dial(cls, live: Live, broker: str, side: Side = Side.CLIENT) -> Self:
         """Connect. The overlay closes the connection when it ends."""
         host, port = live.url(broker).removeprefix("octopia://").rsplit(":", 1)
-        peer = cls(*await asyncio.open_connection(host, int(port)))
+        peer = cls(*await asyncio.open_connection(host, int(port)), side)
         live.clients.append(peer)
         return peer
 

@@ -183,7 +183,7 @@ WRONG = [
     ),
     (
         OVERLAY + '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "0123456789abcdef"\n',
-        "line 4: brokers: tokens would travel in the clear to 10.0.0.1:7400",
+        "line 4: brokers: tokens and notifications would travel in the clear to 10.0.0.1:7400",
     ),
     (OVERLAY + "clients = 3\n", "unknown key"),
 ]

@@ -1,6 +1,7 @@
 """Who gets a name, who has to wait for it, and how long a wrong token waits for its answer."""
 
 import asyncio
+import hmac
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from octopia.errors import InputError, RefusedError
 from octopia.language import parse_filter
-from octopia.net import Authority, ClientEntry, NetLimits, Rights, failures, handshake
+from octopia.net import Address, Authority, ClientEntry, NetLimits, Rights, Server, failures, handshake
 from octopia.net.failures import (
     ADDRESSES_MAX,
     FIRST_S,
@@ -19,8 +20,25 @@ from octopia.net.failures import (
     Failures,
     source_of,
 )
-from octopia.wire import Delivery, Goodbye, Hello, Ping, Pong, Welcome, message_frame, subscribe_frame
-from tests.net.live import Live, in_overlay, until
+from octopia.topology import Scot, parse_tree
+from octopia.wire import (
+    Challenge,
+    Codec,
+    Connection,
+    Delivery,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Proof,
+    Side,
+    Welcome,
+    WireLimits,
+    message_frame,
+    subscribe_frame,
+)
+from tests.net.live import Live, in_overlay, run, until
+from tests.net.processes import own_host
 from tests.net.raw import RawPeer
 
 TOKEN = "a token of the tests"  # noqa: S105
@@ -209,15 +227,97 @@ def test_clients_cannot_be_named_without_a_secret_between_brokers() -> None:
         Authority(NAMED.clients)
 
 
+LINK_TOKEN = NAMED.link_token
+NONCE = bytes(range(16))
+
+
+def broker_hello(**fields: Any) -> Hello:
+    return Hello([1], "broker", "(a,0)", to="(b,0)", session=b"a life", **({"nonce": NONCE} | fields))
+
+
+def proof(token: str, whose: str, theirs: bytes, nonce: bytes = NONCE, dialler: str = "(a,0)") -> bytes:
+    """What the page on the wire says a proof is."""
+    parts = (whose.encode(), nonce, theirs, dialler.encode(), b"(b,0)")
+    return hmac.digest(token.encode(), b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")
+
+
+async def challenged(live: Live, greeting: Hello) -> tuple[RawPeer, Challenge]:
+    peer = await RawPeer.dial(live, "b,0", Side.DIALLING_BROKER)
+    peer.send(message_frame(greeting))
+    challenge = await peer.next()
+    assert isinstance(challenge, Challenge)
+    return peer, challenge
+
+
+async def answer_to(peer: RawPeer, given: bytes) -> tuple[str, str]:
+    peer.send(message_frame(Proof(given)))
+    answer = await peer.next()
+    return ("welcome", "") if isinstance(answer, Welcome) else (answer.code, answer.reason)
+
+
 def test_nobody_is_a_broker_without_the_secret() -> None:
     async def scene(live: Live) -> None:
-        for token in ("", "wrong", TOKEN):
-            peer = await RawPeer.dial(live, "b,0")
-            greeting = Hello([1], "broker", "(a,0)", token, to="(b,0)", overlay=live.host("b,0").overlay_digest)
-            answer = await peer.said(greeting)
-            assert (answer.code, answer.reason) == ("refused", "the link token is wrong")
+        refused = ("refused", "the link token is wrong")
+        for token, whose in (("", "dialler"), ("wrong", "dialler"), (TOKEN, "dialler"), (LINK_TOKEN, "acceptor")):
+            # A token that is shown is no proof.
+            peer, challenge = await challenged(live, broker_hello(token=LINK_TOKEN))
+            assert await answer_to(peer, proof(token, whose, challenge.nonce)) == refused
+        peer, challenge = await challenged(live, broker_hello())
+        assert await answer_to(peer, challenge.proof) == refused
+        peer, challenge = await challenged(live, broker_hello(nonce=b""))
+        assert await answer_to(peer, proof(LINK_TOKEN, "dialler", challenge.nonce, b"")) == refused
+        peer, challenge = await challenged(live, broker_hello())
+        assert await answer_to(peer, proof(LINK_TOKEN, "dialler", challenge.nonce, dialler="(c,0)")) == refused
+        assert live.all_links_up()
 
     in_overlay(scene, tree="path:2", clusters=1, authority=NAMED)
+
+
+def test_a_broker_that_knows_the_secret_is_let_in_once_per_challenge() -> None:
+    async def scene(live: Live) -> None:
+        peer, challenge = await challenged(live, broker_hello())
+        assert challenge.proof == proof(LINK_TOKEN, "acceptor", challenge.nonce)
+        said = proof(LINK_TOKEN, "dialler", challenge.nonce)
+        assert await answer_to(peer, said) == ("welcome", "")
+        # Whoever heard it cannot say it again.
+        again, _ = await challenged(live, broker_hello())
+        assert await answer_to(again, said) == ("refused", "the link token is wrong")
+
+    in_overlay(scene, tree="path:2", clusters=1, authority=NAMED)
+
+
+@pytest.mark.parametrize("welcomes", [True, False])
+def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neighbour(welcomes: bool) -> None:
+    heard: list[Any] = []
+
+    async def listening(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(Side.ACCEPTING_BROKER, Codec(WireLimits()))
+        greeting: list[Any] = []
+        while not greeting:
+            greeting = connection.receive(await reader.read(1 << 16))
+        answer = Welcome(1, "(b,0)", "(a,0)") if welcomes else Challenge(NONCE, proof("guessed", "acceptor", NONCE))
+        writer.write(message_frame(answer))
+        heard.append((greeting[0], await reader.read(-1)))
+        writer.close()
+
+    async def main() -> None:
+        overlay = Scot(parse_tree("path:2"), 1)
+        here, there = overlay.brokers
+        impostor = await asyncio.start_server(listening, own_host(), 0)
+        address = Address(own_host(), impostor.sockets[0].getsockname()[1])
+        addresses = {here: Address(own_host(), 0), there: address}
+        async with impostor, Server(overlay, addresses, brokers=[here], authority=NAMED) as server:
+            await until(lambda: len(heard) > 1)
+            link = server.hosts[here].links[there]
+            assert not link.is_up
+            assert link.peer is None
+        for greeting, then in heard:
+            assert (greeting.name, greeting.token) == ("(a,0)", "")
+            (last,) = Connection(Side.DIALLING_BROKER, Codec(WireLimits())).receive(then)
+            assert isinstance(last, Goodbye)
+            assert "the link token" in last.reason
+
+    run(main)
 
 
 # -- wrong tokens

@@ -198,21 +198,6 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
     run(main)
 
 
-def test_links_need_the_token_where_there_is_one() -> None:
-    async def main() -> None:
-        live = Live("path:2", 1, authority=Authority(link_token="right"))
-        async with live:
-            await until(live.all_links_up)
-            server = live.servers[live.scot.brokers[0]]
-            host = server.hosts[live.scot.brokers[1]]
-            hello = Hello([1], "broker", "(a,0)", "wrong", to="(b,0)")
-            answer = await converse(live.url("b,0"), message_frame(hello))
-            assert b"the link token is wrong" in answer
-            assert host.counters.peers_at_fault == 1
-
-    run(main)
-
-
 async def converse(url: str, data: bytes) -> bytes:
     """Send bytes, and read until the broker closes."""
     host, port = url.removeprefix("octopia://").split(":")

@@ -190,7 +190,9 @@ def _check_exposure(text: TomlText, addresses: dict[BrokerId, Address], authorit
         return
     if authority.clients or authority.link_token:
         raise text.error(
-            "brokers", None, f"tokens would travel in the clear to {exposed}; add a table [tls], or use loopback"
+            "brokers",
+            None,
+            f"tokens and notifications would travel in the clear to {exposed}; add a table [tls], or use loopback",
         )
     if not opened:
         raise text.error(

@@ -1,7 +1,8 @@
 """Who is let in: the first message of a connection, at the broker that was dialled; and certificates.
 
 A peer is let in here or refused with a reason (`RefusedError`), and nothing of what it says is used before. A neighbour
-must prove that it is the one it says. Whoever fails to prove who it is gets its answer late (`failures.py`).
+must prove that it is the one it says, by its certificate or the link token (`link_proof.py`). Whoever fails to prove
+who it is gets its answer late (`failures.py`).
 
 A client that knows the secret of its session gets it back, if its rights are still the same. A name belongs to its
 session: another client that wants it, without the secret, is told `busy` and may try again.
@@ -17,11 +18,23 @@ from typing import TYPE_CHECKING
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import is_loopback
+from octopia.net.link_proof import ACCEPTOR, DIALLER, is_proof, new_nonce, proof_of
 from octopia.net.peer import Peer
 from octopia.net.rights import Rights, UnknownPeerError
 from octopia.net.sessions import Session
 from octopia.topology import BrokerId
-from octopia.wire import NAME_CHARS_MAX, ROLE_BROKER, ROLE_CLIENT, VERSION, Hello, Ping, Welcome, message_frame
+from octopia.wire import (
+    NAME_CHARS_MAX,
+    ROLE_BROKER,
+    ROLE_CLIENT,
+    VERSION,
+    Challenge,
+    Hello,
+    Ping,
+    Proof,
+    Welcome,
+    message_frame,
+)
 
 if TYPE_CHECKING:
     from octopia.net.host import BrokerHost
@@ -42,9 +55,7 @@ def greet(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
     try:
         _greet(host, peer, hello)
     except UnknownPeerError as error:
-        host.counters.peers_at_fault += 1
-        host.log.warning("peer not authenticated", peer=peer.name, reason=str(error))
-        _answer_late(host, peer, str(error))
+        _not_authentic(host, peer, error)
 
 
 def _greet(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
@@ -56,13 +67,16 @@ def _greet(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
         raise RefusedError(f"unknown role {hello.role!r}; there are {ROLE_CLIENT} and {ROLE_BROKER}")
 
 
-def _answer_late(host: "BrokerHost", peer: Peer, reason: str) -> None:
+def _not_authentic(host: "BrokerHost", peer: Peer, error: UnknownPeerError) -> None:
+    """The answer comes late, or not at all where too many wait for theirs."""
+    host.counters.peers_at_fault += 1
+    host.log.warning("peer not authenticated", peer=peer.name, reason=str(error))
     address = peer.name.rpartition(":")[0]
     delay_s = host.failures.failed(address, host.now())
     if delay_s is None:
         peer.abort()
     else:
-        peer.close_later(min(delay_s, host.net_limits.handshake_s), "refused", reason)
+        peer.close_later(min(delay_s, host.net_limits.handshake_s), "refused", str(error))
         # Whether or not it is still there then: who goes does not make room for its next try.
         host.loop.call_later(delay_s, host.failures.answered, address)
 
@@ -76,8 +90,27 @@ def _greet_broker(host: "BrokerHost", peer: Peer, hello: Hello) -> None:
     if hello.overlay != host.overlay_digest:
         raise RefusedError(f"{hello.name} was started with another overlay; use the same file everywhere")
     loopback = is_loopback(peer.name.rpartition(":")[0])
-    host.authority.check_broker(hello, link.neighbour, certificate_name(peer), loopback)
-    link.accept(peer, hello)
+    host.authority.check_broker(link.neighbour, certificate_name(peer), loopback)
+    if not host.authority.wants_proof:
+        link.accept(peer, hello)
+        return
+    nonce = new_nonce()
+    proof = proof_of(host.authority.link_token, ACCEPTOR, (hello.nonce, nonce), hello.name, hello.to)
+    peer.challenged = (hello, nonce)
+    peer.connection.expect_proof()
+    peer.transport.write(message_frame(Challenge(nonce, proof)))
+
+
+def prove(host: "BrokerHost", peer: Peer, proof: Proof) -> None:
+    """A broker answered the challenge: let it in, or refuse it."""
+    if peer.challenged is None:
+        raise RemoteProtocolError("a proof that nobody asked for")
+    hello, nonce = peer.challenged
+    nonces = (hello.nonce, nonce)
+    if is_proof(proof.proof, host.authority.link_token, DIALLER, nonces, hello.name, hello.to):
+        next(link for n, link in host.links.items() if str(n) == hello.name).accept(peer, hello)
+    else:
+        _not_authentic(host, peer, UnknownPeerError("the link token is wrong"))
 
 
 def _greet_client(host: "BrokerHost", peer: Peer, hello: Hello) -> None:

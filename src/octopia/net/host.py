@@ -17,7 +17,7 @@ from octopia.net.barriers import Barriers
 from octopia.net.counters import Counters
 from octopia.net.dispatch import Dispatch
 from octopia.net.failures import Failures
-from octopia.net.handshake import SECRET_BYTES, check_certificate, greet
+from octopia.net.handshake import SECRET_BYTES, check_certificate, greet, prove
 from octopia.net.limits import NetLimits
 from octopia.net.links import Link
 from octopia.net.log import Log
@@ -46,6 +46,7 @@ from octopia.wire import (
     CopyHeader,
     Hello,
     Ping,
+    Proof,
     WireLimits,
     WireNotification,
     message_frame,
@@ -154,6 +155,10 @@ class BrokerHost:
     def greet(self, peer: Peer, hello: Hello) -> None:
         """A peer said who it is: let it in, or raise `RefusedError`."""
         greet(self, peer, hello)
+
+    def prove(self, peer: Peer, proof: Proof) -> None:
+        """A broker that was challenged answered: let it in, or raise `RefusedError`."""
+        prove(self, peer, proof)
 
     def check_certificate(self, peer: Peer, neighbour: BrokerId) -> None:
         """The neighbour that we dialled must prove who it is, too."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import Address
+from octopia.net.link_proof import ACCEPTOR, DIALLER, is_proof, new_nonce, proof_of
 from octopia.net.outbox import Outbox
 from octopia.net.pauses import Pauses
 from octopia.net.peer import Peer
@@ -25,10 +26,12 @@ from octopia.wire import (
     VERSION,
     Barrier,
     BarrierDone,
+    Challenge,
     CopyHeader,
     Hello,
     Kind,
     Parcels,
+    Proof,
     Side,
     Welcome,
     link_frames,
@@ -59,6 +62,8 @@ class Link:
         self.sampled = (0, 0, 0)
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self.stalled_since: tuple[float, int] | None = None
+        self._nonce = b""  # of our last hello
+        self._proved: Peer | None = None  # the connection whose other end has shown that it knows the link token
         self._pauses = Pauses()
         self._dialling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -134,23 +139,35 @@ class Link:
     def hello(self) -> Hello:
         """What we say when we dial."""
         host = self.host
+        self._nonce = new_nonce()
         return Hello(
             [VERSION],
             ROLE_BROKER,
             str(host.id),
-            host.authority.link_token,
             session=host.life,
             peer=self.their_life,
             received=self.received,
             overlay=host.overlay_digest,
             to=str(self.neighbour),
+            nonce=self._nonce,
         )
+
+    def challenged(self, peer: Peer, challenge: Challenge) -> None:
+        """Whoever answered knows the link token, or does not hear from us again."""
+        token, names = self.host.authority.link_token, (str(self.host.id), str(self.neighbour))
+        nonces = (self._nonce, challenge.nonce)
+        if not self.host.authority.wants_proof or not is_proof(challenge.proof, token, ACCEPTOR, nonces, *names):
+            raise RemoteProtocolError(f"what answers at {self.address} does not know the link token of this overlay")
+        self._proved = peer
+        peer.transport.write(message_frame(Proof(proof_of(token, DIALLER, nonces, *names))))
 
     def welcomed(self, peer: Peer, welcome: Welcome) -> None:
         """Our call was answered."""
         if welcome.version != VERSION or welcome.broker != str(self.neighbour):
             raise RemoteProtocolError(f"{welcome.broker} answered (version {welcome.version}), not {self.neighbour}")
         self.host.check_certificate(peer, self.neighbour)
+        if self.host.authority.wants_proof and self._proved is not peer:
+            raise RemoteProtocolError(f"what answers at {self.address} did not prove that it knows the link token")
         resumed = welcome.resumed and welcome.session == self.their_life
         self._take_up(peer, welcome.session, resumed, welcome.received)
 

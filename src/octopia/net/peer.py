@@ -13,11 +13,13 @@ from octopia.errors import OctopiaError, RefusedError, RemoteProtocolError
 from octopia.net.outbox import Outbox
 from octopia.wire import (
     Ack,
+    Challenge,
     Connection,
     Goodbye,
     Hello,
     Ping,
     Pong,
+    Proof,
     Side,
     Welcome,
     message_frame,
@@ -62,6 +64,7 @@ class Peer(asyncio.Protocol):
         self._holding: dict[Outbox, None] = {}
         self._confirmed = 0
         self._said_goodbye = False
+        self.challenged: tuple[Hello, bytes] | None = None  # a broker that still has to prove itself, and our nonce
         self._handshake_timer: asyncio.TimerHandle | None = None
         self.closing = False
         self._frozen = False
@@ -137,6 +140,10 @@ class Peer(asyncio.Protocol):
         for message in messages:
             if isinstance(message, Hello):
                 self.host.greet(self, message)
+            elif isinstance(message, Challenge):
+                self._dialling.challenged(self, message)
+            elif isinstance(message, Proof):
+                self.host.prove(self, message)
             elif isinstance(message, Welcome):
                 self._dialling.welcomed(self, message)
             elif isinstance(message, Goodbye):

@@ -117,19 +117,20 @@ class Authority:
             if len(other) > len(rights.name) and (wanted == other or wanted.startswith(f"{other}/")):
                 raise RefusedError(f"{rights.name} may not call itself {wanted!r}: {other} is another client")
 
-    def check_broker(self, hello: Hello, neighbour: BrokerId, certificate_name: str, is_loopback: bool) -> None:
-        """Raise `RefusedError` unless the peer is proved to be this neighbour.
+    @property
+    def wants_proof(self) -> bool:
+        """Whether neighbours prove themselves by the link token (`link_proof.py`)."""
+        return bool(self.link_token) and not self.tls
 
-        With TLS its certificate names it; without, it must know the overlay's link token, or, where there is none,
-        sit on this machine.
+    def check_broker(self, neighbour: BrokerId, certificate_name: str, is_loopback: bool) -> None:
+        """Raise `RefusedError` unless the peer may be this neighbour, but for what a link token has yet to prove.
+
+        With TLS its certificate names it; without, and without a link token, it must sit on this machine.
         """
         if self.tls:
             if certificate_name != str(neighbour):
                 raise UnknownPeerError(
                     f"its certificate is for {certificate_name or 'nobody'!r}, not for broker {neighbour}"
                 )
-        elif self.link_token:
-            if not is_same(self.link_token, hello.token):
-                raise UnknownPeerError("the link token is wrong")
-        elif not is_loopback:
+        elif not self.link_token and not is_loopback:
             raise RefusedError("links from other machines need TLS or a link token")

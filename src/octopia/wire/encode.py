@@ -18,11 +18,13 @@ from octopia.wire.messages import (
     Ack,
     Barrier,
     BarrierDone,
+    Challenge,
     Dropped,
     Goodbye,
     Hello,
     Ping,
     Pong,
+    Proof,
     Refused,
     Welcome,
 )
@@ -40,6 +42,8 @@ _SIMPLE: dict[type, Kind] = {
     Ack: Kind.ACK,
     Ping: Kind.PING,
     Pong: Kind.PONG,
+    Challenge: Kind.CHALLENGE,
+    Proof: Kind.PROOF,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,
@@ -49,7 +53,19 @@ _SIMPLE: dict[type, Kind] = {
 
 
 def message_frame(
-    message: Hello | Welcome | Goodbye | Ack | Ping | Pong | Accepted | Refused | Dropped | Barrier | BarrierDone,
+    message: Hello
+    | Welcome
+    | Goodbye
+    | Ack
+    | Ping
+    | Pong
+    | Challenge
+    | Proof
+    | Accepted
+    | Refused
+    | Dropped
+    | Barrier
+    | BarrierDone,
 ) -> bytes:
     """The frame of a message whose fields are its body."""
     return frame(_SIMPLE[type(message)], ENCODER.encode(message))

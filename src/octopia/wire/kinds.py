@@ -18,6 +18,8 @@ class Kind(IntEnum):
     ACK = 0x04
     PING = 0x05
     PONG = 0x06
+    CHALLENGE = 0x07
+    PROOF = 0x08
 
     ADVERTISE = 0x10
     UNADVERTISE = 0x11
@@ -46,6 +48,8 @@ class Kind(IntEnum):
 
 
 FIRST_NUMBERED: Final = 0x10
+# What follows one of these depends on what it said.
+HANDSHAKE: Final = frozenset({Kind.HELLO, Kind.WELCOME, Kind.GOODBYE, Kind.CHALLENGE, Kind.PROOF})
 
 MANAGEMENT: Final = (Kind.GOODBYE, Kind.ACK, Kind.PING, Kind.PONG)
 CLIENT_TO_BROKER: Final = (
