@@ -43,7 +43,7 @@ class Live:
         self.options = {"net_limits": QUICK, **options}
         self.servers: dict[BrokerId, Server] = {}
         self.addresses: dict[BrokerId, Address] = {}
-        self.clients: list[Client] = []
+        self.clients: list[Any] = []  # whatever is to be closed at the end
 
     async def __aenter__(self) -> Self:
         first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address(self._host, 0)), **self.options)

@@ -80,7 +80,7 @@ def test_refused_by_one_is_not_refused_by_all() -> None:
         with pytest.raises(UnreachableError, match="may not connect to cluster 0"):
             await Client([live.url("a,0"), NOWHERE], token=TOKEN).open()
 
-    in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,)))
+    in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,), link_token=TOKEN))
 
 
 def test_a_cut_connection_is_taken_up_at_the_same_broker() -> None:

@@ -21,7 +21,10 @@ from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
 READER = Rights("reader", None, parse_filter("class = 'STOCK'"))
-CLIENTS = Authority((ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")))
+CLIENTS = Authority(
+    (ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")),
+    link_token="between us",
+)
 
 
 def test_rights_are_filters() -> None:
@@ -54,7 +57,8 @@ def test_rights_differ_from_cluster_to_cluster() -> None:
         (
             ClientEntry(Rights("desk", stocks, bonds, (0,)), token="t"),
             ClientEntry(Rights("desk", bonds, stocks, (1,)), token="t"),
-        )
+        ),
+        link_token="between us",
     )
 
     async def scene(live: Live) -> None:
@@ -187,21 +191,6 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
             await impostor.stop()
             del live.servers[forged]
-
-    run(main)
-
-
-def test_links_need_the_token_where_there_is_one() -> None:
-    async def main() -> None:
-        live = Live("path:2", 1, authority=Authority(link_token="right"))
-        async with live:
-            await until(live.all_links_up)
-            server = live.servers[live.scot.brokers[0]]
-            host = server.hosts[live.scot.brokers[1]]
-            hello = Hello([1], "broker", "(a,0)", "wrong", to="(b,0)")
-            answer = await converse(live.url("b,0"), message_frame(hello))
-            assert b"the link token is wrong" in answer
-            assert host.counters.peers_at_fault == 1
 
     run(main)
 

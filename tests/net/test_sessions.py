@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from octopia.errors import InputError, RefusedError
+from octopia.errors import InputError
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError
 from octopia.topology import BrokerId
 from tests.net.live import QUICK, Live, in_overlay, kill_host, run, take, until, waiting
@@ -223,18 +223,5 @@ def test_a_closed_client_says_so() -> None:
         await client.close()
         with pytest.raises(InputError, match="closed"):
             await client.publish({"x": 1})
-
-    in_overlay(scene, tree="path:1", clusters=1)
-
-
-def test_a_name_is_free_again_when_its_client_has_gone() -> None:
-    async def scene(live: Live) -> None:
-        first = await live.client("a,0", name="n", session_s=30, reconnect=False)
-        with pytest.raises(RefusedError):
-            await live.client("a,0", name="n")
-        cut(first)
-        await until(lambda: live.host("a,0").sessions["n"].channel is None)
-        second = await live.client("a,0", name="n")
-        assert second.name == "n"
 
     in_overlay(scene, tree="path:1", clusters=1)

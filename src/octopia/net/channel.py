@@ -316,6 +316,14 @@ class Channel(asyncio.Protocol):
         self.say(Goodbye(code, reason_text(reason)))
         self.hang_up()
 
+    def close_later(self, delay_s: float, code: str, reason: str) -> None:
+        """Listen to it no more; say why, and close, after this time."""
+        self.connection.closed = True
+        self.transport.pause_reading()
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._handshake_timer = self._loop.call_later(delay_s, self.close, code, reason)
+
     def hang_up(self) -> None:
         """Close without a word; what was written before still goes out."""
         self.closing = True

@@ -14,6 +14,7 @@ from octopia.wire import ROLE_BROKER, Ack, Codec, Connection, Goodbye, Hello, Pi
 CONFIRM_FRAMES = 512
 CONFIRM_S = 0.025
 WRITE_BUFFER_BYTES = 64 * 1024
+CLOSED = "the connection was closed"
 
 
 class Owner(Protocol):
@@ -130,7 +131,7 @@ class ClientProtocol(asyncio.Protocol):
             self._life_timer.cancel()
         if not self._gone.done():
             self._gone.set_result(None)
-        self._owner.lost(self, self._reason or (str(exc) if exc else "the connection was closed"))
+        self._owner.lost(self, self._reason or (str(exc) if exc else CLOSED))
 
     async def close(self, at_most_s: float) -> None:
         """Write what was said and close, in order for so long, then anyhow."""

@@ -7,7 +7,6 @@ is registered anew and what was not confirmed is published again. Who is refused
 """
 
 import asyncio
-import os
 import ssl
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -16,10 +15,11 @@ from typing import Any, Self
 from octopia.errors import InputError, OctopiaError, RefusedError, UnreachableError
 from octopia.language import Filter
 from octopia.net.addresses import Url
-from octopia.net.client_protocol import ClientProtocol
+from octopia.net.client_protocol import CLOSED, ClientProtocol
 from octopia.net.outbox import Outbox, Turn
 from octopia.net.pauses import Pauses
 from octopia.net.subscription import Subscription
+from octopia.net.tls import explain_closed, explain_dial_error
 from octopia.wire import (
     ROLE_CLIENT,
     VERSION,
@@ -141,7 +141,7 @@ class Reconnecting:
         except TimeoutError:
             failure: OctopiaError = UnreachableError(f"{url} did not answer within {limit_s:g} s")
         except OSError as error:
-            failure = UnreachableError(f"{url} cannot be reached: {_os_reason(error)}")
+            failure = UnreachableError(f"{url} cannot be reached: {explain_dial_error(error, url)}")
         except OctopiaError as error:
             failure = error
         finally:
@@ -233,7 +233,8 @@ class Reconnecting:
     def lost(self, protocol: ClientProtocol, reason: str) -> None:
         """A connection is gone."""
         if self._first is not None and not self._first.done() and protocol is self._dialled:
-            self._first.set_exception(UnreachableError(f"{self.url}: {reason}"))
+            said = explain_closed(self.url) if reason == CLOSED else reason
+            self._first.set_exception(UnreachableError(f"{self.url}: {said}"))
         if self._protocol is not protocol:
             return
         self._received = protocol.connection.received
@@ -331,8 +332,3 @@ def _joined(failures: Sequence[OctopiaError]) -> OctopiaError:
     refused = all(isinstance(error, RefusedError) for error in failures)
     text = "; ".join(map(str, failures))
     return RefusedError(text) if refused else UnreachableError(f"no broker lets us in: {text}")
-
-
-def _os_reason(error: OSError) -> str:
-    # asyncio puts its own words, with the address once more, where those of the system belong.
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
