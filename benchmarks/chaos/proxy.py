@@ -110,7 +110,7 @@ class Proxy:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, keep: bool = False) -> None:
         head = b""
-        with _broken_is_the_end():
+        with _broken_breaks(writer):
             while True:
                 await self._flows.wait()
                 data = await reader.read(READ_BYTES)
@@ -131,9 +131,12 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def _broken_is_the_end() -> Iterator[None]:
-    with contextlib.suppress(OSError, RuntimeError):
+def _broken_breaks(other: asyncio.StreamWriter) -> Iterator[None]:
+    """A side that is reset resets the other."""
+    try:
         yield
+    except (OSError, RuntimeError):
+        _reset(other)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -124,18 +124,21 @@ def _how_it_ended(peer: Peer) -> tuple[str, int]:
 
 
 def _refused_ids(peer: Peer) -> int:
+    """Subscriptions beyond the one that the limits allow, each with an id of its own."""
     peer.hello(name="limited/b", token=LIMITED.token)
+    peer.send(hostile.subscribe("first", [[["class", hostile.EQ, "quotes"]]]))
+    peer.wait_for(Accepted)
     refused = 0
     for start in range(0, REFUSED_IDS, 100):
         ids = [f"{i} {'x' * 240}" for i in range(start, start + 100)]
-        peer.send(b"".join(hostile.subscribe(id, [[["class", hostile.EQ, "forbidden"]]]) for id in ids))
+        peer.send(b"".join(hostile.subscribe(id, [[["class", hostile.EQ, "other"]]]) for id in ids))
         answers = 0
         while answers < 100:
             messages = peer.receive()
             if not messages:
                 return refused
-            answers += sum(isinstance(message, Refused) for message in messages)
-        refused += answers
+            answers += sum(isinstance(message, Accepted | Refused) for message in messages)
+            refused += sum(isinstance(message, Refused) for message in messages)
         peer.confirm()
     return refused
 
@@ -152,7 +155,7 @@ async def name_below(trial: Trial) -> None:
 
 
 DESK = (Entry("desk", "1f2e3d4c5b6a79880716253443526170"), Entry("desk/admin", "89abcdef0123456789abcdef01234567"))
-TIGHT = (("client_queue_frames_max", 100), ("window_frames", 1024))
+TIGHT = (("client_queue_frames_max", 100), ("window_frames", 1024), ("subscriptions_per_client_max", 1))
 SCENARIOS = [
     Scenario("name-returns", "a named client vanishes and returns at once", name_returns, ONE),
     Scenario(
