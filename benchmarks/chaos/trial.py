@@ -132,9 +132,12 @@ class Trial:
             if actor.failure is not None and isinstance(actor, Subscriber):
                 self.outcome.note(f"{actor.name} ended: {actor.failure}")
 
-    async def close(self) -> None:
+    def end_attackers(self) -> None:
         for process in self._attackers:
             end(process)
+
+    async def close(self) -> None:
+        self.end_attackers()
         await asyncio.gather(*(actor.close() for actor in self._actors), return_exceptions=True)
 
 

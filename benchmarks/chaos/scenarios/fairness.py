@@ -33,6 +33,7 @@ async def beside(trial: Trial, attack: Callable[[], Awaitable[None]]) -> None:
     start = trial.now
     await attack()
     end = trial.now
+    trial.end_attackers()
     await trial.finish(publisher)
     trial.judge_bystanders(start, end)
 
@@ -68,6 +69,7 @@ async def slow_among_many(trial: Trial) -> None:
     told(trial, await trial.said(slow), "accepted")
     await asyncio.sleep(trial.seconds(16.0))
     end = trial.now
+    trial.end_attackers()
     await trial.finish(publisher)
     trial.judge_bystanders(start, end)
 
