@@ -21,6 +21,7 @@ from octopia.wire import Accepted, Goodbye, Ping, Pong, Refused, Welcome, messag
 
 READ_BYTES = 1 << 20
 BOMB_CONJUNCTIONS = 600
+ATTRIBUTES_CHUNK = 1000
 
 
 def say(**told: Any) -> None:
@@ -64,9 +65,10 @@ def swallow(peer: Peer, *, confirm: bool) -> None:
 
 
 def crawl(every_s: float, policy: str, about: str, **where: Any) -> None:
-    """A subscriber that reads, and confirms one frame every so many seconds."""
+    """A subscriber of some topics (`one+other`) that reads, and confirms one frame every so many seconds."""
     peer = client(**where)
-    reason = asked(peer, hostile.subscribe("s1", [[["class", hostile.EQ, about]]], policy))
+    wanted = [[["class", hostile.EQ, one]] for one in about.split("+")]
+    reason = asked(peer, hostile.subscribe("s1", wanted, policy))
     if reason:
         say(refused=reason)
         return
@@ -118,8 +120,8 @@ def attributes(count: int, hold_s: float, **where: Any) -> None:
     peer.socket.settimeout(60.0)
     done = 0
     reason = ""
-    for start in range(0, count, 100):
-        chunk = range(start, min(start + 100, count))
+    for start in range(0, count, ATTRIBUTES_CHUNK):
+        chunk = range(start, min(start + ATTRIBUTES_CHUNK, count))
         peer.send(b"".join(hostile.subscribe(f"s{i}", [[[f"name{i}", hostile.GT, 0]]]) for i in chunk))
         answers = 0
         while answers < len(chunk) and not reason:
@@ -174,7 +176,7 @@ def replies(seconds: float, **where: Any) -> None:
     """Requests as fast as they go, and not one answer read."""
     peer = client(**where)
     peer.socket.settimeout(1.0)
-    chunk = b"".join(hostile.unsubscribe(f"no such subscription {i}") for i in range(500))
+    chunk = b"".join(hostile.unsubscribe(f"no such subscription {i} {'x' * 150}") for i in range(500))
     say(began=True)
     start, count, reason = time.monotonic(), 0, ""
     while time.monotonic() < start + seconds:
@@ -196,7 +198,8 @@ def abandon(count: int, about: str, **where: Any) -> None:
     name = where.pop("name")
     for number in range(count):
         peer = client(**where, name=f"{name}/{number}", session_s=300.0)
-        asked(peer, hostile.subscribe("s1", [[["class", hostile.EQ, about]]]))
+        # Ids differ, so that no two queues can share their frames.
+        asked(peer, hostile.subscribe(f"s{number}", [[["class", hostile.EQ, about]]]))
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         peer.close()
     say(abandoned=count)

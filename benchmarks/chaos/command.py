@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -98,13 +99,22 @@ def main(argv: Sequence[str], results_folder: Path, machine: dict[str, Any]) -> 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # What clients say about broken connections is expected here.
     logging.getLogger().setLevel(logging.CRITICAL)
+    load = os.getloadavg()[0]
+    if load > (os.cpu_count() or 1) / 2:
+        print(f"other processes are busy (load {load:.1f}): rates, delays and times mean little", flush=True)
     results = run_all(chosen, arguments.seed, arguments.quick)
     show([report.table(results)], width=220)
     text = report.markdown(results)
     if arguments.markdown is not None:
         arguments.markdown.write_text(text, encoding="utf-8")
     if len(results) == len(SCENARIOS):
-        head = {"benchmark": "chaos", "machine": machine, "seed": arguments.seed, "quick": arguments.quick}
+        head = {
+            "benchmark": "chaos",
+            "machine": machine,
+            "seed": arguments.seed,
+            "quick": arguments.quick,
+            "load": load,
+        }
         report.write_json(results_folder / "chaos.json", head, results)
         (results_folder / "chaos.md").write_text(text, encoding="utf-8")
     return 1 if any(outcome.faults for outcome in results.values()) else 0

@@ -74,6 +74,8 @@ class Trial:
     async def said(self, process: subprocess.Popen[str], limit_s: float = 30.0) -> dict[str, Any]:
         """The next line of an attacker: what it has done; empty where it says nothing any more."""
         assert process.stdout is not None
+        if process.stdout.closed:
+            return {}
         try:
             line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), limit_s)
         except TimeoutError:

@@ -8,16 +8,20 @@ from benchmarks.chaos.actors import topic
 from benchmarks.chaos.outcome import Promise
 from benchmarks.chaos.proxy import Proxy
 from benchmarks.chaos.trial import Scenario, Trial
-from benchmarks.chaos.versions import NOTICE_S_MAX
+from benchmarks.chaos.versions import NOTICE_S_MAX, RECOVERY_S_MAX
 from benchmarks.chaos.world import Setup
 
 RATE = 300.0
 SILENT_S_MAX = 10.0
+SILENT_BEFORE_S = 0.3
 A_LINK = ("a,0", "b,0")
 
 
 async def alink_reset(trial: Trial) -> None:
-    """Reset for 3 s, within the grace of 5 s: nothing may be lost, five times."""
+    """Reset for 3 s, within the grace of 5 s: nothing may be lost, five times.
+
+    Each time the link falls silent a moment before, as a network does that fails, so that something is under way.
+    """
     readers = [
         await trial.subscriber("at-c0", topic("quotes"), "c,0"),
         await trial.subscriber("at-b0", topic("quotes"), "b,0"),
@@ -30,6 +34,9 @@ async def alink_reset(trial: Trial) -> None:
     faults = []
     for _ in range(2 if trial.quick else 5):
         faults.append(trial.now)
+        for proxy in trial.world.link(*A_LINK):
+            proxy.stall()
+        await asyncio.sleep(SILENT_BEFORE_S)
         for proxy in trial.world.link(*A_LINK):
             proxy.cut()
         await asyncio.sleep(3.0)
@@ -147,7 +154,13 @@ async def broker_killed(trial: Trial) -> None:
 
 PROXIED = Setup(proxied=(A_LINK,))
 SCENARIOS = [
-    Scenario("alink-reset", "an aLink reset for 3 s, five times", alink_reset, PROXIED),
+    Scenario(
+        "alink-reset",
+        "an aLink reset for 3 s, five times",
+        alink_reset,
+        PROXIED,
+        Promise(recovery_s_max=RECOVERY_S_MAX),
+    ),
     Scenario("link-trouble", "links half closed, stalled and slow for 1.5 s each", link_trouble, PROXIED),
     Scenario("silent-broker", "SIGSTOP of a broker between two others", silent_broker),
     Scenario(

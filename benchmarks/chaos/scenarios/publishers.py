@@ -6,7 +6,7 @@ import signal
 from benchmarks.chaos.actors import Publisher, topic
 from benchmarks.chaos.outcome import Promise
 from benchmarks.chaos.trial import Scenario, Trial
-from benchmarks.chaos.versions import POLICY_LOSSLESS
+from benchmarks.chaos.versions import POLICY_LOSSLESS, RECOVERY_S_MAX
 from octopia.errors import OctopiaError
 
 CLOSE_S_MAX = 30.0
@@ -110,12 +110,13 @@ async def close_offline(trial: Trial) -> None:
 
 
 REPEATS = Promise(repeats=True)
+FAILOVER = Promise(repeats=True, recovery_s_max=RECOVERY_S_MAX)
 SCENARIOS = [
     Scenario(
         "full-queue-kill", "kill -9 of a publisher's host while its queue is full", full_queue_kill, promise=REPEATS
     ),
     Scenario(
-        "failover-reach", "a publisher moves from a dead broker to its neighbour", failover_reach, promise=REPEATS
+        "failover-reach", "a publisher moves from a dead broker to its neighbour", failover_reach, promise=FAILOVER
     ),
     Scenario("flush-restart", "a flush is pending across a broker's restart", flush_restart, promise=REPEATS),
     Scenario("close-offline", "close while disconnected", close_offline),
