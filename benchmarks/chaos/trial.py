@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,7 +13,7 @@ from typing import Any
 from benchmarks.chaos.actors import Publisher, Subscriber
 from benchmarks.chaos.oracle import Ledger, Wish
 from benchmarks.chaos.outcome import Outcome, Promise
-from benchmarks.chaos.world import MAIN, Setup, World, end
+from benchmarks.chaos.world import MAIN, Setup, World, end, prepare_child
 
 SETTLE_QUIET_S = 1.5
 SETTLE_S_MAX = 25.0
@@ -65,7 +64,7 @@ class Trial:
             stdout=subprocess.PIPE,
             text=True,
             process_group=0,
-            preexec_fn=lambda: os.nice(10) and None,
+            preexec_fn=lambda: prepare_child(nice=10),
             cwd=Path(__file__).parents[2],
         )
         self._attackers.append(process)

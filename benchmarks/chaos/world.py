@@ -120,7 +120,7 @@ class World:
             stderr=log,
             text=True,
             process_group=0,
-            preexec_fn=lambda: _prepare(self.setup.files_max),
+            preexec_fn=lambda: prepare_child(files_max=self.setup.files_max),
         )
         log.close()
         self.processes[broker] = process
@@ -270,9 +270,10 @@ def end(process: subprocess.Popen[str]) -> None:
         process.stdout.close()
 
 
-def _prepare(files_max: int) -> None:
-    """In the child: die with the parent, and have only so many files."""
+def prepare_child(*, files_max: int = 0, nice: int = 0) -> None:
+    """In a child: die with the parent, have only so many files, give way to others."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.nice(nice)
     if files_max:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 

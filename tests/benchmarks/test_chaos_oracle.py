@@ -57,11 +57,8 @@ def test_a_term_is_typed_by_its_constant(term: Term, content: Content, wanted: b
 def test_a_wish_is_a_disjunction_of_conjunctions_and_says_so() -> None:
     wish = Wish(((("class", "=", "q"), ("x", ">", 3)), (("name", "prefix", "A"),)))
     assert wish.text() == "class = 'q' and x > 3 or name like 'A%'"
-    assert [wish.wants(content) for content in ({"class": "q", "x": 4}, {"class": "q", "x": 3}, {"name": "Ab"})] == [
-        True,
-        False,
-        True,
-    ]
+    contents: list[Content] = [{"class": "q", "x": 4}, {"class": "q", "x": 3}, {"name": "Ab"}]
+    assert [wish.wants(content) for content in contents] == [True, False, True]
 
 
 def test_what_is_confirmed_and_wanted_is_promised_and_nothing_else() -> None:

@@ -110,7 +110,9 @@ async def silent_broker(trial: Trial) -> None:
     noticed: float | None = None
     while noticed is None and trial.now < start + SILENT_S_MAX:
         state = await world.health("a,0")
-        if state and not all(link["up"] for link in state["links"] if link["neighbour"] == "(b,0)"):
+        # A link counts as up until its grace is over; that it is broken is known before.
+        links = [link for link in state["links"] if link["neighbour"] == "(b,0)"] if state else []
+        if not all(link["up"] and link.get("connected", True) for link in links):
             noticed = trial.now - start
         await asyncio.sleep(0.05)
     sent = await world.metric("a,0", "octopia_link_messages_sent_total", neighbour="(b,0)") - sent
