@@ -25,6 +25,9 @@ from benchmarks.chaos.trial import Scenario, Trial
 from benchmarks.chaos.world import ServeRefusedError, Setup, World
 from benchmarks.tables import show
 
+# As shells say it of a program that Ctrl-C ended.
+INTERRUPTED = 130
+
 
 async def run_scenario(scenario: Scenario, rng: Random, quick: bool) -> Outcome:
     """One scenario from start to end; what goes wrong with the trial itself is a fault, too."""
@@ -59,7 +62,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show the scenarios and end")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random (1)")
     parser.add_argument("--quick", action="store_true", help="shorter phases, fewer repetitions")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to this file, too")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="keep the table in this file, too, after every scenario"
+    )
     return parser.parse_args(argv)
 
 
@@ -77,13 +82,16 @@ def _progress(number: int, count: int, scenario: Scenario, outcome: Outcome) -> 
             print(f"        {note}", flush=True)
 
 
-def run_all(chosen: Sequence[Scenario], seed: int, quick: bool) -> dict[Scenario, Outcome]:
+def run_all(chosen: Sequence[Scenario], seed: int, quick: bool, markdown: Path | None) -> dict[Scenario, Outcome]:
+    """Run them one after the other; the table so far is kept after each."""
     results: dict[Scenario, Outcome] = {}
     try:
         for number, scenario in enumerate(chosen, 1):
             print(f"[{number}/{len(chosen)}] {scenario.name}: {scenario.about} …", flush=True)
             results[scenario] = asyncio.run(run_scenario(scenario, Random(f"{seed} {scenario.name}"), quick))
             _progress(number, len(chosen), scenario, results[scenario])
+            if markdown is not None:
+                markdown.write_text(report.markdown(results), encoding="utf-8")
     except KeyboardInterrupt:
         print("interrupted; everything that was started has ended", file=sys.stderr)
     return results
@@ -102,11 +110,8 @@ def main(argv: Sequence[str], results_folder: Path, machine: dict[str, Any]) -> 
     load = os.getloadavg()[0]
     if load > (os.cpu_count() or 1) / 2:
         print(f"other processes are busy (load {load:.1f}): rates, delays and times mean little", flush=True)
-    results = run_all(chosen, arguments.seed, arguments.quick)
+    results = run_all(chosen, arguments.seed, arguments.quick, arguments.markdown)
     show([report.table(results)], width=220)
-    text = report.markdown(results)
-    if arguments.markdown is not None:
-        arguments.markdown.write_text(text, encoding="utf-8")
     if len(results) == len(SCENARIOS):
         head = {
             "benchmark": "chaos",
@@ -116,5 +121,7 @@ def main(argv: Sequence[str], results_folder: Path, machine: dict[str, Any]) -> 
             "load": load,
         }
         report.write_json(results_folder / "chaos.json", head, results)
-        (results_folder / "chaos.md").write_text(text, encoding="utf-8")
+        (results_folder / "chaos.md").write_text(report.markdown(results), encoding="utf-8")
+    if len(results) < len(chosen):
+        return INTERRUPTED
     return 1 if any(outcome.faults for outcome in results.values()) else 0
