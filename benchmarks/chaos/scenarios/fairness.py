@@ -23,8 +23,10 @@ def foe(trial: Trial, attack: str, at: str = AT, name: str = "foe/1", **what: An
     return trial.attacker(attack, port=trial.world.ports[at], token=FOE.token, name=name, **what)
 
 
-async def beside(trial: Trial, attack: Callable[[], Awaitable[None]]) -> None:
-    """Run an attack beside bystanders, and judge what it cost them."""
+async def beside(
+    trial: Trial, attack: Callable[[], Awaitable[None]], after: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Run an attack beside bystanders, and judge what it cost them; `after` happens under attack, and is not judged."""
     for broker in (AT, FAR):
         await trial.subscriber(f"at-{broker[0]}{broker[2]}", topic("quotes"), broker, bystander=True)
     publisher = await trial.publisher("feed", "quotes", AT)
@@ -33,6 +35,8 @@ async def beside(trial: Trial, attack: Callable[[], Awaitable[None]]) -> None:
     start = trial.now
     await attack()
     end = trial.now
+    if after is not None:
+        await after()
     trial.end_attackers()
     await trial.finish(publisher)
     trial.judge_bystanders(start, end)

@@ -8,7 +8,7 @@ from benchmarks.chaos.actors import topic
 from benchmarks.chaos.outcome import Promise
 from benchmarks.chaos.proxy import Proxy
 from benchmarks.chaos.trial import Scenario, Trial
-from benchmarks.chaos.versions import NOTICE_S_MAX, RECOVERY_S_MAX
+from benchmarks.chaos.versions import NOTICE_S_MAX, POLICY_LOSSLESS, RECOVERY_S_MAX
 from benchmarks.chaos.world import Setup
 
 RATE = 300.0
@@ -131,6 +131,23 @@ async def silent_broker(trial: Trial) -> None:
     trial.judge_bystanders(start, end)
 
 
+async def full_load(trial: Trial) -> None:
+    """Every broker is busy and nobody is gone: nobody may be taken for silent."""
+    readers = [
+        await trial.subscriber(f"at-{broker[0]}{broker[2]}", topic("quotes"), broker, policy=POLICY_LOSSLESS)
+        for broker in ("c,0", "b,1", "a,2")
+    ]
+    publishers = [await trial.publisher(f"feed-{b[0]}{b[2]}", "quotes", b) for b in ("a,0", "b,2", "c,1")]
+    end = trial.now + trial.seconds(8.0)
+    while trial.now < end:
+        await asyncio.gather(*(publisher.burst(1000) for publisher in publishers))
+    await trial.finish(*publishers)
+    clients = sum(actor.client.reconnects for actor in (*readers, *publishers))
+    links = sum(trial.world.log_of(broker).count("link broken") for broker in trial.world.brokers)
+    trial.outcome.note(f"{clients} clients and {links} ends of links took a busy peer for gone")
+    trial.outcome.expect(not clients and not links, "a busy peer was taken for gone")
+
+
 async def broker_killed(trial: Trial) -> None:
     """kill -9 of a broker between two others, and its restart: only what led through it may suffer."""
     world = trial.world
@@ -165,6 +182,7 @@ SCENARIOS = [
     ),
     Scenario("link-trouble", "links half closed, stalled and slow for 1.5 s each", link_trouble, PROXIED),
     Scenario("silent-broker", "SIGSTOP of a broker between two others", silent_broker),
+    Scenario("full-load", "no fault at all, but as much load as brokers take", full_load),
     Scenario(
         "broker-killed",
         "kill -9 and restart of a broker between two others",
