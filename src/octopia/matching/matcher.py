@@ -21,11 +21,11 @@ from octopia.language import (
     parse_filter,
     parse_notification,
 )
-from octopia.matching.batch import Answers, agreed, notification_of, search_batch
+from octopia.matching.batch import Answers, agreed, merged, notification_of, search_batch
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Stored, question
 from octopia.matching.placing import Sides
-from octopia.matching.points import Points, one_point, point_of, points_of
+from octopia.matching.points import Points, fit_together, one_point, point_of, points_of
 from octopia.matching.run import BLOCK_BOXES, Layout
 from octopia.matching.store import Id, Rows, Store
 
@@ -100,7 +100,12 @@ class Matcher(Store[Id]):
             rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
             waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
         layouts = [run.layout for run in self._runs.values()]
-        answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
+        if fit_together(len(seen), self._space):
+            answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
+        else:
+            alone = [self._search(point_of(one, self._space), layouts).copy() for one in seen]
+            found = Answers(np.array(list(map(len, alone)), dtype=np.int64), np.concatenate(alone))
+            answers = merged([*waiting, found], np.int32)
         return self._checked(answers, lambda event: seen[event])
 
     def _checked(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:

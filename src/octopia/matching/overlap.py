@@ -53,24 +53,27 @@ def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question
     with_more = {atom.attribute for atom in box.atoms} | {attribute for attribute, _ in box.without}
     # An attribute that the question does not name: a subscription may not ask for it, an advertisement may promise it.
     unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
-    sides = [unnamed] * space.size
+    sides = np.empty((2, space.size, 1))
+    sides[0], sides[1] = unnamed
     types = _types(box)
     for attribute in conjunction.by_attribute:
         typed = types.get(attribute, {})
         for axis, place in zip(_AXES, space.axes_of(attribute) or (), strict=False):
             if place is not None:
-                sides[place] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
+                sides[:, place, 0] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
     contradictory = box.inexact or any(len(typed) > 1 for typed in types.values())
     certain: list[int] = []
     doubtful: list[int] = []
     points = {attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis is not _PRESENT}
     meeting = _Meeting(conjunction, with_more, points - with_more, stored)
-    for kind in space.kinds:
+    named = conjunction.by_attribute
+    # only kinds that the names may allow: there can be many others
+    kinds = space.kinds_naming_only(named) if stored is Stored.SUBSCRIPTIONS else space.kinds_naming_all(named)
+    for kind in kinds:
         sure = meeting.decides(kind)
         if sure is not False:
             (doubtful if contradictory or sure is None else certain).append(kind.number)
-    both = np.array(sides, dtype=np.float64).reshape(space.size, 2)
-    return Question(certain, doubtful, both.T.copy()[:, :, None])
+    return Question(certain, doubtful, sides)
 
 
 def _codes(space: Space) -> Callable[[str, str], float]:

@@ -35,6 +35,9 @@ class Points(NamedTuple):
     sides: Sides
 
 
+# Numbers in the array of notifications that are placed together: one per dimension and notification.
+TOGETHER_NUMBERS_MAX = 1 << 18
+
 _Values = dict[str, Value]
 _Column = Sequence[Value | None]
 
@@ -59,6 +62,11 @@ def point_of(notification: Notification, space: Space) -> Points:
     return _new_points(Points, (combination, openings.starts, openings.probes, space.point(values)))
 
 
+def fit_together(events: int, space: Space) -> bool:
+    """Whether so many notifications are worth a common array: past this it is larger than what it saves."""
+    return events * space.size <= TOGETHER_NUMBERS_MAX
+
+
 def points_of(notifications: Sequence[Notification], space: Space) -> Points:
     """Many notifications in a space."""
     values: list[_Values] = list(map(_values_of, notifications))
@@ -74,6 +82,8 @@ def nowhere(size: int, events: int) -> Sides:
 
 
 def _combinations(values: list[_Values], space: Space) -> list[int]:
+    if space.opens_by_name:
+        return space.openings.numbers_of(map(space.named_key, values))
     names = space.atom_attributes
     if not names:
         return space.openings.numbers_of([()]) * len(values)
