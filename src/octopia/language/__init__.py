@@ -17,6 +17,7 @@ from octopia.language.explain import why_not_conforms, why_not_matches, why_not_
 from octopia.language.filter import Conjunction, Filter
 from octopia.language.limits import (
     COVER_STEPS_MAX,
+    COVER_WORK_MAX,
     DISJUNCTS_MAX,
     FILTER_TEXT_CHARS_MAX,
     INTEGER_BITS_MAX,
@@ -25,6 +26,7 @@ from octopia.language.limits import (
     NOTIFICATION_TEXT_CHARS_MAX,
     PREDICATES_MAX,
     STRING_CANDIDATES_MAX,
+    STRING_TESTS_MAX,
 )
 from octopia.language.notification import Notification
 from octopia.language.padres_writer import to_padres
@@ -37,6 +39,7 @@ from octopia.language.values import Kind, Value
 __all__ = [
     "ALWAYS",
     "COVER_STEPS_MAX",
+    "COVER_WORK_MAX",
     "DISJUNCTS_MAX",
     "FILTER_TEXT_CHARS_MAX",
     "INTEGER_BITS_MAX",
@@ -45,6 +48,7 @@ __all__ = [
     "NOTIFICATION_TEXT_CHARS_MAX",
     "PREDICATES_MAX",
     "STRING_CANDIDATES_MAX",
+    "STRING_TESTS_MAX",
     "Alternatives",
     "Conformity",
     "Conjunction",

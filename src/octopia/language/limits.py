@@ -36,5 +36,11 @@ INTEGER_DIGITS_MAX: Final = len(str(INTEGER_MAX))
 # handful; only bounds of a thousand characters and more come near.
 STRING_CANDIDATES_MAX: Final = 1024
 
+# Predicates that the candidates of one such question may be tested against, all together: about 2 ms.
+STRING_TESTS_MAX: Final = 16_384
+
 # Satisfiability questions that one `covers` between unions may ask before it falls back to the simpler, weaker test.
 COVER_STEPS_MAX: Final = 512
+
+# Predicates that one `covers` may look at, all together, before it answers "not proved": about 20 ms.
+COVER_WORK_MAX: Final = 32_768

@@ -93,9 +93,7 @@ def _put_where(sides: Sides, place: int, there: Bools, above: Floats, below: Flo
     np.copyto(sides[1, place], below, where=there)
 
 
-def _combinations(
-    space: Space, columns: dict[str, _Column], count: int
-) -> tuple[npt.NDArray[np.int64], Sequence[Key]]:
+def _combinations(space: Space, columns: dict[str, _Column], count: int) -> tuple[npt.NDArray[np.int64], Sequence[Key]]:
     """Which strings events have together in the attributes that open kinds: a number per event, and their strings."""
     names = space.atom_attributes
     if space.opens_by_name:

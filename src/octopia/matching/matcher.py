@@ -23,7 +23,7 @@ from octopia.language import (
 )
 from octopia.matching.batch import Answers, agreed, merged, notification_of, search_batch
 from octopia.matching.kernels import kernels
-from octopia.matching.overlap import Stored, question
+from octopia.matching.overlap import Questions, Stored
 from octopia.matching.placing import Sides
 from octopia.matching.points import Points, fit_together, one_point, point_of, points_of
 from octopia.matching.run import BLOCK_BOXES, Layout
@@ -153,9 +153,11 @@ class Matcher(Store[Id]):
         rows: Rows = np.zeros(0, dtype=np.int32)
         if self._waiting.rows and not self._settle_if_it_pays():
             rows = self._overlapping_of(self._waiting.rows, asked, stored)
+        questions = Questions(self._space, stored)
         for conjunction in asked.conjunctions if self._runs else ():
-            certain, doubtful, sides = question(self._space, conjunction, stored)
+            certain, doubtful, sides = questions.ask(conjunction)
             rows = self._more_rows(rows, self._search_kinds(certain, sides))
+            questions.found(certain)
             in_doubt = self._search_kinds(doubtful, sides)
             if len(in_doubt):
                 known = np.isin(in_doubt, rows)

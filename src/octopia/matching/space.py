@@ -14,6 +14,7 @@ has, once there are more than `FEW_ATTRIBUTES_MAX` that filters name.
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,15 +185,14 @@ class Space:
 
     # -- kinds
 
-    def kinds_naming_all(self, attributes: Iterable[str]) -> Iterable[BoxKind]:
-        """Kinds among which are all that name each of these attributes."""
+    def kinds_naming_all(self, attributes: Iterable[str]) -> Iterable[int]:
+        """Numbers of kinds among which are all that name each of these attributes."""
         naming = [self._kinds_naming.get(attribute, {}) for attribute in attributes]
-        return map(self.kind, min(naming, key=len) if naming else self._boxes)
+        return min(naming, key=len) if naming else self._boxes
 
-    def kinds_naming_only(self, attributes: Iterable[str]) -> Iterable[BoxKind]:
-        """Kinds among which are all that name no attribute but these."""
-        for attribute in (None, *attributes):
-            yield from map(self.kind, self._kinds_under.get(attribute, ()))
+    def kinds_naming_only(self, attributes: Iterable[str]) -> Iterable[int]:
+        """Numbers of kinds among which are all that name no attribute but these."""
+        return chain.from_iterable(self._kinds_under.get(attribute, ()) for attribute in (None, *attributes))
 
     @property
     def kinds_count(self) -> int:
