@@ -26,6 +26,7 @@ from octopia.language.limits import (
     NOTIFICATION_TEXT_CHARS_MAX,
     PREDICATES_MAX,
     STRING_CANDIDATES_MAX,
+    STRING_CHARS_MAX,
     STRING_TESTS_MAX,
 )
 from octopia.language.notification import Notification
@@ -48,6 +49,7 @@ __all__ = [
     "NOTIFICATION_TEXT_CHARS_MAX",
     "PREDICATES_MAX",
     "STRING_CANDIDATES_MAX",
+    "STRING_CHARS_MAX",
     "STRING_TESTS_MAX",
     "Alternatives",
     "Conformity",

@@ -26,6 +26,10 @@ PREDICATES_MAX: Final = 4096
 # Attributes of one notification.
 NOTIFICATION_ATTRIBUTES_MAX: Final = 10_000
 
+# Characters of a string, in a notification or a filter. A string is held against thousands of substrings that filters
+# ask for; at this length that takes milliseconds.
+STRING_CHARS_MAX: Final = 65_536
+
 # Size of an integer. Python refuses to print far larger ones (4300 digits), so every value can be shown and parsed;
 # and with a largest integer, every number but infinity has a next one, which makes the interval arithmetic exact.
 INTEGER_BITS_MAX: Final = 8192

@@ -24,6 +24,7 @@ from octopia.matching.space import Space
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+_Named = tuple[tuple[str, str | None], ...]
 
 
 class _Column(NamedTuple):
@@ -117,13 +118,17 @@ def _named_combinations(
 ) -> tuple[npt.NDArray[np.int64], list[Key]]:
     """The same where there are many attributes: of those that the batch has, which are there, with which string."""
     combination = np.zeros(count, dtype=np.int64)
-    known: list[tuple[tuple[str, str | None], ...]] = [()]
+    known: list[_Named] = [()]
+    with_atoms = frozenset(space.atom_attributes)
     for name, column in columns.items():
         if not space.decides_openings(name):
             continue
-        # absent, there but no string, and strings
-        choices = [(), ((name, None),), *(((name, text),) for text in column.strings)]
-        index = np.where(column.string >= 0, column.string + 2, column.present.astype(np.int64))
+        # absent, there, and there with a string that matters
+        choices: list[_Named] = [(), ((name, None),)]
+        index = column.present.astype(np.int64)
+        if name in with_atoms:
+            choices += [((name, text),) for text in column.strings]
+            index = np.where(column.string >= 0, column.string + 2, index)
         pairs, combination = np.unique(combination * len(choices) + index, return_inverse=True)
         before, at = np.divmod(pairs, len(choices))
         known = [(*known[b], *choices[i]) for b, i in zip(before.tolist(), at.tolist(), strict=True)]

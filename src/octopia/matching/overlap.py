@@ -192,7 +192,7 @@ class _Meeting:
         self._terms: dict[int, _Terms] = {}
 
     def decides(self, kind: BoxKind) -> bool | None:
-        """Of a kind that names allow. False: no box overlaps. True: intervals decide. None: the filters must be asked."""
+        """Whether boxes of a kind that names allow overlap: False, none. True: intervals say. None: filters must."""
         shape, family = kind.shape, kind.family
         if kind.inexact or not self.named or not (shape.attributes or family.attributes):
             return None

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from octopia.language import Predicate, Value
 from octopia.matching.boxes import Axis, Box, Dimension
 from octopia.matching.openings import Key, Openings
+from octopia.matching.patterns import Patterns
 from octopia.matching.placing import Placing, Plan, Sides, WidePlacing
 
 # The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
@@ -124,7 +125,7 @@ class Space:
         self._shapes: dict[int, Shape] = {}
         self._shape_of: dict[tuple[Dimension, ...], Shape] = {}
         self._free_shapes: list[int] = []
-        # the kinds that name an attribute; and each kind once, under the attribute of its own that the fewest others name
+        # the kinds that name an attribute; and each kind once, under that of its attributes that the fewest others name
         self._kinds_naming: dict[str, dict[int, None]] = {}
         self._kinds_under: dict[str | None, dict[int, None]] = {}
         self._listed_under: dict[int, str | None] = {}
@@ -141,7 +142,7 @@ class Space:
         self._planned: list[Plan] | None = None
         self._placing: Placing | None = None
         self._wide_placing: WidePlacing | None = None
-        self._atoms: dict[str, dict[Predicate, _Atom]] = {}
+        self._atoms: dict[str, Patterns[_Atom]] = {}
         self._next_atom = 0
         # families without atoms by their anchor
         self._without_atoms: dict[str | None, dict[int, Family]] = {None: {}}
@@ -306,10 +307,11 @@ class Space:
         self.openings.forget()
 
     def _use_atom(self, predicate: Predicate) -> _Atom:
-        of_attribute = self._atoms.setdefault(predicate.attribute, {})
+        of_attribute = self._atoms.setdefault(predicate.attribute, Patterns())
         atom = of_attribute.get(predicate)
         if atom is None:
-            atom = of_attribute[predicate] = _Atom(self._next_atom)
+            atom = _Atom(self._next_atom)
+            of_attribute.add(predicate, atom)
             self._next_atom += 1
         atom.users += 1
         return atom
@@ -320,8 +322,8 @@ class Space:
         atom.families.pop(family.id, None)
         atom.users -= 1
         if not atom.users:
-            del of_attribute[predicate]
-            if not of_attribute:
+            of_attribute.remove(predicate)
+            if not len(of_attribute):
                 del self._atoms[predicate.attribute]
 
     def _use(self, dimension: Dimension) -> int:
@@ -420,8 +422,7 @@ class Space:
         satisfied: dict[int, _Atom] = {}
         for attribute, text in named.items():
             if text is not None:
-                atoms = self._atoms[attribute]
-                satisfied.update((a.number, a) for predicate, a in atoms.items() if predicate.accepts(text))
+                satisfied.update((atom.number, atom) for atom in self._atoms[attribute].satisfied_by(text))
         opened = list(self._without_atoms[None])
         for attribute in named if self._anchors else ():
             opened += self._without_atoms.get(attribute, ())

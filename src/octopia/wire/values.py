@@ -15,7 +15,7 @@ from msgspec import Meta
 from msgspec.msgpack import Decoder, Ext
 
 from octopia.errors import LanguageError, RemoteProtocolError
-from octopia.language import Conjunction, Filter, Operator, Predicate, Value, parse_filter
+from octopia.language import STRING_CHARS_MAX, Conjunction, Filter, Operator, Predicate, Value, parse_filter
 from octopia.wire.limits import INTEGER_BYTES_MAX, WireLimits
 
 BIG_INTEGER: Final = 1
@@ -25,7 +25,7 @@ _FLOAT_MAX: Final = 1.7976931348623157e308
 
 # NaN fails both comparisons. So do the infinities, which the slower way then lets through.
 Finite = Annotated[float, Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)]
-PlainValue: TypeAlias = str | int | Finite | bool
+PlainValue: TypeAlias = Annotated[str, Meta(max_length=STRING_CHARS_MAX)] | int | Finite | bool
 AnyValue: TypeAlias = str | int | float | bool | Ext
 
 OPERATOR_CODES: Final[dict[Operator, int]] = {
