@@ -18,7 +18,14 @@ from octopia.wire.encode import (
 )
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import FIRST_NUMBERED, Kind, kind_name
-from octopia.wire.limits import LINK_EXTRA_BYTES, NAME_CHARS_MAX, PLAIN_OVERHEAD_BYTES, TOKEN_CHARS_MAX, WireLimits
+from octopia.wire.limits import (
+    HELD_PER_FRAME_MAX,
+    LINK_EXTRA_BYTES,
+    NAME_CHARS_MAX,
+    PLAIN_OVERHEAD_BYTES,
+    TOKEN_CHARS_MAX,
+    WireLimits,
+)
 from octopia.wire.link_messages import PLAIN, CopyHeader, link_frames
 from octopia.wire.messages import (
     POLICIES,
@@ -31,9 +38,12 @@ from octopia.wire.messages import (
     Barrier,
     BarrierDone,
     Delivery,
+    Drain,
+    Drained,
     Dropped,
     Goodbye,
     Hello,
+    Hold,
     Ping,
     Pong,
     Refused,
@@ -47,6 +57,7 @@ from octopia.wire.typed import TypedParcels
 
 __all__ = [
     "FIRST_NUMBERED",
+    "HELD_PER_FRAME_MAX",
     "LINK_EXTRA_BYTES",
     "NAME_CHARS_MAX",
     "PLAIN",
@@ -66,10 +77,13 @@ __all__ = [
     "Connection",
     "CopyHeader",
     "Delivery",
+    "Drain",
+    "Drained",
     "Dropped",
     "Goodbye",
     "Heads",
     "Hello",
+    "Hold",
     "Kind",
     "Parcels",
     "Ping",

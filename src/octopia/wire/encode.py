@@ -18,9 +18,12 @@ from octopia.wire.messages import (
     Ack,
     Barrier,
     BarrierDone,
+    Drain,
+    Drained,
     Dropped,
     Goodbye,
     Hello,
+    Hold,
     Ping,
     Pong,
     Refused,
@@ -40,6 +43,9 @@ _SIMPLE: dict[type, Kind] = {
     Ack: Kind.ACK,
     Ping: Kind.PING,
     Pong: Kind.PONG,
+    Hold: Kind.HOLD,
+    Drain: Kind.DRAIN,
+    Drained: Kind.DRAINED,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,
@@ -49,7 +55,20 @@ _SIMPLE: dict[type, Kind] = {
 
 
 def message_frame(
-    message: Hello | Welcome | Goodbye | Ack | Ping | Pong | Accepted | Refused | Dropped | Barrier | BarrierDone,
+    message: Hello
+    | Welcome
+    | Goodbye
+    | Ack
+    | Ping
+    | Pong
+    | Hold
+    | Drain
+    | Drained
+    | Accepted
+    | Refused
+    | Dropped
+    | Barrier
+    | BarrierDone,
 ) -> bytes:
     """The frame of a message whose fields are its body."""
     return frame(_SIMPLE[type(message)], ENCODER.encode(message))

@@ -18,6 +18,9 @@ class Kind(IntEnum):
     ACK = 0x04
     PING = 0x05
     PONG = 0x06
+    HOLD = 0x07
+    DRAIN = 0x08
+    DRAINED = 0x09
 
     ADVERTISE = 0x10
     UNADVERTISE = 0x11
@@ -59,6 +62,9 @@ CLIENT_TO_BROKER: Final = (
 BROKER_TO_CLIENT: Final = (*MANAGEMENT, Kind.ACCEPTED, Kind.REFUSED, Kind.DELIVER, Kind.DROPPED)
 BROKER_TO_BROKER: Final = (
     *MANAGEMENT,
+    Kind.HOLD,
+    Kind.DRAIN,
+    Kind.DRAINED,
     Kind.LINK_ADVERTISE,
     Kind.LINK_UNADVERTISE,
     Kind.LINK_SUBSCRIBE,
