@@ -17,7 +17,9 @@ def renamed(draw: Random, predicate: Predicate) -> Predicate:
 
 
 def draw_filter(draw: Random) -> Filter:
-    parts = [[renamed(draw, draw_predicate(draw)) for _ in range(draw.randint(0, 3))] for _ in range(draw.randint(1, 3))]
+    parts = [
+        [renamed(draw, draw_predicate(draw)) for _ in range(draw.randint(0, 3))] for _ in range(draw.randint(1, 3))
+    ]
     return Filter(map(Conjunction, parts))
 
 
@@ -68,7 +70,9 @@ def check_matches(draw: Random, index: Matcher[int], stored: dict[int, Filter]) 
 def check_overlaps(draw: Random, index: Matcher[int], stored: dict[int, Filter]) -> None:
     asked = draw_filter(draw)
     assert sorted(index.overlapping(asked)) == [id for id, filter in sorted(stored.items()) if overlaps(asked, filter)]
-    assert sorted(index.overlapped_by(asked)) == [id for id, filter in sorted(stored.items()) if overlaps(filter, asked)]
+    assert sorted(index.overlapped_by(asked)) == [
+        id for id, filter in sorted(stored.items()) if overlaps(filter, asked)
+    ]
 
 
 def thousand_attributes() -> Matcher[int]:

@@ -235,3 +235,26 @@ def test_a_cib_message_changes_only_what_this_broker_hosts() -> None:
     for message in (CibSet((foreign,)), CibClear((foreign,))):
         assert handle(target, Received(B0, message)) == []
         assert target.state.srt.get(foreign).civ == before
+
+
+@pytest.mark.parametrize("routing", POLICIES)
+def test_a_client_leaves_in_slices(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octopia.routing.broker.DEPARTURE_SLICE_MAX", 3)
+    sliced, whole = broker(routing), broker(routing)
+    for target in (sliced, whole):
+        for n in range(4):
+            handle(target, Subscribed("S", f"s{n}", STOCK), Advertised("S", f"a{n}", STOCK))
+        handle(target, Subscribed("T", "s0", STOCK))
+    slices = []
+    while not slices or sliced.is_leaving("S"):
+        slices.append(handle(sliced, ClientLeft("S")))
+        if sliced.is_leaving("S"):
+            (refused,) = handle(sliced, Subscribed("S", "new", STOCK))
+            assert isinstance(refused, Refused)
+            assert refused.reason == "S is leaving; what it registered before is still being withdrawn"
+    done = [[action.id for action in actions if isinstance(action, Accepted)] for actions in slices]
+    assert done == [["s0", "s1", "s2"], ["s3", "a0", "a1"], ["a2", "a3"]]
+    assert sum(slices, []) == whole.handle_whole(ClientLeft("S"), 0.0)
+    for target in (sliced, whole):
+        assert (len(target.state.srt), len(target.state.prt), target.is_leaving("S")) == (0, 1, False)
+        assert handle(target, Subscribed("S", "new", STOCK))[0] == Accepted("S", "subscribe", "new")

@@ -8,6 +8,7 @@ of the overlay follow from `Limits`, which only host brokers enforce: a full cli
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 
 from octopia.language import Filter, Notification, conforms, why_not_conforms
@@ -65,6 +66,10 @@ class Registrations:
         if not own:
             del self._by_client[client]
         return registered
+
+    def some_of(self, client: str, most: int) -> list[str]:
+        """The ids of a client's oldest registrations, at most so many."""
+        return list(islice(self.of(client), most))
 
     def why_not_add(self, client: str, id: str, filter: Filter) -> str | None:
         """The reason to refuse a registration, or None where it is fine (also where it is there already)."""

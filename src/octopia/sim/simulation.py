@@ -324,7 +324,7 @@ class Simulation:
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, _NOTHING
         node.catch_up(begin)
-        actions = node.handle(event, begin / SECOND_NS)
+        actions = node.broker.handle_whole(event, begin / SECOND_NS)
         if (len(srt), len(prt)) == before:
             done = begin + node.control_ns(0, False)
         else:

@@ -7,6 +7,7 @@ is the one it says.
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
@@ -17,7 +18,6 @@ from octopia.net.broker.links import Link
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.rights import Authority, Rights
 from octopia.net.broker.session_table import Sessions
-from octopia.net.broker.sessions import Session
 from octopia.net.channel import Channel
 from octopia.topology import BrokerId
 from octopia.wire import NAME_CHARS_MAX, ROLE_BROKER, ROLE_CLIENT, VERSION, Hello, Side, Welcome, message_frame
@@ -99,7 +99,10 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
     known = session is not None and session.box.confirmed <= hello.received <= session.box.sent
     resumed = session is not None and known and session.rights == rights
     if session is None or not resumed:
-        session = _new_session(door, hello, rights)
+        name = _free_name(door, hello, rights)
+        if door.sessions.put_off(name, partial(_greet_late, door, peer, hello)):
+            return
+        session = door.sessions.begin(name, hello.session_s, rights)
     elif session.channel is not None:
         # The old connection is dead, and we had not noticed.
         session.drop_channel("replaced", "the session goes on with another connection")
@@ -125,7 +128,19 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
     peer.carry(session, ROLE_CLIENT, received)
 
 
-def _new_session(door: Door, hello: Hello, rights: Rights) -> Session:
+def _greet_late(door: Door, peer: Channel, hello: Hello) -> None:
+    """The client that had the name has left by now."""
+    if peer.closing or peer.owner is not None:
+        return
+    try:
+        greet(door, peer, hello)
+    except RefusedError as error:
+        peer.close("refused", str(error))
+        door.at_fault(peer, error)
+
+
+def _free_name(door: Door, hello: Hello, rights: Rights) -> str:
+    """The name that a new client gets; it may still be that of one that is leaving."""
     name = hello.name or (f"{rights.name}/" if rights.name else "") + f"c-{secrets.token_hex(6)}"
     if not name.isprintable() or len(name) > NAME_CHARS_MAX:
         raise RefusedError(f"a client's name is printable and has at most {NAME_CHARS_MAX} characters")
@@ -136,7 +151,7 @@ def _new_session(door: Door, hello: Hello, rights: Rights) -> Session:
             raise RefusedError(f"a client named {name!r} is connected already; choose another name")
         # It came back without its session, having forgotten it: the old one has nobody to wait for.
         door.sessions.forget(known)
-    return door.sessions.begin(name, hello.session_s, rights)
+    return name
 
 
 def check_certificate(authority: Authority, peer: Channel, neighbour: BrokerId) -> None:

@@ -14,6 +14,7 @@ from octopia.routing import (
     NOTIFICATION_MESSAGES,
     Action,
     Broker,
+    ClientLeft,
     Event,
     LinkCameUp,
     LinkGivenUp,
@@ -46,6 +47,7 @@ class Router:
         # Bound once: these are called for every notification.
         self._decide = broker.handle
         self._decide_batch = broker.handle_batch
+        self._is_leaving = broker.is_leaving
         self._carry_out = dispatch.carry_out
         self._carry_out_batch = dispatch.carry_out_batch
         self._barriers = barriers
@@ -60,6 +62,11 @@ class Router:
         actions = self._decide(event, now)
         self._carry_out(actions)
         return actions
+
+    def client_left(self, client: str, now: float) -> bool:
+        """A client is gone for good; returns whether this is to be said again, to withdraw more of what it had."""
+        self.handle(ClientLeft(client), now)
+        return self._is_leaving(client)
 
     # -- notifications
 
