@@ -1,4 +1,4 @@
-"""Clients that leave much behind: it is withdrawn in slices, others are served meanwhile, and the name is free after."""
+"""Clients that leave much behind: it is withdrawn in slices, others are served meanwhile, then the name is free."""
 
 import asyncio
 from collections.abc import Callable

@@ -36,6 +36,7 @@ from octopia.language.predicate import Operator, Predicate
 from octopia.language.relations import conforms, covers, matches, overlaps
 from octopia.language.sat import impossible
 from octopia.language.values import Kind, Value
+from octopia.language.work import PATTERN_CHARS, pattern_count
 
 __all__ = [
     "ALWAYS",
@@ -47,6 +48,7 @@ __all__ = [
     "NESTING_LEVELS_MAX",
     "NOTIFICATION_ATTRIBUTES_MAX",
     "NOTIFICATION_TEXT_CHARS_MAX",
+    "PATTERN_CHARS",
     "PREDICATES_MAX",
     "STRING_CANDIDATES_MAX",
     "STRING_CHARS_MAX",
@@ -72,6 +74,7 @@ __all__ = [
     "overlaps",
     "parse_filter",
     "parse_notification",
+    "pattern_count",
     "to_padres",
     "why_not_conforms",
     "why_not_matches",
