@@ -153,11 +153,9 @@ class Matcher(Store[Id]):
         rows: Rows = np.zeros(0, dtype=np.int32)
         if self._waiting.rows and not self._settle_if_it_pays():
             rows = self._overlapping_of(self._waiting.rows, asked, stored)
-        questions = Questions(self._space, stored)
-        for conjunction in asked.conjunctions if self._runs else ():
-            certain, doubtful, sides = questions.ask(conjunction)
+        conjunctions = asked.conjunctions if self._runs else ()
+        for certain, doubtful, sides in Questions(self._space, stored).ask(conjunctions):
             rows = self._more_rows(rows, self._search_kinds(certain, sides))
-            questions.found(certain)
             in_doubt = self._search_kinds(doubtful, sides)
             if len(in_doubt):
                 known = np.isin(in_doubt, rows)
@@ -166,8 +164,8 @@ class Matcher(Store[Id]):
         return self.ids_at(rows)
 
     def _more_rows(self, rows: Rows, found: Rows) -> Rows:
-        """All of both, each once, in memory of its own: what was found may hold rows that have several boxes twice."""
-        if self._several:
+        """All of both, each once, in memory of its own: what was found may hold rows twice."""
+        if len(found) > 1:
             found = np.unique(found)
         return np.concatenate([rows, found[~np.isin(found, rows)] if len(rows) else found])
 
@@ -248,10 +246,12 @@ class Matcher(Store[Id]):
         """The same among the boxes of some kinds alone."""
         if not kinds:
             return self._out[:0]
-        families = dict.fromkeys(self._space.kind(number).family.id for number in kinds)
+        families = dict.fromkeys(map(self._space.family_id, kinds))
         all_of_them = len(kinds) == self._space.kinds_count
         layouts = [run.layout if all_of_them else run.only(kinds) for run in self._runs.values()]
-        return self._search(one_point(list(families), sides), layouts)
+        if sides.shape[2] == 1:
+            return self._search(one_point(list(families), sides), layouts)
+        return search_batch(layouts, one_point(list(families), sides), np.int32).found
 
     def _search(self, point: Points, layouts: list[Layout] | None = None) -> Rows:
         """Rows of all runs around a point, with repeats where a filter has several boxes."""

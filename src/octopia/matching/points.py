@@ -51,8 +51,9 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 
 def one_point(families: Sequence[int], sides: Sides) -> Points:
-    """One event that these families are open to."""
-    return Points(_FIRST, np.array([0, len(families)], dtype=np.int64), np.array(families, dtype=np.int32), sides)
+    """One event, or as many as the sides are of, that these families are open to."""
+    events = _FIRST if sides.shape[2] == 1 else np.zeros(sides.shape[2], dtype=np.int64)
+    return Points(events, np.array([0, len(families)], dtype=np.int64), np.array(families, dtype=np.int32), sides)
 
 
 def point_of(notification: Notification, space: Space) -> Points:

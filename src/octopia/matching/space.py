@@ -389,6 +389,16 @@ class Space:
         """The attributes whose strings decide which families are open."""
         return list(self._atoms)
 
+    def atoms_satisfied_by(self, attribute: str, text: str) -> list[int]:
+        """The numbers of the conditions on an attribute that a string satisfies."""
+        atoms = self._atoms.get(attribute)
+        return [] if atoms is None else [atom.number for atom in atoms.satisfied_by(text)]
+
+    @staticmethod
+    def family_id(kind: int) -> int:
+        """The family of a kind, by their numbers."""
+        return kind >> _FAMILY_BIT
+
     @property
     def opens_by_name(self) -> bool:
         """Whether openings are asked for by `named_key`; otherwise, by one string or None per `atom_attributes`."""
