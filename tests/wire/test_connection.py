@@ -370,6 +370,7 @@ def test_a_frame_with_any_byte_changed_gives_messages_or_one_error(sent: bytes, 
         (" or ".join(f"x > {n}" for n in range(257)), "257 conjunctions; expected at most 256"),
         (" and ".join(f"x{n} > 1" for n in range(1025)), "1025 predicates; expected at most 1024"),
         (" or ".join(f"x like '%{n}%'" for n in range(17)), "huge numbers; expected at most 16"),
+        (" or ".join(f"x <> {n}" for n in range(17)), "17 conjunctions with '<>'; expected at most 16"),
     ],
 )
 def test_a_filter_that_means_too_much_work_is_refused(filter: str, reason: str) -> None:

@@ -36,7 +36,7 @@ from octopia.language.predicate import Operator, Predicate
 from octopia.language.relations import conforms, covers, matches, overlaps
 from octopia.language.sat import impossible
 from octopia.language.values import Kind, Value
-from octopia.language.work import PATTERN_CHARS, pattern_count
+from octopia.language.work import PATTERN_CHARS, pattern_count, unequal_count
 
 __all__ = [
     "ALWAYS",
@@ -76,6 +76,7 @@ __all__ = [
     "parse_notification",
     "pattern_count",
     "to_padres",
+    "unequal_count",
     "why_not_conforms",
     "why_not_matches",
     "why_not_overlaps",

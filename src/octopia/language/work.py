@@ -22,6 +22,11 @@ def pattern_count(filter: Filter) -> int:
     return sum(_patterns(predicate) for conjunction in filter.conjunctions for predicate in conjunction.predicates)
 
 
+def unequal_count(filter: Filter) -> int:
+    """The conjunctions of a filter that leave values out (`<>`, `not in`)."""
+    return sum(any(p.operator is Operator.NE for p in conjunction) for conjunction in filter.conjunctions)
+
+
 def _patterns(predicate: Predicate) -> int:
     value = predicate.value
     if predicate.kind is Kind.STRING:

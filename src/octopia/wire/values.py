@@ -28,6 +28,7 @@ from octopia.language import (
     Value,
     parse_filter,
     pattern_count,
+    unequal_count,
 )
 from octopia.wire.limits import INTEGER_BYTES_MAX, WireLimits
 
@@ -123,6 +124,7 @@ def filter_in(given: str | WireFilter, limits: WireLimits) -> Filter:
     _check("predicates", sum(map(len, parsed.conjunctions)), limits.predicates_max, _SPLIT)
     patterns = f"conditions on parts or order of strings (one for each {PATTERN_CHARS} characters) or huge numbers"
     _check(patterns, pattern_count(parsed), limits.patterns_max, _SPLIT)
+    _check("conjunctions with '<>'", unequal_count(parsed), limits.patterns_max, _SPLIT)
     return parsed
 
 
