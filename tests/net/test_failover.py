@@ -20,7 +20,7 @@ from octopia.net import (
     parse_urls,
 )
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, run, take, until
+from tests.net.live import Live, box_of, channel_of, in_overlay, run, take, until
 from tests.net.processes import Processes, own_host
 
 TOKEN = "of a client in this test"  # noqa: S105
@@ -90,7 +90,7 @@ def test_a_cut_connection_is_taken_up_at_the_same_broker() -> None:
         live.clients.append(client)
         for _ in range(3):
             before = client.reconnects
-            client._protocol.transport.abort()  # type: ignore[union-attr]
+            channel_of(client).transport.abort()
             await until(lambda: client.reconnects > before)  # noqa: B023  within the round
             assert client.broker == "(a,0)"
         assert live.host("a,0").counters.sessions_resumed == 3
@@ -114,7 +114,7 @@ def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_t
         host.drain()
         # Not confirmed by a broker that stops: published again at the next.
         await client.publish_many({"n": n} for n in range(100, 200))
-        await until(lambda: not client.box.waiting)
+        await until(lambda: not box_of(client).waiting)
         host.stop()
         await until(lambda: client.broker == "(a,1)")
         # Registered there when it may publish again.
