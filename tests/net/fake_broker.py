@@ -2,8 +2,8 @@
 
 `VirtualLoop` jumps to the next timer when nothing else is to be done, and ends a test in which nothing can happen any
 more: a client that waits for ever is an error, not a pause. `FakeNetwork` answers `create_connection` of that loop; its
-connections carry bytes both ways in pieces, and can be cut after any of them. `FakeBroker` is a second implementation of
-a broker's side of a session, as docs/reference/wire.md describes it: it numbers and confirms frames, drops repeats,
+connections carry bytes both ways in pieces, and can be cut after any of them. `FakeBroker` is a second implementation
+of a broker's side of a session, as docs/reference/wire.md describes it: it numbers and confirms frames, drops repeats,
 checks what is published against what is advertised, and writes down what it routed.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from octopia.language import Filter, conforms
+from octopia.language import Filter, conforms, parse_notification
 from octopia.wire import (
     ROLE_CLIENT,
     VERSION,
@@ -37,6 +37,8 @@ from octopia.wire import (
     Welcome,
     WireLimits,
     WireNotification,
+    deliver_frame,
+    encode_parcel,
     message_frame,
 )
 
@@ -88,7 +90,10 @@ def run_virtual(main: Callable[["FakeNetwork"], Coroutine[Any, Any, None]], seed
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop.network = FakeNetwork(random.Random(seed))
+        faults: list[Any] = []
+        loop.set_exception_handler(lambda _, fault: faults.append(fault))
         await main(loop.network)
+        assert faults == []
 
     # Pauses are drawn from a source of their own; here everything follows from the seed.
     with patch("octopia.net.pauses._draws", random.Random(seed)), asyncio.Runner(loop_factory=VirtualLoop) as runner:
@@ -154,7 +159,8 @@ class Line(asyncio.Transport):
     def close(self) -> None:
         if not self.closing:
             self.closing = True
-            asyncio.get_running_loop().call_later(self.network.delay_s, self._end, None)
+            # After what was written.
+            asyncio.get_running_loop().call_later(2 * self.network.delay_s, self._end, None)
 
     def abort(self) -> None:
         self.cut()
@@ -258,7 +264,14 @@ class FakeSession:
     over: bool = False
 
     def put(self, message: Any) -> None:
-        frame = message_frame(message)
+        self.put_frame(message_frame(message))
+
+    def deliver(self, subscription: str, number: int) -> None:
+        """Deliver {"n": number}, of some publisher."""
+        parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
+        self.put_frame(deliver_frame((subscription,), parcel))
+
+    def put_frame(self, frame: bytes) -> None:
         self.out.append(frame)
         if self.talk is not None:
             self.talk.line.say(frame)
@@ -290,6 +303,12 @@ class FakeBroker:
             session.talk = None
         self.past += self.sessions.values()
         self.sessions = {}
+
+    @property
+    def session(self) -> FakeSession:
+        """The only one at present."""
+        (session,) = self.sessions.values()
+        return session
 
     def session_for(self, hello: Hello) -> tuple[FakeSession, bool]:
         known = self.sessions.get(hello.session)

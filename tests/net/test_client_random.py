@@ -1,9 +1,9 @@
 """Clients against a network that breaks wherever it can, judged by what brokers wrote down.
 
-The oracle knows what the program was told: each publication that a `flush`, or `close`, reported as delivered was routed
-by some broker; brokers, read one session after the other, routed every publication in order, and each session without a
-repeat or a gap; nothing was published again that the client knew to be routed; nothing was refused; and in the end the
-broker has registered what the program believes to be registered.
+The oracle knows what the program was told: each publication that a `flush`, or `close`, reported as delivered was
+routed by some broker; brokers, read one session after the other, routed every publication in order, and each session
+without a repeat or a gap; nothing was published again that the client knew to be routed; nothing was refused; and in
+the end the broker has registered what the program believes to be registered.
 """
 
 import asyncio
@@ -94,7 +94,9 @@ async def trouble(network: FakeNetwork, brokers: list[FakeBroker], rounds: int) 
         broker = draw.choice(brokers)
         kind = draw.choice(["cut", "cut", "forget", "restart", "away", "busy", "stops", "mute", "budget"])
         if kind == "budget":
-            network.budgets.append((draw.choice([None, draw.randrange(3000)]), draw.choice([None, draw.randrange(400)])))
+            network.budgets.append(
+                (draw.choice([None, draw.randrange(3000)]), draw.choice([None, draw.randrange(400)]))
+            )
             network.cut_all()
         elif kind == "cut":
             network.cut_all()

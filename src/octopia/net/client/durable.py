@@ -171,9 +171,9 @@ class KeptClient(Client):
 
     def resume(self) -> None:
         """The keeper has room again."""
-        if self._held is not None:
-            self._held.release(self)
-            self._held = None
+        channel, self._held = self._held, None
+        if channel is not None:
+            channel.release(self)
 
     # -- marks and ends
 

@@ -157,6 +157,12 @@ class Journal:
         self._ask()
         await future
 
+    def confirm(self, position: int) -> None:
+        """The broker answered this entry of the present session: so it has dealt with it, and with all before."""
+        if self._held is None and position > self.confirmed:
+            self.box.confirm(position + self._shift)
+            self.note_confirmed()
+
     def note_confirmed(self) -> None:
         """The box was told of confirmations."""
         marks, confirmed = self._marks, self.confirmed

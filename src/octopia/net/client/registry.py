@@ -177,6 +177,9 @@ class Registry:
             asked.refused = True
             if self._standing.get(key) is asked.frame:
                 self._stand(key, asked.before)
+        # A refused one must not be asked again on another session, where it might be granted.
+        self._journal.confirm(asked.position)
+        self.note_confirmed()
         _settle(asked, refusal)
 
     def _registered_anew(self, key: _Key, refusal: RefusedError | None) -> None:

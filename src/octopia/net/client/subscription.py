@@ -55,9 +55,9 @@ class Subscription:
 
     def leave_channel(self) -> None:
         """Whether there is room here does not matter any more."""
-        if self._channel is not None:
-            self._channel.release(self)
-            self._channel = None
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.release(self)
 
     def forget(self, source: "Source") -> None:
         """The channel is gone."""
