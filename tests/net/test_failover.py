@@ -156,6 +156,42 @@ def test_a_killed_broker_is_left_for_the_next(tmp_path: Path) -> None:
         processes.close()
 
 
+def test_a_full_queue_moves_to_the_next_broker_in_order(tmp_path: Path) -> None:
+    """Tasks wait to publish when the broker dies; none of theirs may pass what is in the queue."""
+    processes = Processes(tmp_path, "path:2", 1)
+    processes.start()
+    processes.wait_for_links()
+    count = 60_000
+
+    async def main() -> None:
+        urls = [processes.url("a,0"), processes.url("b,0")]
+        async with connect(urls) as publisher, connect(processes.url("b,0")) as reader:
+            await publisher.advertise("n is not null")
+            async with reader.subscribe("n >= 0") as numbers:
+                processes.running["a,0"].send_signal(signal.SIGSTOP)
+                ids = iter(range(count))
+
+                async def publish() -> None:
+                    for n in ids:
+                        await publisher.publish({"n": n})
+
+                publishing = [asyncio.create_task(publish()) for _ in range(3)]
+                await until(lambda: not publisher._journal.has_room)
+                await asyncio.to_thread(processes.stop, "a,0", signal.SIGKILL)
+                reading = asyncio.create_task(take(numbers, count))
+                await asyncio.gather(*publishing)
+                await publisher.flush()
+                got = await reading
+                # Numbered in the order in which they were published, whichever task did it.
+                assert [int(d.id) for d in got] == list(range(1, count + 1))
+                assert sorted(d.notification["n"] for d in got) == list(range(count))  # type: ignore[type-var]
+
+    try:
+        run(main)
+    finally:
+        processes.close()
+
+
 def test_the_first_broker_is_used_again_when_the_second_is_gone() -> None:
     async def scene(live: Live) -> None:
         a, b = BrokerId("a", 0), BrokerId("b", 0)
