@@ -216,7 +216,7 @@ def test_pub_says_how_much_it_could_not_deliver(said: Said, monkeypatch: pytest.
         class Lines(io.StringIO):
             """The broker stops after the first line."""
 
-            def readline(self, size: int | None = -1, /) -> str:
+            def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
                 if self.tell():
                     stack.close()
                 return super().readline()

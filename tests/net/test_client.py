@@ -96,7 +96,7 @@ def test_a_full_queue_keeps_its_order_when_everything_is_registered_anew() -> No
             for _ in range(9_000):
                 await client.publish(NOTIFICATION)
 
-        tasks = [asyncio.create_task(publish()) for _ in range(4)]
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(publish()) for _ in range(4)]
         tasks.append(asyncio.create_task(client.publish_many([NOTIFICATION] * 24_000)))
         await asyncio.sleep(1)
         assert client.last_id < 30_000

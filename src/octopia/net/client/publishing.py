@@ -38,15 +38,6 @@ class Publishing:
 
     def put(self, notification: NotificationLike, traced: bool) -> None:
         """Number it and put it into the journal. Only when ready; `note_full` must follow, or once after many."""
-        self._journal.put(self._numbered(notification, traced))
-
-    def note_full(self) -> None:
-        """See whether the journal is full now."""
-        if self._box.is_full:
-            self._box.block(self._journal)
-
-    def _numbered(self, notification: NotificationLike, traced: bool) -> bytes:
-        """The frame of a notification that is in the language and was advertised."""
         id = self.last_id + 1
         seen: Notification
         if type(notification) is dict:
@@ -59,11 +50,17 @@ class Publishing:
                 break
         else:
             raise RefusedError(self._why_not(seen))
-        if len(parcel) + _AROUND_BYTES > self._journal.frame_bytes_max:
-            most = self._journal.frame_bytes_max - _AROUND_BYTES
+        journal = self._journal
+        if len(parcel) + _AROUND_BYTES > journal.frame_bytes_max:
+            most = journal.frame_bytes_max - _AROUND_BYTES
             raise InputError(f"the notification is {len(parcel):,} bytes, at most {most:,} travel")
         self.last_id = id
-        return publish_frame(parcel, traced=traced)
+        journal.put(publish_frame(parcel, traced=traced))
+
+    def note_full(self) -> None:
+        """See whether the journal is full now."""
+        if self._box.is_full:
+            self._box.block(self._journal)
 
     def _why_not(self, notification: Notification) -> str:
         if not self._registry.advertisements:
