@@ -383,7 +383,7 @@ def test_one_of_several_brokers_being_busy_is_no_reason_to_wait() -> None:
     run_virtual(main)
 
 
-@pytest.mark.parametrize("code", ["refused", "slow", "stalled", "replaced"])
+@pytest.mark.parametrize("code", ["refused", "protocol", "slow", "stalled", "replaced"])
 def test_after_a_final_goodbye_a_client_does_not_come_back(code: str) -> None:
     async def main(network: FakeNetwork) -> None:
         broker = network.add()

@@ -28,6 +28,7 @@ LEAVE_S = 2.0
 # The codes of a Goodbye after which there is no sense in coming back, and why. After any other a client comes back.
 FINAL = {
     "refused": "this client is not let in, whenever it asks",
+    "protocol": "what it sent breaks a rule, and would be sent again",
     "slow": "its subscription asked to be disconnected when its queue is full, and it was",
     "stalled": "it took nothing from a full queue for too long, and would again",
     "replaced": "its session goes on elsewhere: coming back would take it away again",
