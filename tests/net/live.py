@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from octopia.errors import OctopiaError
-from octopia.net import Address, Client, NetLimits, Server, Subscription
+from octopia.net import Address, BrokerHost, Client, NetLimits, Server, Subscription
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
 from octopia.topology import BrokerId, Scot, parse_tree
@@ -47,7 +47,7 @@ class Live:
         self.options = {"net_limits": QUICK, **options}
         self.servers: dict[BrokerId, Server] = {}
         self.addresses: dict[BrokerId, Address] = {}
-        self.clients: list[Client] = []
+        self.clients: list[Any] = []  # whatever is to be closed at the end
 
     async def __aenter__(self) -> Self:
         first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address(self._host, 0)), **self.options)
@@ -92,7 +92,7 @@ class Live:
 
     def all_links_up(self) -> bool:
         return all(
-            link.is_up and link.peer is not None
+            link.is_up and link.channel is not None
             for id, server in self.servers.items()
             for n, link in server.hosts[id].links.items()
             if n in self.servers
@@ -109,6 +109,13 @@ def channel_of(client: Client) -> Channel:
 def box_of(client: Client) -> Outbox:
     """What a client has sent, and what waits there."""
     return client._journal.box
+
+
+def kill_host(host: BrokerHost) -> None:
+    """End a broker as SIGKILL would: no word to anyone."""
+    for dialler in host.diallers.values():
+        dialler.stop()
+    host.channels.abort()
 
 
 async def take(subscription: Subscription, count: int) -> list[Delivery]:

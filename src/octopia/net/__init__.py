@@ -2,6 +2,12 @@
 
 from octopia.errors import UndeliveredError, UnreachableError
 from octopia.net.addresses import PORT_DEFAULT, Address, Url
+from octopia.net.broker.config import ServeConfig, default_config, load_config
+from octopia.net.broker.host import BrokerHost
+from octopia.net.broker.operations.log import log_to_stderr
+from octopia.net.broker.rights import Authority, ClientEntry, Rights
+from octopia.net.broker.serve import run, serve
+from octopia.net.broker.server import Server
 from octopia.net.client import (
     BenchPlan,
     BenchResult,
@@ -17,13 +23,7 @@ from octopia.net.client import (
     connect_sync,
     parse_urls,
 )
-from octopia.net.config import ServeConfig, default_config, load_config
-from octopia.net.host import BrokerHost
 from octopia.net.limits import NetLimits
-from octopia.net.log import log_to_stderr
-from octopia.net.rights import Authority, ClientEntry, Rights
-from octopia.net.serve import run, serve
-from octopia.net.server import Server
 from octopia.net.tls import client_context, server_context
 
 __all__ = [

@@ -41,6 +41,8 @@ WRITE_BUFFER_BYTES = 32 * 1024
 UNSENT_BYTES = 32 * 1024
 # A peer that was silent for so many heartbeats is not there any more.
 SILENT_HEARTBEATS = 3
+# The reason where nobody gave one.
+CLOSED = "the connection was closed"
 # What is still taken from a peer whose frames are not taken any more.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
 
@@ -187,7 +189,7 @@ class Channel(asyncio.Protocol):
             return self._reason
         if self.goodbye is not None:
             return f"{self.goodbye.code}: {self.goodbye.reason}"
-        return str(exc) if exc else "the connection was closed"
+        return str(exc) if exc else CLOSED
 
     # -- handshake
 
@@ -224,7 +226,8 @@ class Channel(asyncio.Protocol):
             if self._frozen:
                 messages = [message for message in messages if type(message) in _WHEN_FROZEN]
             owner.take_in(self, messages)
-            self._answer()
+            if self._asked or self._confirm_s or self.connection.received - self._confirmed >= CONFIRM_FRAMES:
+                self._answer()
         if self.goodbye is not None:
             self.hang_up()
 
@@ -326,6 +329,14 @@ class Channel(asyncio.Protocol):
             self.hang_up()
         else:
             self.abort()
+
+    def close_later(self, delay_s: float, code: str, reason: str) -> None:
+        """Listen to it no more; say why, and close, after this time."""
+        self.connection.closed = True
+        self.transport.pause_reading()
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._handshake_timer = self._loop.call_later(delay_s, self.close, code, reason)
 
     def hang_up(self) -> None:
         """Close without a word; what was written before still goes out."""

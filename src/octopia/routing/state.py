@@ -20,11 +20,13 @@ class BrokerState:
         "_serial",
         "a_links",
         "advertisements",
+        "cut_off",
         "i_link_to",
         "i_links",
         "id",
         "lst",
         "neighbours",
+        "now",
         "own_bit",
         "srt",
         "subscriptions",
@@ -51,12 +53,14 @@ class BrokerState:
         self.up = set(self.neighbours)
         self.up_a_links = self.a_links
         self.up_i_links = self.i_links
+        self.cut_off = 0  # bits of the clusters whose iLink is down
         self.srt = Srt(make_index)
         self.lst = Lst(self.neighbours, congestion)
         clients_max = limits.clients_max
         self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)
         self.subscriptions = Registrations("subscription", limits.subscriptions_per_client_max, clients_max)
         self._serial = first_serial
+        self.now = 0.0  # of the event or the notifications that are being handled
 
     def link_went_down(self, neighbour: BrokerId) -> None:
         self.up.discard(neighbour)
@@ -77,6 +81,7 @@ class BrokerState:
     def _renew_up_links(self) -> None:
         self.up_a_links = tuple(neighbour for neighbour in self.a_links if neighbour in self.up)
         self.up_i_links = tuple(neighbour for neighbour in self.i_links if neighbour in self.up)
+        self.cut_off = sum(civ.bit(neighbour.cluster) for neighbour in self.i_links if neighbour not in self.up)
 
     def new_key(self) -> Key:
         """A key that this broker has never given out. A restarted broker must start above its earlier serials."""

@@ -1,30 +1,33 @@
 """The tables of a broker: advertisements (SRT) and subscriptions (PRT).
 
-Rules of this file: tables store and find; they decide nothing and send nothing. Entries are found by `Key`. Iteration
-is in order of arrival. Bounds are kept by the host broker of each client (`clients.Limits`), so a table never has to
-turn away what a neighbour already holds. What a subscription table found out about a set of matching entries it
-remembers until an entry comes or goes.
+Tables store and find; they decide nothing and send nothing. Entries are found by `Key`. Iteration is in order of
+arrival. Bounds are kept by the host broker of each client (`clients.Limits`), so a table never has to turn away what a
+neighbour already holds. A subscription table remembers the sets of entries that notifications matched, and with each
+set what was decided for it, until an entry comes or goes.
 """
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from octopia.language import Filter, Notification, Value
+from octopia.language import Filter
 from octopia.routing.actions import Recipient
+from octopia.routing.decision import Decision
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.index import Index, MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.topology import BrokerId
 
-# Entries in all the sets of matching entries a table remembers, about 20 MB at the bound; when there are more, all sets
-# are forgotten and worked out anew as they come.
-REMEMBERED_ENTRIES_MAX = 131_072
+# What a table remembers, about 100 bytes each, 25 MB in all: an entry in a set, a recipient or a copy in a decision. At
+# the bound the oldest sets go, a quarter of all, and are worked out anew should they come again.
+REMEMBERED_MAX = 262_144
+_SET_WEIGHT = 4
+_DECISION_WEIGHT = 2
 
 Entry = TypeVar("Entry", bound=SrtEntry | PrtEntry)
 Subscription = TypeVar("Subscription", bound=PrtEntry)
-Found = TypeVar("Found")
+Found = TypeVar("Found", bound="Matched")
 
 
 class Table(Generic[Entry]):
@@ -68,65 +71,71 @@ class Srt(Table[SrtEntry]):
         return sorted(self._index.overlapped_by(subscription), key=_key)
 
 
-class Onward(dict[BrokerId | None, tuple[BrokerId, ...]]):
-    """By the neighbour that a copy came by (None: from a client), the others of `hops`; worked out when first asked."""
+class Matched:
+    """A set of subscriptions that notifications match, and what the routing wants to know of it.
 
-    __slots__ = ("_hops",)
+    `decisions` are those made for this set (`decide.py`).
+    """
 
-    def __init__(self, hops: tuple[BrokerId, ...]) -> None:
-        super().__init__()
-        self._hops = hops
+    __slots__ = ("decisions", "recipients", "weight")
 
-    def __missing__(self, came_by: BrokerId | None) -> tuple[BrokerId, ...]:
-        onward = self[came_by] = tuple(hop for hop in self._hops if hop != came_by)
-        return onward
-
-
-class Directions(dict[tuple[BrokerId, ...], Onward]):
-    """One `Onward` for each set of neighbours that was ever a target: many sets of subscriptions share one."""
-
-    __slots__ = ()
-
-    def __missing__(self, hops: tuple[BrokerId, ...]) -> Onward:
-        onward = self[hops] = Onward(hops)
-        return onward
+    def __init__(self, recipients: tuple[Recipient, ...]) -> None:
+        self.recipients = recipients
+        self.decisions: dict[Hashable, Decision] = {}
+        self.weight = 0  # not 0 while a table remembers it
 
 
 class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
-    """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match."""
+    """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match.
 
-    __slots__ = ("_directions", "_match_key", "_remembered", "_remembered_entries")
+    `match_keys` names what each of several notifications matches, `found` has what is remembered of it by that name,
+    and `find` finds out what is not. `found` is always the same dict, so that the one who asks most may hold on to it.
+    """
+
+    __slots__ = ("_weight", "found", "match_keys")
 
     def __init__(self, make_index: MakeIndex) -> None:
         super().__init__(make_index)
-        self._match_key = self._index.match_key
-        self._remembered: dict[Hashable, Found] = {}
-        self._remembered_entries = 0
-        self._directions = Directions()
+        self.match_keys = self._index.match_keys
+        self.found: dict[Hashable, Found] = {}
+        self._weight = 0
 
-    def match(self, notification: Notification) -> Found:
-        key = self._match_key(notification)
-        try:
-            return self._remembered[key]
-        except KeyError:
-            return self._remember(key)
-
-    def match_many(self, notifications: Sequence[dict[str, Value]]) -> list[Found]:
-        """`match` for each of these, whose values were checked."""
-        keys = self._index.match_keys(notifications)
-        remembered = self._remembered
-        try:
-            return [remembered[key] for key in keys]
-        except KeyError:
-            return [remembered[key] if key in remembered else self._remember(key) for key in keys]
-
-    def _remember(self, key: Hashable) -> Found:
+    def find(self, key: Hashable) -> Found:
+        """What is not remembered of a match."""
         matching = self._index.entries_of(key)
-        if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
-            self.forget_matches()
-        self._remembered_entries += len(matching) + 1
-        found = self._remembered[key] = self._find_out(matching)
-        return found
+        made = self._find_out(matching)
+        if self._weight > REMEMBERED_MAX:
+            self._forget_oldest()
+        self.found[key] = made
+        made.weight = len(matching) + _SET_WEIGHT
+        self._weight += made.weight
+        return made
+
+    def _forget_oldest(self) -> None:
+        oldest: list[Hashable] = []
+        for key, found in self.found.items():
+            oldest.append(key)
+            self._weight -= found.weight
+            found.weight = 0
+            if self._weight <= REMEMBERED_MAX - REMEMBERED_MAX // 4:
+                break
+        for key in oldest:
+            del self.found[key]
+
+    def remember_decision(self, found: Found, context: Hashable, decision: Decision) -> None:
+        """Remember what was decided in this context, in place of what was decided earlier."""
+        earlier = found.decisions.get(context)
+        found.decisions[context] = decision
+        weight = len(decision.recipients) + len(decision.copies) + _DECISION_WEIGHT
+        if earlier is not None:
+            weight -= len(earlier.recipients) + len(earlier.copies) + _DECISION_WEIGHT
+        self.remember_more(found, weight)
+
+    def remember_more(self, found: Found, weight: int) -> None:
+        """What is remembered with a set has grown by as much as so many entries."""
+        if found.weight:
+            found.weight += weight
+            self._weight += weight
 
     def add(self, entry: Subscription) -> None:
         super().add(entry)
@@ -138,30 +147,32 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
 
     def forget_matches(self) -> None:
         """To be called whenever something changed that `_find_out` looks at."""
-        if self._remembered:
-            self._remembered.clear()
-            self._remembered_entries = 0
-            self._directions.clear()
-
-    def remember_more(self, entries: int) -> None:
-        """What was found out about a match has grown by as much as so many entries."""
-        self._remembered_entries += entries
-        if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
-            self.forget_matches()
+        if self.found:
+            self.found.clear()
+            self._weight = 0
 
     @abstractmethod
     def _find_out(self, matching: list[Subscription]) -> Found:
         """What the routing wants to know of these entries, whatever their order."""
 
 
-class Matched(NamedTuple):
-    """Whom a notification goes to from here: clients of this broker, and neighbours in tree order, never back."""
+class ScotMatched(Matched):
+    """A match in SCOT routing: `hops` are the neighbours in tree order that lead to matching subscribers.
 
-    recipients: tuple[Recipient, ...]
-    onward: Onward
+    `entries` are the matching subscriptions themselves, in no particular order.
+    """
+
+    __slots__ = ("entries", "hops")
+
+    def __init__(
+        self, recipients: tuple[Recipient, ...], hops: tuple[BrokerId, ...], entries: Sequence[PrtEntry]
+    ) -> None:
+        super().__init__(recipients)
+        self.hops = hops
+        self.entries = entries
 
 
-class Prt(SubscriptionTable[PrtEntry, Matched]):
+class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
     """The subscription table of SCOT routing.
 
     Towards neighbours it has yet to learn from it lets every notification go, as if a subscription there matched it.
@@ -181,11 +192,11 @@ class Prt(SubscriptionTable[PrtEntry, Matched]):
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         return self._index.overlapping(advertisement)
 
-    def _find_out(self, matching: list[PrtEntry]) -> Matched:
+    def _find_out(self, matching: list[PrtEntry]) -> ScotMatched:
         targets = {entry.last_hop for entry in matching} | self._unlearnt
         hops = tuple(neighbour for neighbour in self._a_links if neighbour in targets)
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
-        return Matched(recipients, self._directions[hops])
+        return ScotMatched(recipients, hops, matching)
 
 
 def _key(entry: SrtEntry) -> Key:

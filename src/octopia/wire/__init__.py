@@ -18,8 +18,15 @@ from octopia.wire.encode import (
 )
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import FIRST_NUMBERED, Kind, kind_name
-from octopia.wire.limits import LINK_EXTRA_BYTES, NAME_CHARS_MAX, PLAIN_OVERHEAD_BYTES, TOKEN_CHARS_MAX, WireLimits
-from octopia.wire.link_messages import PLAIN, CopyHeader, link_frames
+from octopia.wire.limits import (
+    HELD_PER_FRAME_MAX,
+    LINK_EXTRA_BYTES,
+    NAME_CHARS_MAX,
+    PLAIN_OVERHEAD_BYTES,
+    TOKEN_CHARS_MAX,
+    WireLimits,
+)
+from octopia.wire.link_messages import PLAIN, CopyHeader, copy_heads, link_frames
 from octopia.wire.messages import (
     POLICIES,
     ROLE_BROKER,
@@ -30,12 +37,17 @@ from octopia.wire.messages import (
     AdvertiseRequest,
     Barrier,
     BarrierDone,
+    Challenge,
     Delivery,
+    Drain,
+    Drained,
     Dropped,
     Goodbye,
     Hello,
+    Hold,
     Ping,
     Pong,
+    Proof,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -47,6 +59,7 @@ from octopia.wire.typed import TypedParcels
 
 __all__ = [
     "FIRST_NUMBERED",
+    "HELD_PER_FRAME_MAX",
     "LINK_EXTRA_BYTES",
     "NAME_CHARS_MAX",
     "PLAIN",
@@ -62,18 +75,23 @@ __all__ = [
     "BadRequest",
     "Barrier",
     "BarrierDone",
+    "Challenge",
     "Codec",
     "Connection",
     "CopyHeader",
     "Delivery",
+    "Drain",
+    "Drained",
     "Dropped",
     "Goodbye",
     "Heads",
     "Hello",
+    "Hold",
     "Kind",
     "Parcels",
     "Ping",
     "Pong",
+    "Proof",
     "Refused",
     "Side",
     "SubscribeRequest",
@@ -85,6 +103,7 @@ __all__ = [
     "WireNotification",
     "advertise_frame",
     "check_parcel",
+    "copy_heads",
     "deliver_frame",
     "deliver_heads",
     "delivered_for",

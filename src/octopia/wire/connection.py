@@ -3,6 +3,8 @@
     dialling side      HELLO ->            <- WELCOME (or GOODBYE)            then both ways, as the role allows
     accepting side     -> HELLO            `open(role)`, WELCOME ->
 
+Between brokers that share a token, CHALLENGE (`expect_proof`) and PROOF come before the WELCOME.
+
 Rules of this file: nothing but the handshake is accepted before the handshake is done, and after it only the kinds that
 this role may send. Everything a peer can do wrong ends in one `RemoteProtocolError` whose text may be told to the peer;
 what came before it in the same bytes stays available in `messages`. A wrong filter is not a breach of the protocol but
@@ -21,7 +23,15 @@ from msgspec.msgpack import Decoder
 from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.hints import one_line
 from octopia.wire.frames import PREFIX_BYTES, FrameBuffer, too_long
-from octopia.wire.kinds import BROKER_TO_BROKER, BROKER_TO_CLIENT, CLIENT_TO_BROKER, FIRST_NUMBERED, Kind, kind_name
+from octopia.wire.kinds import (
+    BROKER_TO_BROKER,
+    BROKER_TO_CLIENT,
+    CLIENT_TO_BROKER,
+    FIRST_NUMBERED,
+    HANDSHAKE,
+    Kind,
+    kind_name,
+)
 from octopia.wire.limits import (
     HANDSHAKE_BYTES_MAX,
     LINK_EXTRA_BYTES,
@@ -39,14 +49,19 @@ from octopia.wire.messages import (
     AdvertiseRequest,
     Barrier,
     BarrierDone,
+    Challenge,
     Delivery,
+    Drain,
+    Drained,
     Dropped,
     Goodbye,
     Hello,
+    Hold,
     Id,
     Name,
     Ping,
     Pong,
+    Proof,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -62,18 +77,8 @@ _NOTIFICATIONS: Final = frozenset({Kind.PUBLISH, Kind.DELIVER, Kind.NOTIFY, Kind
 # Head of a frame with a notification, as far as its header: length, kind, length of the header.
 _NOTIFICATION_HEAD_BYTES: Final = 9
 _PLAIN_HEAD: Final = Struct(">IBI")
-# One alone is quicker by itself.
-JOINED_MIN: Final = 2
 # Kind, length of the header, and something of a parcel.
 _PLAIN_BYTES_MIN: Final = 6
-
-
-class BadRequest(msgspec.Struct, frozen=True):
-    """A client's request whose filter is none: to be refused with this reason."""
-
-    request: str
-    id: str
-    reason: str
 
 
 class Side(Enum):
@@ -82,6 +87,22 @@ class Side(Enum):
     CLIENT = "client"
     DIALLING_BROKER = "dialling broker"
     ACCEPTING_BROKER = "accepting broker"
+
+
+# What is accepted before the handshake is done.
+_FIRST: Final = {
+    Side.CLIENT: (Kind.WELCOME, Kind.GOODBYE),
+    Side.DIALLING_BROKER: (Kind.WELCOME, Kind.GOODBYE, Kind.CHALLENGE),
+    Side.ACCEPTING_BROKER: (Kind.HELLO,),
+}
+
+
+class BadRequest(msgspec.Struct, frozen=True):
+    """A client's request whose filter is none: to be refused with this reason."""
+
+    request: str
+    id: str
+    reason: str
 
 
 class Codec:
@@ -105,6 +126,11 @@ class Codec:
             Kind.ACK: Decoder(Ack).decode,
             Kind.PING: Decoder(Ping).decode,
             Kind.PONG: Decoder(Pong).decode,
+            Kind.HOLD: Decoder(Hold).decode,
+            Kind.DRAIN: Decoder(Drain).decode,
+            Kind.DRAINED: Decoder(Drained).decode,
+            Kind.CHALLENGE: Decoder(Challenge).decode,
+            Kind.PROOF: Decoder(Proof).decode,
             Kind.ADVERTISE: self._advertise,
             Kind.UNADVERTISE: Decoder(UnadvertiseRequest).decode,
             Kind.SUBSCRIBE: self._subscribe,
@@ -178,7 +204,7 @@ class Connection:
     )
 
     def __init__(self, side: Side, codec: Codec, *, joins: bool = False) -> None:
-        """With `joins` plain publications, or copies, that follow one another come as one `Parcels`."""
+        """With `joins` plain publications, or copies, come as `Parcels`: all that follow one another as one."""
         self._side = side
         self._joins = joins
         self._codec = codec
@@ -187,13 +213,18 @@ class Connection:
         self.closed = False
         self.received = 0
         self.messages: list[Any] = []
-        first = (Kind.HELLO,) if side is Side.ACCEPTING_BROKER else (Kind.WELCOME, Kind.GOODBYE)
-        self._allow(first)
+        self._allow(_FIRST[side])
 
     @property
     def is_open(self) -> bool:
         """Whether the handshake is done."""
         return self._frame_bytes_max != HANDSHAKE_BYTES_MAX
+
+    def expect_proof(self) -> None:
+        """The peer was challenged: nothing but its proof comes next."""
+        if self.is_open or self._side is not Side.ACCEPTING_BROKER:
+            raise LocalProtocolError("a challenge is for who accepts, before the handshake is done")
+        self._allow((Kind.PROOF,))
 
     def open(self, role: str, received: int = 0) -> None:
         """The handshake is done and the peer may speak in this role; so many of its frames have come before."""
@@ -243,7 +274,7 @@ class Connection:
             if stop > end:
                 needed = stop - at
                 break
-            if kind == joined and end - stop > PREFIX_BYTES and (after := self._take_plain(data, at, messages)) > at:
+            if kind == joined and (after := self._take_plain(data, at, messages)) > at:
                 numbered += len(messages[-1])
                 at = after
                 continue
@@ -261,7 +292,7 @@ class Connection:
             elif kind in others:
                 messages.append(others[kind](data[at + PREFIX_BYTES + 1 : stop]))
                 numbered += kind >= FIRST_NUMBERED
-                if kind <= Kind.GOODBYE:
+                if kind in HANDSHAKE:
                     # What follows is for `open` to allow, or comes after the end.
                     at = stop
                     self.closed = kind == Kind.GOODBYE
@@ -273,10 +304,7 @@ class Connection:
         self._buffer.keep(data[at:], needed)
 
     def _take_plain(self, data: bytes, at: int, messages: list[Any]) -> int:
-        """Take frames of plain notifications, as long as there are any, if there are several.
-
-        Returns where the next frame begins.
-        """
+        """Take frames of plain notifications, as long as there are any; returns where the next frame begins."""
         start = at
         joined, frame_bytes_max = self._joined, self._frame_bytes_max
         end = len(data)
@@ -291,7 +319,7 @@ class Connection:
                 break
             parcels.append(data[at + _NOTIFICATION_HEAD_BYTES : stop])
             at = stop
-        if len(parcels) < JOINED_MIN:
+        if not parcels:
             return start
         batch = Parcels()
         messages.append(batch)
@@ -311,8 +339,10 @@ class Connection:
 
     def _not_allowed(self, kind: int) -> RemoteProtocolError:
         if not self.is_open:
-            first = "HELLO" if self._side is Side.ACCEPTING_BROKER else "WELCOME"
-            return RemoteProtocolError(f"a frame {kind_name(kind)} before the handshake; {first} comes first")
+            first = min(self._allowed)
+            return RemoteProtocolError(
+                f"a frame {kind_name(kind)} before the handshake; {kind_name(first)} comes first"
+            )
         return RemoteProtocolError(f"a frame {kind_name(kind)}, which this peer may not send")
 
 

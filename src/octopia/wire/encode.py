@@ -18,11 +18,16 @@ from octopia.wire.messages import (
     Ack,
     Barrier,
     BarrierDone,
+    Challenge,
+    Drain,
+    Drained,
     Dropped,
     Goodbye,
     Hello,
+    Hold,
     Ping,
     Pong,
+    Proof,
     Refused,
     Welcome,
 )
@@ -40,6 +45,11 @@ _SIMPLE: dict[type, Kind] = {
     Ack: Kind.ACK,
     Ping: Kind.PING,
     Pong: Kind.PONG,
+    Hold: Kind.HOLD,
+    Drain: Kind.DRAIN,
+    Drained: Kind.DRAINED,
+    Challenge: Kind.CHALLENGE,
+    Proof: Kind.PROOF,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,
@@ -49,7 +59,22 @@ _SIMPLE: dict[type, Kind] = {
 
 
 def message_frame(
-    message: Hello | Welcome | Goodbye | Ack | Ping | Pong | Accepted | Refused | Dropped | Barrier | BarrierDone,
+    message: Hello
+    | Welcome
+    | Goodbye
+    | Ack
+    | Ping
+    | Pong
+    | Hold
+    | Drain
+    | Drained
+    | Challenge
+    | Proof
+    | Accepted
+    | Refused
+    | Dropped
+    | Barrier
+    | BarrierDone,
 ) -> bytes:
     """The frame of a message whose fields are its body."""
     return frame(_SIMPLE[type(message)], ENCODER.encode(message))

@@ -18,6 +18,11 @@ class Kind(IntEnum):
     ACK = 0x04
     PING = 0x05
     PONG = 0x06
+    HOLD = 0x07
+    DRAIN = 0x08
+    DRAINED = 0x09
+    CHALLENGE = 0x0A
+    PROOF = 0x0B
 
     ADVERTISE = 0x10
     UNADVERTISE = 0x11
@@ -46,6 +51,8 @@ class Kind(IntEnum):
 
 
 FIRST_NUMBERED: Final = 0x10
+# What follows one of these depends on what it said.
+HANDSHAKE: Final = frozenset({Kind.HELLO, Kind.WELCOME, Kind.GOODBYE, Kind.CHALLENGE, Kind.PROOF})
 
 MANAGEMENT: Final = (Kind.GOODBYE, Kind.ACK, Kind.PING, Kind.PONG)
 CLIENT_TO_BROKER: Final = (
@@ -59,6 +66,9 @@ CLIENT_TO_BROKER: Final = (
 BROKER_TO_CLIENT: Final = (*MANAGEMENT, Kind.ACCEPTED, Kind.REFUSED, Kind.DELIVER, Kind.DROPPED)
 BROKER_TO_BROKER: Final = (
     *MANAGEMENT,
+    Kind.HOLD,
+    Kind.DRAIN,
+    Kind.DRAINED,
     Kind.LINK_ADVERTISE,
     Kind.LINK_UNADVERTISE,
     Kind.LINK_SUBSCRIBE,

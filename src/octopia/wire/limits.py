@@ -21,6 +21,8 @@ NAME_CHARS_MAX: Final = 256
 TOKEN_CHARS_MAX: Final = 4096
 REASON_CHARS_MAX: Final = 2000
 CAPABILITIES_MAX: Final = 64
+# Publishers named in one HOLD; more go in several frames.
+HELD_PER_FRAME_MAX: Final = 1024
 SECRET_BYTES_MAX: Final = 64
 
 # What a broker adds when it passes on what a client sent: keys, trees, routes.

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from octopia.language import Filter
 from octopia.wire.limits import (
     CAPABILITIES_MAX,
+    HELD_PER_FRAME_MAX,
     NAME_CHARS_MAX,
     REASON_CHARS_MAX,
     SECRET_BYTES_MAX,
@@ -47,6 +48,20 @@ class Hello(Struct, frozen=True):
     overlay: Name = ""
     to: Name = ""
     peer: Secret = b""
+    nonce: Secret = b""
+
+
+class Challenge(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Between brokers that share a token: prove that you know it, as I do here."""
+
+    nonce: Secret
+    proof: Secret
+
+
+class Proof(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The answer to a `Challenge`."""
+
+    proof: Secret
 
 
 class Welcome(Struct, frozen=True):
@@ -83,6 +98,21 @@ class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=
 
 class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     number: Count = 0
+
+
+class Hold(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Between brokers: bring no more of these publishers for now (`held`), or bring them again."""
+
+    publishers: Annotated[list[Id], Meta(min_length=1, max_length=HELD_PER_FRAME_MAX)]
+    held: bool
+
+
+class Drain(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Between brokers: this broker is about to stop. Write no more numbered frames here, and say `Drained`."""
+
+
+class Drained(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """The answer to `Drain`: no numbered frame follows on this connection; what there was came before."""
 
 
 class AdvertiseRequest(Struct, frozen=True):

@@ -7,18 +7,18 @@ time, and for as long as it takes later. If every broker refuses the client for 
 """
 
 import asyncio
-import os
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from octopia.errors import InputError, OctopiaError, RefusedError, RemoteProtocolError, UnreachableError
-from octopia.net.addresses import SCHEME_PLAIN, SCHEME_TLS, Url
-from octopia.net.channel import CONFIRM_S, Channel
+from octopia.net.addresses import Url
+from octopia.net.channel import CLOSED, CONFIRM_S, Channel
 from octopia.net.client.life import Life
 from octopia.net.client.session import Session
 from octopia.net.pauses import Pauses
+from octopia.net.tls import explain_closed, explain_dial_error
 from octopia.wire import Codec, Connection, Goodbye, Side, Welcome, WireLimits
 
 URLS_MAX = 64
@@ -125,7 +125,7 @@ class Connecting:
         except TimeoutError:
             failure = _Failure(UnreachableError(f"{url} did not answer within {limit_s:g} s"))
         except OSError as error:
-            failure = _Failure(UnreachableError(f"{url} cannot be reached: {_os_reason(error)}"))
+            failure = _Failure(UnreachableError(f"{url} cannot be reached: {explain_dial_error(error, url)}"))
         finally:
             self._answer = None
             # It must not let us in, or be lost, while another is tried.
@@ -172,7 +172,8 @@ class Connecting:
 
     def gone(self, channel: Channel, reason: str) -> None:
         if channel is self._dialled:
-            self._answered(_Failure(UnreachableError(f"{self.url}: {reason}{_hint(self.url)}")))
+            said = explain_closed(self.url) if reason == CLOSED else reason
+            self._answered(_Failure(UnreachableError(f"{self.url}: {said}")))
 
     def _answered(self, failure: _Failure | None) -> None:
         if self._answer is not None and not self._answer.done():
@@ -249,17 +250,3 @@ def _joined(failures: Sequence[_Failure]) -> OctopiaError:
     refused = all(isinstance(error, RefusedError) for error in errors)
     text = "; ".join(map(str, errors))
     return RefusedError(text) if refused else UnreachableError(f"no broker lets us in: {text}")
-
-
-def _os_reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message}; name its authority (--ca, or `tls=`)"
-    if isinstance(error, ssl.SSLError):
-        # Its number is one of TLS, not of the system.
-        return f"no TLS connection: {error.reason or error}; does the broker speak TLS, or is it {SCHEME_PLAIN}://?"
-    # asyncio puts its own words, with the address once more, where those of the system belong.
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
-
-
-def _hint(url: Url) -> str:
-    return "" if url.tls else f" before it answered; if it speaks TLS, write {SCHEME_TLS}://"

@@ -32,6 +32,8 @@ from octopia.pipeline.source.options import DROP_MALFORMED, WriteOptions, write_
 BATCH_ID_BITS: Final = 32
 # A task that died may look alive to the broker until it has missed three heartbeats.
 TAKE_OVER_S: Final = 40.0
+# An earlier try that was killed keeps its name for so long.
+SESSION_S: Final = 5.0
 _TAKE_OVER_POLL_S: Final = 0.1
 _NAME_DEFAULT: Final = "spark"
 
@@ -110,12 +112,14 @@ class Plan:
         connect = self.options.connect
         give_up_at = asyncio.get_running_loop().time() + TAKE_OVER_S
         while True:
-            client = NumberedClient(connect.url, first_id=first_id, name=publisher, **connect.client())
+            client = NumberedClient(
+                connect.url, first_id=first_id, name=publisher, session_s=SESSION_S, **connect.client()
+            )
             try:
                 await client.open()
                 return client
-            except RefusedError as error:
-                if "is connected already" not in str(error) or asyncio.get_running_loop().time() > give_up_at:
+            except OctopiaError as error:
+                if "try again" not in str(error) or asyncio.get_running_loop().time() > give_up_at:
                     raise
                 await asyncio.sleep(_TAKE_OVER_POLL_S)
 

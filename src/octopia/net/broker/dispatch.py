@@ -1,0 +1,273 @@
+"""From decisions to queues: what the core decided is carried out here, for one broker.
+
+Actions are carried out at once and in order; a message is encoded once for all its links. Notifications are carried out
+queue by queue: what a decision means for the queues is worked out once and kept with the decision, frames are gathered
+per destination and put into each queue in one go, in their order. A notification goes the long way, by itself, only
+where it may overtake another (a copy is diverted, or something is held back), is refused, or came with a header.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from octopia.net.broker.barriers import CLUSTER, REGION, Barriers
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.traces import Traces
+from octopia.net.broker.order import Reorder, Ways
+from octopia.net.limits import NetLimits
+from octopia.routing import Accepted, Action, Decision, Deliver, Message, Notify, Policy, Refusal, Send
+from octopia.topology import BrokerId
+from octopia.wire import (
+    PLAIN,
+    CopyHeader,
+    Heads,
+    Parcels,
+    WireNotification,
+    copy_heads,
+    deliver_frame,
+    deliver_heads,
+    link_frames,
+)
+
+# A request whose answer must wait until it is in force, and where.
+_IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
+
+
+class Destination(Protocol):
+    """A queue that frames go to."""
+
+    gathered: list[bytes]  # of the batch that is being carried out
+
+    def put_all(self, frames: list[bytes], /) -> None: ...
+
+
+class ClientQueue(Destination, Protocol):
+    """What dispatch needs of a session."""
+
+    def put(self, delivery: bytes) -> None: ...
+    def takes_any(self, subscriptions: tuple[str, ...]) -> bool: ...
+    def accept(self, request: str, id: str) -> None: ...
+    def refuse(self, request: str, id: str, reason: str) -> None: ...
+
+
+class LinkQueue(Destination, Protocol):
+    """What dispatch needs of a link."""
+
+    def send(self, message: Message, frames: list[bytes]) -> None: ...
+
+
+# For each frame that a decision asks for: its heads, and the queues it goes to.
+Plan = list[tuple[Heads, list[Destination]]]
+
+
+class Dispatch:
+    """Carries out what one broker's core decided."""
+
+    def __init__(
+        self,
+        id: BrokerId,
+        policy: Policy[Any],
+        limits: NetLimits,
+        *,
+        sessions: Mapping[str, ClientQueue],
+        links: Mapping[BrokerId, LinkQueue],
+        barriers: Barriers,
+        counters: Counters,
+        traces: Traces,
+        now: Callable[[], float],
+        soon: Callable[..., Any],
+    ) -> None:
+        self._sessions = sessions
+        self._links = links
+        self._barriers = barriers
+        self._counters = counters
+        self._traces = traces
+        self._now = now
+        self._soon = soon
+        self.ways = Ways(id, limits.reorder_hold_s)
+        self.reorder = Reorder(self.deliver, limits.reorder_notifications_max)
+        self._overtakes = policy.overtakes
+        self._confirms = policy.confirms
+
+    def check_time(self, now: float) -> None:
+        """Let go what has waited long enough for an earlier one, and forget what nobody waits for."""
+        self.ways.forget_old(now)
+        self.reorder.release_due(now)
+
+    # -- tables and answers
+
+    def carry_out(self, actions: list[Action]) -> None:
+        """Do what the core ordered about an event that is no notification."""
+        last: Message | None = None
+        frames: list[bytes] = []
+        links = self._links
+        for action in actions:
+            if type(action) is Send:
+                message = action.message
+                if message is not last:
+                    last, frames = message, link_frames(message)
+                links[action.to].send(message, frames)
+            else:
+                self._answer(action)
+
+    def _answer(self, action: Any) -> None:
+        session = self._sessions.get(action.client)
+        if session is None:
+            return
+        if not isinstance(action, Accepted):
+            session.refuse(action.request, action.id, action.reason)
+            return
+        scope = _IN_FORCE.get(action.request) if self._confirms else None
+        if scope is None:
+            session.accept(action.request, action.id)
+        else:
+            # The messages of this registration come later in the same list of actions: ask after them.
+            self._soon(self._confirm_later, session, action.request, action.id, scope)
+
+    def _confirm_later(self, session: ClientQueue, request: str, id: str, scope: bool) -> None:
+        self._barriers.when_in_force(scope, lambda: session.accept(request, id))
+
+    # -- notifications
+
+    def carry_out_batch(self, batch: Parcels, decisions: Sequence[Decision | Refusal], came_from: str) -> None:
+        """Do what the core decided about each notification of a batch, which came from this client or neighbour."""
+        start, end = 0, len(decisions)
+        if batch.header is None:
+            while start < end:
+                if not self.ways and not self.reorder.waiting:
+                    start = self._carry_out_together(batch, decisions, start)
+                if start < end:
+                    self._carry_out_one(batch.notification(start), decisions[start])
+                    start += 1
+            return
+        for at, decision in enumerate(decisions):
+            seen = batch.notification(at)
+            self._traces.note(came_from, seen, decision)
+            self._carry_out_one(seen, decision)
+
+    def _carry_out_together(self, batch: Parcels, decisions: Sequence[Decision | Refusal], start: int) -> int:
+        """Carry out decisions from there on, up to one that must go the long way; returns its place, or the end."""
+        touched: list[Destination] = []
+        parcels = batch.parcels
+        deliveries = 0
+        for stop in range(start, len(decisions)):
+            each = decisions[stop]
+            plan: Plan | None = each.memo
+            if plan is None:
+                plan = self._plan(each)
+                if plan is None:
+                    break
+                each.memo = plan  # type: ignore[misc]  # a refusal has no plan
+            parcel = parcels[stop]
+            length = len(parcel)
+            for heads, owners in plan:
+                frame = heads[length] + parcel
+                for owner in owners:
+                    gathered = owner.gathered
+                    if not gathered:
+                        touched.append(owner)
+                    gathered.append(frame)
+            deliveries += len(each.recipients)
+        else:
+            stop = len(decisions)
+        for owner in touched:
+            frames, owner.gathered = owner.gathered, []
+            owner.put_all(frames)
+        self._counters.deliveries += deliveries
+        if self._overtakes and deliveries:
+            self._note_delivered(batch, decisions, start, stop)
+        return stop
+
+    def _plan(self, decision: Decision | Refusal) -> Plan | None:
+        """Which frames go where; None where a notification must go the long way.
+
+        It holds as long as the decision does: a session ends with the withdrawal of its subscriptions, after which all
+        is decided anew.
+        """
+        if isinstance(decision, Refusal):
+            return None
+        plan: dict[int, tuple[Heads, list[Destination]]] = {}
+        sessions, links = self._sessions, self._links
+        for client, subscriptions in decision.recipients:
+            session = sessions.get(client)
+            if session is not None:
+                heads = deliver_heads(subscriptions)
+                plan.setdefault(id(heads), (heads, []))[1].append(session)
+        for to, header in decision.copies:
+            if header.civ and self._overtakes:
+                return None
+            if id(header) not in plan:
+                plan[id(header)] = (copy_heads(header), [])
+            plan[id(header)][1].append(links[to])
+        return list(plan.values())
+
+    def _note_delivered(self, batch: Parcels, decisions: Sequence[Decision | Refusal], start: int, stop: int) -> None:
+        """Remember for each publisher the last of its notifications that was delivered here."""
+        last, publishers, sequences = self.reorder.last, batch.publishers, batch.sequences
+        alone = publishers.count(publishers[0]) == len(publishers)
+        for at in range(stop - 1, start - 1, -1) if alone else range(start, stop):
+            if decisions[at].recipients:
+                last[publishers[at]] = sequences[at]
+                if alone:
+                    return
+
+    # -- the long way
+
+    def _carry_out_one(self, seen: WireNotification, decision: Decision | Refusal) -> None:
+        publisher, id = seen.publisher, str(seen.sequence)
+        if isinstance(decision, Refusal):
+            self.carry_out(decision.actions(publisher, id, seen))
+            return
+        if decision.recipients:
+            order = Deliver(publisher, id, seen, decision.recipients)
+            if self._overtakes:
+                self._deliver_in_order(order)
+            else:
+                self.deliver(order)
+        last: Notify | None = None
+        for to, header in decision.copies:
+            stamped = self._overtakes and (header.civ or self.ways)
+            if last is None or last.header is not header or stamped:
+                last = Notify(publisher, id, seen, header)
+                frames = link_frames(last, self.ways.header(to, last, self._now()) if stamped else _kept(seen))
+            self._links[to].send(last, frames)
+
+    def _deliver_in_order(self, order: Deliver) -> None:
+        seen = order.notification
+        if seen.header is None and not self.reorder.waiting:  # type: ignore[attr-defined]
+            # Nothing was diverted, nothing waits.
+            self.reorder.last[order.publisher] = seen.sequence  # type: ignore[attr-defined]
+            self.deliver(order)
+            return
+        now = self._now()
+        sessions = self._sessions
+        anyhow = tuple(r for r in order.recipients if r.client in sessions and sessions[r.client].takes_any(r[1]))
+        if not anyhow:
+            self.reorder.take(order, now)
+            return
+        self.deliver(Deliver(order.publisher, order.id, order.notification, anyhow))
+        if len(anyhow) < len(order.recipients):
+            rest = tuple(r for r in order.recipients if r not in anyhow)
+            self.reorder.take(Deliver(order.publisher, order.id, order.notification, rest), now)
+
+    def deliver(self, order: Deliver) -> None:
+        """Put a notification into the queues of its recipients: one frame for all whose subscription ids are equal."""
+        # Every notification here came by a wire.
+        parcel = order.notification.parcel  # type: ignore[attr-defined]
+        frames: dict[tuple[str, ...], bytes] = {}
+        sessions = self._sessions
+        for client, subscriptions in order.recipients:
+            frame = frames.get(subscriptions)
+            if frame is None:
+                frame = frames[subscriptions] = deliver_frame(subscriptions, parcel)
+            session = sessions.get(client)
+            if session is not None:
+                session.put(frame)
+        self._counters.deliveries += len(order.recipients)
+
+
+def _kept(seen: WireNotification) -> CopyHeader:
+    """What a copy says of a notification because the one that came said it."""
+    came = seen.header
+    if isinstance(came, CopyHeader):
+        return CopyHeader(b"", came.traced, came.earlier, came.hold_ms)
+    return CopyHeader(traced=True) if came is True else PLAIN
