@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from octopia.errors import OctopiaError
+from octopia.errors import OctopiaError, UndeliveredError
 from octopia.net import Client, NetLimits, Subscription, UnreachableError, connect
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, in_overlay, run, take, until, waiting
+from tests.net.live import QUICK, Live, box_of, in_overlay, run, take, until, waiting
 from tests.net.processes import Processes
 from tests.patience import HANG_S
 
@@ -62,13 +62,17 @@ def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Pa
             async with reader.subscribe("n >= 0") as numbers:
                 publishing = asyncio.create_task(publish_without_end(publisher))
                 reading = asyncio.create_task(read_to_the_end(numbers))
-                await until(lambda: publisher.box.confirmed > 5000)
+                await until(lambda: box_of(publisher).confirmed > 5000)
                 code = await asyncio.to_thread(processes.stop, part, signal.SIGTERM)
                 got = await reading
                 with pytest.raises(OctopiaError):
                     await publishing
                 assert code == 0
-                assert got == list(range(publisher.box.confirmed - REQUESTS))
+                confirmed = box_of(publisher).confirmed - REQUESTS
+                assert got == list(range(confirmed))
+                with pytest.raises(UndeliveredError) as left:
+                    await publisher.close()
+                assert left.value.count == publisher.last_id - confirmed
 
     try:
         run(main)
@@ -90,13 +94,13 @@ def test_a_broker_waits_for_those_who_read_slowly() -> None:
         assert waiting(subscription) == []
         # Taken no more, and not confirmed: it stays with the publisher.
         await publisher.publish({"n": 500})
-        await until(lambda: not publisher.box.waiting)
+        await until(lambda: not box_of(publisher).waiting)
         await until(lambda: len(session.box.waiting) == 500)
         session.box.resume_writing()
         assert [d.notification["n"] for d in await take(subscription, 500)] == list(range(500))
         await stopping
         assert waiting(subscription) == []
-        assert publisher.box.confirmed == 500 + REQUESTS
+        assert box_of(publisher).confirmed == 500 + REQUESTS
 
     in_overlay(scene, net_limits=PATIENT)
 

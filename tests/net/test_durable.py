@@ -137,7 +137,7 @@ def test_a_subscription_that_is_refused_is_told() -> None:
         keeper = List()
         first = await opened(live, keeper)
         name = first.name
-        second = KeptClient(live.url("c,2"), FILTER, List(), name=name)
+        second = KeptClient(live.url("c,2"), FILTER, List(), name=name, connect_s=0.1)
         with pytest.raises(OctopiaError, match="is connected already"):
             await second.open()
 

@@ -16,7 +16,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, in_overlay, kill_host, run, take, until
+from tests.net.live import Live, channel_of, in_overlay, kill_host, run, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
@@ -146,7 +146,7 @@ def test_tls_between_brokers_and_for_clients_by_token_and_certificate(tmp_path: 
             async with reader.subscribe("class = 'STOCK'") as quotes:
                 await feed.publish({"class": "STOCK", "price": 30})
                 assert [d.notification["price"] for d in await take(quotes, 1)] == [30]
-            transport = feed._protocol.transport  # type: ignore[union-attr]
+            transport = channel_of(feed).transport
             assert transport.get_extra_info("ssl_object").version() == "TLSv1.3"
 
     in_overlay(scene, **with_tls(certificates))
@@ -259,15 +259,15 @@ def test_connections_have_a_bound() -> None:
 def test_a_client_cannot_publish_for_another_nor_more_than_it_may() -> None:
     async def scene(live: Live) -> None:
         client = await live.publisher("a,0", "x > 0", name="me", reconnect=False)
-        client.name = "you"
+        client._publishing.name = "you"
         await client.publish({"x": 1})
-        await until(lambda: client._failure is not None)
-        assert "me published in the name of you" in str(client._failure)
+        await until(lambda: client.failure is not None)
+        assert "me published in the name of you" in str(client.failure)
         big = await live.publisher("a,0", "s is not null", reconnect=False)
-        big._frame_bytes_max = 1 << 30
+        big._journal.frame_bytes_max = 1 << 30
         await big.publish({"s": "x" * 5000})
-        await until(lambda: big._failure is not None)
-        assert "at most 4,096 are accepted" in str(big._failure)
+        await until(lambda: big.failure is not None)
+        assert "at most 4,096 are accepted" in str(big.failure)
 
     in_overlay(scene, tree="path:1", clusters=1, wire_limits=WireLimits(frame_bytes_max=4096))
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from octopia.errors import InputError
-from octopia.net.client import Client
-from octopia.net.subscription import Subscription
+from octopia.net.client.client import Client
+from octopia.net.client.subscription import Subscription
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
 # A burst of one publisher at a constant rate, before others have their turn.
