@@ -4,7 +4,8 @@
 more: a client that waits for ever is an error, not a pause. `FakeNetwork` answers `create_connection` of that loop; its
 connections carry bytes both ways in pieces, and can be cut after any of them. `FakeBroker` is a second implementation
 of a broker's side of a session, as docs/reference/wire.md describes it: it numbers and confirms frames, drops repeats,
-checks what is published against what is advertised, and writes down what it routed.
+checks what is published against what is advertised, and writes down what it routed. It is strict: a publication before
+the advertisement was answered is refused, since somewhere in a real overlay it might not be in force yet.
 """
 
 import asyncio
@@ -255,6 +256,7 @@ class FakeSession:
     out: list[bytes] = field(default_factory=list)  # every numbered frame so far
     last: int = -1
     advertised: dict[str, Filter] = field(default_factory=dict)
+    in_force: dict[str, Filter] = field(default_factory=dict)  # advertised, and the client was told so
     subscribed: dict[str, Filter] = field(default_factory=dict)
     routed: list[int] = field(default_factory=list)
     repeats: int = 0
@@ -384,7 +386,7 @@ class Talk:
             session.repeats += 1
             return
         session.last = notification.sequence
-        if not any(conforms(notification, filter) for filter in session.advertised.values()):
+        if not any(conforms(notification, filter) for filter in session.in_force.values()):
             session.refused.append(str(notification.sequence))
             session.put(Refused("publish", str(notification.sequence), "not advertised"))
             return
@@ -398,6 +400,8 @@ class Talk:
             held = session.advertised if name.endswith("advertise") else session.subscribed
             if name.startswith("un"):
                 held.pop(request.id, None)
+                if name == "unadvertise":
+                    session.in_force.pop(request.id, None)
             else:
                 held[request.id] = request.filter
         answer = Refused(name, request.id, reason) if reason else Accepted(name, request.id)
@@ -409,6 +413,8 @@ class Talk:
 
     def _answer(self, session: FakeSession, answer: Any) -> None:
         if not session.over:
+            if answer.request == "advertise" and answer.id in session.advertised:
+                session.in_force[answer.id] = session.advertised[answer.id]
             session.put(answer)
 
     def _tick_later(self) -> None:

@@ -320,7 +320,7 @@ def test_a_refusal_that_nobody_was_told_of_is_raised_by_close() -> None:
     async def main(network: FakeNetwork) -> None:
         broker = network.add()
         client = await publisher(broker)
-        broker.session.advertised.clear()
+        broker.session.in_force.clear()
         await client.publish(NOTIFICATION)
         with pytest.raises(RefusedError, match="not advertised"):
             await client.close()

@@ -96,6 +96,10 @@ def test_errors_without_asyncio() -> None:
             client.publish({"n": 1})
     with pytest.raises(UnreachableError):
         connect_sync("octopia://127.0.0.1:1").open()
+    never = connect_sync("octopia://127.0.0.1:1")
+    with pytest.raises(OctopiaError, match="not connected"):
+        never.advertise("n > 0")
+    never.close()
 
 
 def test_closing_without_asyncio_says_how_much_was_not_delivered() -> None:

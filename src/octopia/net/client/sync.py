@@ -92,6 +92,10 @@ class SyncClient:
         """
         if self._closed:
             return
+        if not self._thread.is_alive():
+            self._closed = True
+            self._loop.close()
+            return
         try:
             self._wait(self._close())
         finally:
@@ -238,16 +242,21 @@ class SyncClient:
 
     def _check_open(self) -> None:
         if self._closed or not self._thread.is_alive():
-            raise OctopiaError("the client is closed; connect a new one")
+            raise OctopiaError(self._why_not_open())
+
+    def _why_not_open(self) -> str:
+        return (
+            "the client is closed; connect a new one" if self._closed else "the client is not connected; open it first"
+        )
 
     def wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run something in the client's thread."""
         return self._wait(coroutine)
 
     def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        if self._closed:
+        if self._closed or not self._thread.is_alive():
             coroutine.close()
-            raise OctopiaError("the client is closed; connect a new one")
+            raise OctopiaError(self._why_not_open())
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 

@@ -15,6 +15,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -82,7 +83,9 @@ class Plan:
     async def _publish(self, batches: Iterator[pa.RecordBatch], publisher: str, first_id: int) -> tuple[int, int]:
         client = await self._connected(publisher, first_id)
         skipped = 0
-        try:
+        async with AsyncExitStack() as stack:
+            # It is open already. What goes wrong inside is not masked by what goes wrong when it is closed.
+            stack.push_async_exit(client)
             await client.advertise(self.advertisement)
             # The next batch is awaited in another thread, so that the broker hears from us meanwhile.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -97,8 +100,6 @@ class Plan:
                     row = client.last_id - first_id + 2 + skipped
                     raise type(error)(f"row {row} of {publisher}: {error}; mode=DROPMALFORMED leaves it out") from None
             await client.flush()
-        finally:
-            await client.close()
         return client.last_id - first_id + 1, skipped
 
     def _is_right(self, row: dict[str, Any]) -> bool:
