@@ -46,7 +46,8 @@ class WireLimits:
     frame_bytes_max: int = 1024 * 1024
     attributes_max: int = NOTIFICATION_ATTRIBUTES_MAX
     # Work that a stranger's filter may cause: a filter is held against whole tables, at every broker of a cluster. At
-    # these bounds one request takes 10 to 130 ms beside the 256 patterns or 2,000 kinds that one other client may bring.
+    # these bounds one request takes 5 to 90 ms beside all the patterns and advertisements that one other client may
+    # have (`routing.Limits`).
     conjunctions_max: int = 256
     predicates_max: int = 1024
     patterns_max: int = 16
