@@ -245,7 +245,7 @@ def test_a_client_leaves_in_slices(routing: str, monkeypatch: pytest.MonkeyPatch
         for n in range(4):
             handle(target, Subscribed("S", f"s{n}", STOCK), Advertised("S", f"a{n}", STOCK))
         handle(target, Subscribed("T", "s0", STOCK))
-    slices = []
+    slices: list[list[Action]] = []
     while not slices or sliced.is_leaving("S"):
         slices.append(handle(sliced, ClientLeft("S")))
         if sliced.is_leaving("S"):

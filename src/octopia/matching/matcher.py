@@ -155,6 +155,8 @@ class Matcher(Store[Id]):
             rows = self._overlapping_of(self._waiting.rows, asked, stored)
         conjunctions = asked.conjunctions if self._runs else ()
         for certain, doubtful, sides in Questions(self._space, stored).ask(conjunctions):
+            if len(rows) == len(self):
+                break
             rows = self._more_rows(rows, self._search_kinds(certain, sides))
             in_doubt = self._search_kinds(doubtful, sides)
             if len(in_doubt):

@@ -103,7 +103,7 @@ class WidePlacing:
         self._point: Sides = np.empty((2, self._half, 1))
         self._point[0], self._point[1] = -inf, inf
         # to write single numbers to an array takes several times as long
-        self._flat = memoryview(self._point).cast("B").cast("d") if size else memoryview(b"").cast("d")
+        self._flat = self._point.data.cast("B").cast("d") if size else memoryview(b"").cast("d")
         self._touched: list[int] = []
 
     def place(self, values: Mapping[str, Value], size: int) -> Sides:

@@ -189,7 +189,9 @@ class Space:
     def kinds_naming_all(self, attributes: Iterable[str]) -> Iterable[int]:
         """Numbers of kinds among which are all that name each of these attributes."""
         naming = [self._kinds_naming.get(attribute, {}) for attribute in attributes]
-        return min(naming, key=len) if naming else self._boxes
+        if not naming:
+            return self._boxes
+        return min(naming, key=len)
 
     def kinds_naming_only(self, attributes: Iterable[str]) -> Iterable[int]:
         """Numbers of kinds among which are all that name no attribute but these."""
@@ -239,11 +241,13 @@ class Space:
 
     def _unlist_kind(self, number: int, attributes: frozenset[str]) -> None:
         under = self._listed_under.pop(number)
-        for lists, attribute in ((self._kinds_under, under), *((self._kinds_naming, name) for name in attributes)):
-            of_attribute = lists[attribute]  # type: ignore[index]
-            del of_attribute[number]
-            if not of_attribute:
-                del lists[attribute]  # type: ignore[arg-type]
+        del self._kinds_under[under][number]
+        if not self._kinds_under[under]:
+            del self._kinds_under[under]
+        for attribute in attributes:
+            del self._kinds_naming[attribute][number]
+            if not self._kinds_naming[attribute]:
+                del self._kinds_naming[attribute]
 
     def _new_shape(self, box: Box) -> Shape:
         id = self._free_shapes.pop() if self._free_shapes else len(self._shapes)
@@ -428,7 +432,8 @@ class Space:
 
     def _open(self, key: Key) -> list[int]:
         """The families that are open to this; see `opens_by_name`."""
-        named = dict(key) if self.opens_by_name else dict(zip(self._atoms, key, strict=True))  # type: ignore[arg-type]
+        pairs = key if self.opens_by_name else zip(self._atoms, key, strict=True)
+        named: dict[str, str | None] = dict(pairs)  # type: ignore[arg-type]
         satisfied: dict[int, _Atom] = {}
         for attribute, text in named.items():
             if text is not None:

@@ -23,10 +23,10 @@ class Limits:
     advertisements_per_client_max: int = 10_000
     subscriptions_per_client_max: int = 1_000_000
     # Conjunctions of all advertisements of a client: each of its notifications may be held against all of them.
-    advertised_conjunctions_per_client_max: int = 10_000
+    advertised_conjunctions_per_client_max: int = 2_000
     # Patterns (`language.pattern_count`) of all advertisements of a client, and of all its subscriptions: filters of
     # others are held against them one by one.
-    patterns_per_client_max: int = 1_000
+    patterns_per_client_max: int = 256
 
 
 class Registered:

@@ -46,7 +46,8 @@ class WireLimits:
     frame_bytes_max: int = 1024 * 1024
     attributes_max: int = NOTIFICATION_ATTRIBUTES_MAX
     # Work that a stranger's filter may cause: a filter is held against whole tables, at every broker of a cluster. At
-    # these bounds one request takes about 20 ms beside a thousand patterns of others.
+    # these bounds one request takes 5 to 90 ms beside all the patterns and advertisements that one other client may
+    # have (`routing.Limits`).
     conjunctions_max: int = 256
     predicates_max: int = 1024
     patterns_max: int = 16
