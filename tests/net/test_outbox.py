@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from octopia.net import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, channel_of, in_overlay, take, until
 
 
 class Wire:
@@ -59,7 +59,7 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
             elif step == "restart":
                 # As after a break, but it is another box that was given what this one held.
                 received += wire.written[:number]
-                kept = (box.confirmed, box.unconfirmed, list(box.waiting), box.untold)
+                kept = (box.confirmed, box.under_way, list(box.waiting), box.untold)
                 box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
                 box.refill(*kept)
                 assert box.held == put - box.confirmed
@@ -127,8 +127,7 @@ def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
             await until(lambda: link.is_up)
         assert failures == []
         session = await live.client("a,0", reconnect=False, session_s=0.01, name="short")
-        assert session._protocol is not None
-        session._protocol.transport.abort()
+        channel_of(session).transport.abort()
         await until(lambda: "short" not in host.sessions)
 
     in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from octopia.net import NetLimits, UnreachableError
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, box_of, channel_of, in_overlay, take, until
 
 PAYLOAD = "x" * 1000
 SMALL = NetLimits(
@@ -19,15 +19,13 @@ async def stop_reading(live: Live, broker: str, name: str) -> None:
     """The subscriber's socket takes no more, as that of a process that hangs."""
     session = live.host(broker).sessions[name]
     client = next(c for c in live.clients if c.name == name)
-    assert client._protocol is not None
-    client._protocol.transport.pause_reading()
+    channel_of(client).transport.pause_reading()
     assert session.channel is not None
 
 
 def start_reading(live: Live, name: str) -> None:
     client = next(c for c in live.clients if c.name == name)
-    assert client._protocol is not None
-    client._protocol.transport.resume_reading()
+    channel_of(client).transport.resume_reading()
 
 
 def test_block_stops_the_publisher_and_loses_nothing() -> None:
@@ -35,14 +33,14 @@ def test_block_stops_the_publisher_and_loses_nothing() -> None:
         publisher = await live.publisher("a,0", "n is not null and s is not null")
         subscription = await live.subscriber("b,1", "n >= 0")
         name = subscription._client.name
-        publisher.box.frames_max = 500
+        box_of(publisher).frames_max = 500
         await stop_reading(live, "b,1", name)
         publishing = asyncio.create_task(publisher.publish_many({"n": n, "s": PAYLOAD} for n in range(COUNT)))
         session = live.host("b,1").sessions[name]
         # The subscriber's broker no longer reads from the link, nor the publisher's broker from the publisher.
         await until(lambda: any(peer.is_held for peer in live.host("b,1").channels))
         await until(lambda: live.host("a,0").sessions[publisher.name].channel.is_held)
-        await until(lambda: publisher.box.is_full)
+        await until(lambda: box_of(publisher).is_full)
         assert not publishing.done()
         assert session.box.dropped_total == 0
         start_reading(live, name)

@@ -14,8 +14,9 @@ How each end uses it:
 
 - Broker: `Channel(Connection(side, codec, joins=True), end, loop, handshake_s=…)`. Its tick calls `confirm` and
   `check_life` for every channel, each kind of peer with its own `Life`.
-- Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S)`; `End.made` says Hello, `End.greet`
-  gets the Welcome and calls `carry`, then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
+- Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S, tells_faults=False)`: its Goodbye is
+  only for leaving, since it ends the session. `End.made` says Hello, `End.greet` gets the Welcome and calls `carry`,
+  then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
 
 Rules of this file: an owner hands back every message that is about the connection itself (`manage`), in its order.
 What one read brought is confirmed after the owner has dealt with all of it, never before; a question (Ping) is
@@ -44,6 +45,8 @@ UNSENT_BYTES = 32 * 1024
 SILENT_HEARTBEATS = 3
 # How often a channel with a timer of its own looks, in a heartbeat.
 _LOOKS_PER_HEARTBEAT = 4
+# The reason where nobody gave one.
+CLOSED = "the connection was closed"
 # What is still taken from a peer whose frames are not taken any more.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
 
@@ -103,14 +106,20 @@ class Channel(asyncio.Protocol):
         *,
         handshake_s: float = 0.0,
         confirm_s: float = 0.0,
+        tells_faults: bool = True,
     ) -> None:
-        """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never."""
+        """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never.
+
+        Without `tells_faults` the connection is cut where it would be closed with a reason: for ends whose Goodbye
+        would end a session that is to go on.
+        """
         self.connection = connection
         self.owner: Owner | None = None
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.closing = False
         self.role = ""  # of the peer, once the handshake is done
         self.goodbye: Goodbye | None = None  # what the peer said
+        self.heard_s = loop.time()
         self._end = end
         self._loop = loop
         self._now = loop.time
@@ -122,6 +131,7 @@ class Channel(asyncio.Protocol):
         self._left = 0
         self._handshake_s = handshake_s
         self._confirm_s = confirm_s
+        self._tells_faults = tells_faults
         self._confirmed = 0
         self._asked: list[int] = []  # numbers of questions to be answered after this read
         self._holding: dict[Holder, None] = {}
@@ -151,6 +161,7 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.closing:
             return
+        self.heard_s = self._now()
         self._silent_s = 0.0
         fault: Exception | None = None
         try:
@@ -197,7 +208,7 @@ class Channel(asyncio.Protocol):
             return self._reason
         if self.goodbye is not None:
             return f"{self.goodbye.code}: {self.goodbye.reason}"
-        return str(exc) if exc else "the connection was closed"
+        return str(exc) if exc else CLOSED
 
     # -- handshake
 
@@ -273,6 +284,8 @@ class Channel(asyncio.Protocol):
             self._confirm_timer = None
         if self._frozen or self._confirmed == self.connection.received or self.closing or self.owner is None:
             return
+        # Answers to these frames go before: who waits for the confirmation knows them by then.
+        self.owner.box.flush()
         self._confirmed = self.connection.received
         self._told = True
         self.transport.write(message_frame(Ack(self._confirmed)))
@@ -369,8 +382,19 @@ class Channel(asyncio.Protocol):
         if self.closing:
             return
         self._reason = f"{code}: {reason}"
-        self.say(Goodbye(code, reason_text(reason)))
-        self.hang_up()
+        if self._tells_faults:
+            self.say(Goodbye(code, reason_text(reason)))
+            self.hang_up()
+        else:
+            self.abort()
+
+    def close_later(self, delay_s: float, code: str, reason: str) -> None:
+        """Listen to it no more; say why, and close, after this time."""
+        self.connection.closed = True
+        self.transport.pause_reading()
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._handshake_timer = self._loop.call_later(delay_s, self.close, code, reason)
 
     def part(self, code: str, reason: str) -> None:
         """Say why, and let the peer close.

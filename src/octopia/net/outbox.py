@@ -36,13 +36,14 @@ class Turn:
 
     __slots__ = ("_boxes", "_loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Of this loop, or of the one that runs when a box is noted."""
         self._loop = loop
         self._boxes: list[Outbox] = []
 
     def note(self, box: "Outbox") -> None:
         if not self._boxes:
-            self._loop.call_soon(self.flush)
+            (self._loop or asyncio.get_running_loop()).call_soon(self.flush)
         self._boxes.append(box)
 
     def flush(self) -> None:
@@ -114,7 +115,7 @@ class Outbox:
         return len(self.waiting) + self.sent - self.confirmed
 
     @property
-    def unconfirmed(self) -> list[bytes]:
+    def under_way(self) -> list[bytes]:
         """Frames that were sent and not confirmed, in order."""
         return [frame for chunk in self._unconfirmed for frame in chunk]
 
@@ -218,7 +219,7 @@ class Outbox:
 
     def take_back(self) -> None:
         """What was sent and not confirmed was not taken: it waits again, as if it had never been sent."""
-        again = self.unconfirmed
+        again = self.under_way
         self._unconfirmed.clear()
         self.waiting_bytes += self._unconfirmed_bytes
         self._unconfirmed_bytes = 0
@@ -269,11 +270,9 @@ class Outbox:
         self.put_many(kept)
         return before - len(kept)
 
-    def take_all(self) -> list[bytes]:
-        """Everything that is not confirmed, in order; the box is empty after."""
-        frames = [*self.unconfirmed, *self.waiting]
-        self.clear()
-        return frames
+    def unconfirmed(self) -> list[bytes]:
+        """Everything that is not confirmed, in order: what was sent, then what waits."""
+        return [*self.under_way, *self.waiting]
 
     def refill(self, confirmed: int, unconfirmed: list[bytes], waiting: Iterable[bytes], untold: int) -> None:
         """Fill an empty box with what another of the same session held, in an earlier life of this broker."""

@@ -37,6 +37,7 @@ class Decisions:
         decisions: list[Decision] = []
         all_found, links = self._found, None if self._links is None else self._links(self._state)
         context = (header, came_by)
+        add = decisions.append
         for key in self._match_keys(notifications):
             try:
                 decision = all_found[key].decisions[context]
@@ -45,7 +46,7 @@ class Decisions:
             else:
                 if decision.by_links and decision.links != links:
                     decision = self._decide(all_found[key], header, came_by, links)
-            decisions.append(decision)
+            add(decision)
         return decisions
 
     def _decide(self, matched: Matched, header: Header, came_by: BrokerId | None, links: Hashable) -> Decision:

@@ -18,6 +18,7 @@ from octopia.wire.messages import (
     Ack,
     Barrier,
     BarrierDone,
+    Challenge,
     Drain,
     Drained,
     Dropped,
@@ -26,6 +27,7 @@ from octopia.wire.messages import (
     Hold,
     Ping,
     Pong,
+    Proof,
     Refused,
     Welcome,
 )
@@ -46,6 +48,8 @@ _SIMPLE: dict[type, Kind] = {
     Hold: Kind.HOLD,
     Drain: Kind.DRAIN,
     Drained: Kind.DRAINED,
+    Challenge: Kind.CHALLENGE,
+    Proof: Kind.PROOF,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,
@@ -64,6 +68,8 @@ def message_frame(
     | Hold
     | Drain
     | Drained
+    | Challenge
+    | Proof
     | Accepted
     | Refused
     | Dropped

@@ -79,14 +79,13 @@ class BrokerHost:
             links_up=policy.recovery is None,
         )
         # TID routing cannot bring tables back in line, so it does not come back as if nothing had happened either.
-        self.can_restart = policy_named(routing).recovery is not None
+        self.can_restart = policy.recovery is not None
         self._together: Collection[BrokerId] = ()
         self._saves = False
         self._authority = authority = authority or Authority()
         self._codec = codec = Codec(wire_limits or WireLimits())
-        identity = Identity(
-            id, overlay_digest, authority.link_token, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s
-        )
+        identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s)
+        self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
         turn = turn or Turn(loop)
         self._intake = intake = Intake(self.counters)
@@ -132,10 +131,23 @@ class BrokerHost:
                 now=self.now,
                 soon=loop.call_soon,
             )
-        self.door = Door(identity, authority, self.channels, self.sessions, self.links, self.counters)
+        self.door = Door(
+            identity,
+            authority,
+            self.channels,
+            self.sessions,
+            self.links,
+            self.counters,
+            self.log,
+            self.net_limits.handshake_s,
+            self.now,
+            loop.call_later,
+        )
         self.diallers = {
             neighbour: Dialler(
+                id,
                 link,
+                authority,
                 self.channels,
                 partial(check_certificate, authority),
                 tls_dial,
@@ -168,6 +180,7 @@ class BrokerHost:
         tables, reorder = self.broker.state, self.dispatch.reorder
         return Report(
             broker=str(self.id),
+            overlay=self._identity.overlay_digest,
             routing=self.broker.routing,
             takes_clients=not self.draining,
             counters=self.counters,

@@ -13,6 +13,7 @@ from octopia.routing import (
     Accepted,
     Action,
     Broker,
+    ClientLeft,
     Event,
     Header,
     LinkCameUp,
@@ -43,6 +44,7 @@ class Router:
         self._decide = broker.handle
         self._publish = broker.publish
         self._receive = broker.receive
+        self._is_leaving = broker.is_leaving
         self._carry_out = dispatch.carry_out
         self._carry_out_batch = dispatch.carry_out_batch
         self._barriers = barriers
@@ -62,6 +64,11 @@ class Router:
     def restore(self, event: Event, now: float) -> None:
         """What a client had registered in our earlier life, and was told then."""
         self._carry_out([action for action in self._decide(event, now) if not isinstance(action, Accepted)])
+
+    def client_left(self, client: str, now: float) -> bool:
+        """A client is gone for good; returns whether this is to be said again, to withdraw more of what it had."""
+        self.handle(ClientLeft(client), now)
+        return self._is_leaving(client)
 
     # -- notifications
 

@@ -1,8 +1,8 @@
 """Running brokers as a process: event loop, signals, draining.
 
-Rules of this file: SIGTERM is for a restart, where there is a state directory: brokers drain and save their sessions.
-SIGINT stops for good: brokers drain, sessions end. A second signal ends the process at once. uvloop is used where it is
-installed.
+SIGTERM is for a restart, where there is a state directory: brokers drain and save their sessions. SIGINT stops for
+good: brokers drain, sessions end. A second signal ends the process at once. systemd is told what happens, where it
+asks. uvloop is used where it is installed.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from pathlib import Path
 from octopia.errors import InputError
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.server import Server
+from octopia.net.broker.systemd import Systemd
 from octopia.topology import BrokerId
 
 
@@ -58,8 +59,12 @@ async def serve(
         loop.add_signal_handler(number, stop, number)
     if on_ready is not None:
         on_ready(server)
+    manager = Systemd()
+    manager.ready()
     came = await stopping
+    manager.stopping()
     await server.stop(for_good=came is signal.SIGINT)
+    manager.stopped()
 
 
 def run(
