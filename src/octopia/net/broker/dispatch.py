@@ -188,7 +188,7 @@ class Dispatch:
                 owner.put_all(frames)
         deliveries = len(decision.recipients)
         if deliveries:
-            self.host.counters.deliveries += deliveries
+            self._counters.deliveries += deliveries
             if self._overtakes:
                 self.reorder.last[batch.publishers[0]] = batch.sequences[0]
         return 1
