@@ -251,11 +251,16 @@ class BrokerHost:
         )
 
     def freeze(self) -> None:
-        """Time is over, or nothing is under way: take nothing more from anyone."""
+        """Time is over, or nothing is under way: take nothing more from anyone, and write nothing more.
+
+        What is saved then is what every peer knows, but for confirmations that are under way.
+        """
         for dialler in self.diallers.values():
             dialler.stop()
         for link in self.links.values():
             link.freeze()
+        for session in self.sessions.values():
+            session.box.detach()
 
     def save(self) -> tuple[list[SavedSession], list[SavedLink]]:
         """What our next life needs, once everything is frozen."""
@@ -269,8 +274,4 @@ class BrokerHost:
 
     def part(self, code: str, reason: str) -> None:
         """Tell everyone, who then closes."""
-        for link in self.links.values():
-            link.close()
-        for session in self.sessions.values():
-            session.box.detach()
         self.channels.part(code, reason)

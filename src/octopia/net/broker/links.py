@@ -338,9 +338,11 @@ class Link:
         return self.has_drained and has_all and box.sent == box.confirmed
 
     def freeze(self) -> None:
-        """Take nothing more: what is not confirmed stays with the neighbour."""
+        """Take nothing more, so that what is not confirmed stays with the neighbour, and write nothing more."""
+        self._closed = True
         if self.channel is not None:
             self.channel.freeze()
+        self.box.detach()
 
     def unsent(self) -> list[bytes]:
         """Notifications that were never sent, for our next life."""
@@ -350,11 +352,6 @@ class Link:
         """We restarted, and these had not been sent; neither they nor what comes for this neighbour now is dropped."""
         self.box.refill(0, [], unsent, 0)
         self._keeps_all = True
-
-    def close(self) -> None:
-        """The broker stops."""
-        self._closed = True
-        self.box.detach()
 
 
 def _is_notification(frame: bytes) -> bool:
