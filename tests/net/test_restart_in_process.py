@@ -284,3 +284,37 @@ def test_the_file_holds_what_the_client_asked_for(tmp_path: Path) -> None:
         )
 
     apart(scene, tmp_path, tree="path:1")
+
+
+def test_a_subscriber_waits_for_its_broker_and_a_mere_publisher_goes_on_elsewhere(tmp_path: Path) -> None:
+    async def scene(overlay: Apart) -> None:
+        urls = [f"octopia://{overlay.addresses[BrokerId.parse(broker)]}" for broker in ("a,0", "b,0")]
+        reader, publisher = Client(urls), Client(urls)
+        for client in (reader, publisher):
+            await client.open()
+            overlay.clients.append(client)
+        await publisher.advertise("n is not null")
+        subscription = reader.subscribe("n >= 0")
+        await reader.start_subscription(subscription)
+        await overlay.stop("a,0")
+        await publisher.publish({"n": 1})
+        await publisher.flush()
+        assert (publisher.broker, reader.reconnects) == ("(b,0)", 0)
+        await overlay.start("a,0")
+        assert await numbers(subscription, 1) == [1]
+        assert (reader.broker, overlay.host("a,0").counters.sessions_resumed) == ("(a,0)", 1)
+
+    apart(scene, tmp_path, tree="path:2")
+
+
+def test_one_that_stops_for_good_is_left_by_everyone(tmp_path: Path) -> None:
+    async def scene(overlay: Apart) -> None:
+        urls = [f"octopia://{overlay.addresses[BrokerId.parse(broker)]}" for broker in ("a,0", "b,0")]
+        reader = Client(urls)
+        await reader.open()
+        overlay.clients.append(reader)
+        await reader.start_subscription(reader.subscribe("n >= 0"))
+        await overlay.stop("a,0", for_good=True)
+        await until(lambda: reader.broker == "(b,0)")
+
+    apart(scene, tmp_path, tree="path:2")
