@@ -7,6 +7,7 @@ ends: Ctrl-C and SIGTERM stop the trial after that, and show what there is so fa
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -85,11 +86,14 @@ def _progress(number: int, count: int, scenario: Scenario, outcome: Outcome) -> 
 def run_all(chosen: Sequence[Scenario], seed: int, quick: bool, markdown: Path | None) -> dict[Scenario, Outcome]:
     """Run them one after the other; the table so far is kept after each."""
     results: dict[Scenario, Outcome] = {}
+    # Collecting the books of a hundred thousand deliveries takes a while, which would be measured as a delay.
+    gc.disable()
     try:
         for number, scenario in enumerate(chosen, 1):
             print(f"[{number}/{len(chosen)}] {scenario.name}: {scenario.about} …", flush=True)
             results[scenario] = asyncio.run(run_scenario(scenario, Random(f"{seed} {scenario.name}"), quick))
             _progress(number, len(chosen), scenario, results[scenario])
+            gc.collect()
             if markdown is not None:
                 markdown.write_text(report.markdown(results), encoding="utf-8")
     except KeyboardInterrupt:

@@ -141,7 +141,7 @@ def test_a_traced_publication_is_held_to_the_right_too() -> None:
 
 
 def test_a_reason_of_any_length_can_be_told() -> None:
-    many = " or ".join(f"class = 'C{n}' and price > {n}" for n in range(500))
+    many = " or ".join(f"class = 'C{n}' and price > {n}" for n in range(250))
 
     async def scene(live: Live) -> None:
         publisher = await live.client("a,0", token=TOKEN)

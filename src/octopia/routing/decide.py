@@ -37,7 +37,19 @@ class Decisions:
         decisions: list[Decision] = []
         all_found, links = self._found, None if self._links is None else self._links(self._state)
         context = (header, came_by)
-        for key in self._match_keys(notifications):
+        keys = self._match_keys(notifications)
+        if len(notifications) > 1:
+            keys = list(keys)
+            try:
+                # most often all were decided before
+                known = [all_found[key].decisions[context] for key in keys]
+            except KeyError:
+                pass
+            else:
+                if links is None or not any(each.by_links and each.links != links for each in known):
+                    return known
+        add = decisions.append
+        for key in keys:
             try:
                 decision = all_found[key].decisions[context]
             except KeyError:
@@ -45,7 +57,7 @@ class Decisions:
             else:
                 if decision.by_links and decision.links != links:
                     decision = self._decide(all_found[key], header, came_by, links)
-            decisions.append(decision)
+            add(decision)
         return decisions
 
     def _decide(self, matched: Matched, header: Header, came_by: BrokerId | None, links: Hashable) -> Decision:

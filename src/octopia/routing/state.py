@@ -5,6 +5,7 @@ and append their orders to `out`; only `broker.py` hands them an event. Neighbou
 that no routing step ever searches the overlay. Until told otherwise every link is up.
 """
 
+from octopia.language import DISJUNCTS_MAX
 from octopia.routing.clients import Limits, Registrations
 from octopia.routing.congestion import CongestionParameters, Lst
 from octopia.routing.index import MakeIndex
@@ -57,8 +58,15 @@ class BrokerState:
         self.srt = Srt(make_index)
         self.lst = Lst(self.neighbours, congestion)
         clients_max = limits.clients_max
-        self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)
-        self.subscriptions = Registrations("subscription", limits.subscriptions_per_client_max, clients_max)
+        patterns_max, advertised_max = limits.patterns_per_client_max, limits.advertised_conjunctions_per_client_max
+        self.advertisements = Registrations(
+            "advertisement", limits.advertisements_per_client_max, clients_max, (advertised_max, patterns_max)
+        )
+        subscribed_max = limits.subscriptions_per_client_max
+        # subscriptions are not held against each other: the conjunctions they may have by themselves are enough
+        self.subscriptions = Registrations(
+            "subscription", subscribed_max, clients_max, (subscribed_max * DISJUNCTS_MAX, patterns_max)
+        )
         self._serial = first_serial
         self.now = 0.0  # of the event or the notifications that are being handled
 

@@ -15,6 +15,7 @@ session: another client that wants it, without the secret, is told `busy` and ma
 
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
@@ -180,10 +181,13 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
     resumed = session is not None and known and session.rights == rights
     if session is None or not resumed:
         try:
-            session = _new_session(door, hello, rights, session)
+            name = _free_name(door, hello, rights, session)
         except BusyError as error:
             peer.close("busy", str(error))
             return
+        if door.sessions.put_off(name, partial(_greet_late, door, peer, hello)):
+            return
+        session = door.sessions.begin(name, hello.session_s, rights)
     elif session.channel is not None:
         # The old connection is dead, and we had not noticed.
         session.drop_channel("replaced", "the session goes on with another connection")
@@ -211,8 +215,22 @@ class BusyError(RefusedError):
     """Not now; later perhaps."""
 
 
-def _new_session(door: Door, hello: Hello, rights: Rights, proved: Session | None) -> Session:
-    """A session for a client; `proved` is the earlier one whose secret it knows."""
+def _greet_late(door: Door, peer: Channel, hello: Hello) -> None:
+    """The client that had the name has left by now."""
+    if peer.closing or peer.owner is not None:
+        return
+    try:
+        greet(door, peer, hello)
+    except RefusedError as error:
+        peer.close("refused", str(error))
+        door.at_fault(peer, error)
+
+
+def _free_name(door: Door, hello: Hello, rights: Rights, proved: Session | None) -> str:
+    """The name that a new client gets, which may still be that of one that is leaving; or `BusyError`.
+
+    `proved` is the earlier session whose secret it knows.
+    """
     name = hello.name or (f"{rights.name}/" if rights.name else "") + f"c-{secrets.token_hex(6)}"
     if not name.isprintable() or len(name) > NAME_CHARS_MAX:
         raise RefusedError(f"a client's name is printable and has at most {NAME_CHARS_MAX} characters")
@@ -220,7 +238,7 @@ def _new_session(door: Door, hello: Hello, rights: Rights, proved: Session | Non
     known = door.sessions.get(name)
     if known is not None:
         _make_room(door, known, rights, known is proved)
-    return door.sessions.begin(name, hello.session_s, rights)
+    return name
 
 
 def _make_room(door: Door, known: Session, rights: Rights, has_secret: bool) -> None:

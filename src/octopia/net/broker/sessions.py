@@ -19,7 +19,7 @@ from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.routing import Advertised, ClientLeft, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Advertised, Subscribed, Unadvertised, Unsubscribed
 from octopia.routing import Refused as NotAccepted
 from octopia.wire import (
     Accepted,
@@ -285,9 +285,8 @@ class Session:
         # Who is away holds nobody up.
         self.box.release_all()
 
-    def leave(self, now: float) -> None:
-        """The client is gone for good."""
-        self._router.handle(ClientLeft(self.name), now)
+    def leave(self) -> None:
+        """The client is gone for good, and nothing waits for it any more."""
         self.box.clear()
 
 
