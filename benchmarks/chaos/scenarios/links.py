@@ -182,7 +182,7 @@ SCENARIOS = [
     ),
     Scenario("link-trouble", "links half closed, stalled and slow for 1.5 s each", link_trouble, PROXIED),
     Scenario("silent-broker", "SIGSTOP of a broker between two others", silent_broker),
-    Scenario("full-load", "no fault at all, but as much load as brokers take", full_load),
+    Scenario("full-load", "no fault at all, but as much load as brokers take", full_load, promise=Promise(order=False)),
     Scenario(
         "broker-killed",
         "kill -9 and restart of a broker between two others",
