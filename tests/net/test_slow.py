@@ -9,7 +9,12 @@ from tests.net.live import Live, box_of, channel_of, in_overlay, take, until
 
 PAYLOAD = "x" * 1000
 SMALL = NetLimits(
-    window_frames=1024, client_queue_frames_max=200, client_queue_bytes_max=1 << 30, link_queue_frames_max=200
+    window_frames=1024,
+    client_queue_frames_max=200,
+    client_queue_bytes_max=1 << 30,
+    link_queue_frames_max=200,
+    # A client that does not read hears nothing, and must not take the broker for gone.
+    link_heartbeat_s=1000.0,
 )
 # More than all windows and queues on the way hold together.
 COUNT = 10_000
