@@ -68,6 +68,65 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
         loop.close()
 
 
+def box_of(window: int, frames_max: int) -> tuple[Outbox, Wire, asyncio.AbstractEventLoop]:
+    """A box whose frames are one letter long, on a socket that takes everything."""
+    loop = asyncio.new_event_loop()
+    box, wire = Outbox(Turn(loop), frames_max, 1000, window), Wire()
+    box.attach(cast("Any", wire), 0)
+    return box, wire, loop
+
+
+def test_frames_are_taken_in_one_go_up_to_the_mark_alone() -> None:
+    box, wire, loop = box_of(window=3, frames_max=100)
+    box.mark_frames = 4
+    assert box.put_if_room([b"a", b"b", b"c"])
+    assert not box.put_if_room([b"d"])
+    box.put(b"d")
+    # What the socket takes does not count.
+    assert [box.is_over_mark] == [False]
+    assert wire.written == b"abc"
+    for frame in (b"e", b"f"):
+        box.put(frame)
+    assert [box.is_over_mark] == [False]
+    box.put(b"g")
+    assert [box.is_over_mark] == [True]
+    assert [box.is_full] == [False]
+    box.mark_frames, box.mark_bytes = 100, 4
+    assert not box.put_if_room([b"h"])
+    assert [box.is_over_mark] == [True]
+    box.mark_frames = box.mark_bytes = 0
+    box.confirm(3)
+    box.confirm(6)
+    assert not box.waiting
+    assert not box.put_if_room([b"h"]), "a mark of 0 lets nothing pass unseen"
+    loop.close()
+
+
+def test_who_wants_to_know_when_little_waits_is_told_once() -> None:
+    box, _, loop = box_of(window=2, frames_max=100)
+    told: list[int] = []
+    box.put_many([b"a", b"b", b"c", b"d", b"e", b"f"])
+    box.when_low(2, 1000, lambda: told.append(len(box.waiting)))
+    assert [box.holds_up] == [True]
+    box.flush()
+    assert not told
+    box.confirm(1)
+    assert not told
+    box.confirm(2)
+    assert told == [2]
+    assert [box.holds_up] == [False]
+    box.confirm(4)
+    assert told == [2]
+    assert (box.confirmed, box.confirmed_bytes) == (4, 4)
+    box.put_many([b"g", b"h", b"i"])
+    box.when_low(0, 1000, lambda: told.append(len(box.waiting)))
+    box.never_mind()
+    box.clear()
+    assert told == [2]
+    assert box.confirmed_bytes == 4
+    loop.close()
+
+
 def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
     """Totals of a link that starts anew are not those of Eq. 10's window; samples go on all the same."""
 
