@@ -52,14 +52,11 @@ class Holds(Generic[Owner]):
         "_held_max",
         "_named",
         "_told",
-        "active",
         "held",
         "named",
     )
 
     def __init__(self, held_max: int = HELD_MAX) -> None:
-        # Whether anyone wants anything: the one test that the usual case pays.
-        self.active = False
         self.held = 0  # publishers that are to pause, counted once for each source that brings them
         self.named = 0  # publishers that neighbours have named
         self._held_max = held_max
@@ -78,7 +75,6 @@ class Holds(Generic[Owner]):
     def queue_fills(self, queue: Owner) -> None:
         """Whoever puts something into this queue from now on is to pause."""
         self._filling[queue] = None
-        self.active = True
 
     def queue_has_room(self, queue: Owner) -> None:
         """This queue does not want anyone to pause any more."""
@@ -98,7 +94,6 @@ class Holds(Generic[Owner]):
                 self.named += 1
         if named:
             self._named[neighbour] = named
-            self.active = True
 
     def neighbour_releases(self, neighbour: Owner, publishers: Iterable[str]) -> None:
         """A neighbour takes these again."""
@@ -110,13 +105,12 @@ class Holds(Generic[Owner]):
                 self._drop((neighbour, False), publisher)
         if not named:
             self._named.pop(neighbour, None)
-        self._note_active()
 
     # -- who brings something
 
-    def cares_for(self, queue: Owner) -> bool:
-        """Whether it matters at present who puts something into this queue."""
-        return queue in self._filling or queue in self._named
+    def has_named(self, neighbour: Owner) -> bool:
+        """Whether there are publishers that this neighbour does not want."""
+        return neighbour in self._named
 
     def passed(self, source: Owner, publishers: Iterable[str], queue: Owner) -> None:
         """Notifications of these publishers came by this source and went into this queue."""
@@ -145,15 +139,15 @@ class Holds(Generic[Owner]):
     # -- what is to be said
 
     def take_orders(self) -> list[Order[Owner]]:
-        """What sources are to be told since the last time."""
+        """What sources are to be told since the last time; names in their own order, whatever order they came in."""
         if not self._changed:
             return []
         changed, self._changed = self._changed, {}
         orders: list[Order[Owner]] = []
         for source, publishers in changed.items():
             wanted, told = self._askers.get(source, {}), self._told.get(source, {})
-            pause = [publisher for publisher in publishers if publisher in wanted and publisher not in told]
-            resume = [publisher for publisher in publishers if publisher in told and publisher not in wanted]
+            pause = sorted(publisher for publisher in publishers if publisher in wanted and publisher not in told)
+            resume = sorted(publisher for publisher in publishers if publisher in told and publisher not in wanted)
             self._note_told(source, pause, resume)
             if resume:
                 orders.append(Order(source, resume, False))
@@ -185,7 +179,6 @@ class Holds(Generic[Owner]):
     def _withdraw(self, asker: tuple[Owner, bool]) -> None:
         for publisher in list(self._asked_by.get(asker, ())):
             self._drop(asker, publisher)
-        self._note_active()
 
     def _drop(self, asker: tuple[Owner, bool], publisher: str) -> None:
         """This one does not want this publisher to pause any more, whichever source brings it."""
@@ -207,6 +200,3 @@ class Holds(Generic[Owner]):
             del by_publisher[publisher]
         if not by_publisher:
             del self._asked_by[asker]
-
-    def _note_active(self) -> None:
-        self.active = bool(self._filling or self._named)
