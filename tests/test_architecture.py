@@ -80,6 +80,32 @@ def test_another_folder_is_used_through_its_public_names(path: Path) -> None:
                 assert tuple(parts[1:3]) in ONE_FILE_EACH, f"{path.name} imports {node.module}"
 
 
+# What both rooms of `net` use; it knows neither.
+SHARED_IN_NET = {"addresses", "channel", "limits", "outbox", "pauses", "tls"}
+NET = SOURCE / "net"
+ROOMS = {
+    "shared": ([NET / f"{name}.py" for name in sorted(SHARED_IN_NET)], set[str]()),
+    "broker": (sorted((NET / "broker").rglob("*.py")), {"broker"}),
+    "client": (sorted((NET / "client").rglob("*.py")), {"client"}),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_rooms_of_net_share_what_is_shared_and_nothing_else(room: str) -> None:
+    files, own = ROOMS[room]
+    for path in files:
+        used = {name.split(".")[2] for name in imports_of(path) if name.startswith("octopia.net.")}
+        assert used <= SHARED_IN_NET | own, path.name
+
+
+def test_no_part_of_a_broker_knows_the_host_and_operations_know_no_part() -> None:
+    for path in ROOMS["broker"][0]:
+        used = [name for name in imports_of(path) if name.startswith("octopia.net.broker.")]
+        assert path.name == "server.py" or not [n for n in used if n.startswith("octopia.net.broker.host")], path.name
+        if path.parent.name == "operations":
+            assert [n for n in used if not n.startswith("octopia.net.broker.operations.")] == []
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in CORE], ids=lambda p: str(p.relative_to(SOURCE)))
 def test_the_core_knows_no_clock_no_chance_and_no_io(path: Path) -> None:
     found = {name.split(".")[0] for name in imports_of(path)} & FORBIDDEN_IN_CORE

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self
 
-from octopia.net import Address, Client, NetLimits, Server, Subscription
+from octopia.net import Address, BrokerHost, Client, NetLimits, Server, Subscription
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Delivery
 from tests.net.processes import own_host
@@ -86,11 +86,18 @@ class Live:
 
     def all_links_up(self) -> bool:
         return all(
-            link.is_up and link.peer is not None
+            link.is_up and link.channel is not None
             for id, server in self.servers.items()
             for n, link in server.hosts[id].links.items()
             if n in self.servers
         )
+
+
+def kill(host: BrokerHost) -> None:
+    """End a broker as SIGKILL would: no word to anyone."""
+    for dialler in host.diallers.values():
+        dialler.stop()
+    host.channels.abort()
 
 
 async def take(subscription: Subscription, count: int) -> list[Delivery]:

@@ -15,18 +15,20 @@ import pytest
 
 from octopia.language import Filter, parse_filter, parse_notification
 from octopia.net import BrokerHost, NetLimits
+from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.net.peer import Peer
 from octopia.routing import CibClear, CibSet, Key, LinkSampled, Notify, Subscribe, SubscriptionsComplete
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import (
     PLAIN,
     Ack,
+    Codec,
     Connection,
     CopyHeader,
     Hello,
     Kind,
     Side,
+    WireLimits,
     advertise_frame,
     encode_parcel,
     link_frames,
@@ -40,6 +42,7 @@ from tests.net.live import run
 
 SCOT = Scot(parse_tree("path:2"), 3)
 OWN = BrokerId("b", 2)
+CODEC = Codec(WireLimits())
 # The aLink first, then the iLinks.
 NEIGHBOURS = ("(a,2)", "(b,0)", "(b,1)")
 # Not `disconnect`: in the midst of a read it withdraws subscriptions, which a batch that is under way does not see.
@@ -82,15 +85,14 @@ class Half:
 
     def __init__(self, joins: bool, limits: NetLimits, clock: Callable[[], float]) -> None:
         self.joins = joins
-        self.host = BrokerHost(OWN, SCOT, net_limits=limits)
-        self.host.now = clock
-        self.peers: dict[str, Peer] = {}
+        self.host = BrokerHost(OWN, SCOT, net_limits=limits, now=clock)
+        self.peers: dict[str, Channel] = {}
         self.sockets: dict[str, Socket] = {}
 
     async def connect(self, name: str) -> None:
         role, to = ("broker", str(OWN)) if name.startswith("(") else ("client", "")
-        peer, socket = Peer(self.host, Side.ACCEPTING_BROKER), Socket()
-        peer.connection = Connection(Side.ACCEPTING_BROKER, self.host.codec, joins=self.joins)
+        peer, socket = self.host.door.accept(), Socket()
+        peer.connection = Connection(Side.ACCEPTING_BROKER, CODEC, joins=self.joins)
         peer.connection_made(socket)  # type: ignore[arg-type]
         peer.data_received(message_frame(Hello([1], role, name, session=b"life", to=to)))
         await settled()
@@ -268,14 +270,13 @@ class History:
     async def time_passes(self) -> None:
         self.now_s += self.draw.choice((0.01, 0.3, 2.0))
         for half in self.halves:
-            half.host.dispatch.ways.forget_old(self.now_s)
-            half.host.dispatch.reorder.release_due(self.now_s)
+            half.host.dispatch.check_time(self.now_s)
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_the_same_for_everyone_at_every_step(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Keys begin at the clock: both brokers must make the same.
-    monkeypatch.setattr("octopia.net.host.time.time_ns", lambda: 10**18)
+    monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
 
     async def main() -> None:
         for seed in range(part * 25, part * 25 + 25):

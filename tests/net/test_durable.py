@@ -60,7 +60,7 @@ def test_a_keeper_that_fails_has_confirmed_nothing() -> None:
         await until(lambda: client.failure is not None)
         assert "No space left on device" in str(client.failure)
         # It has hung up, and says nothing more.
-        await until(lambda: live.host("c,2").sessions[client.name].peer is None)
+        await until(lambda: live.host("c,2").sessions[client.name].channel is None)
         keeper.refuses_after = None
         again = await opened(live, keeper, keeper.session)
         await until(lambda: len(keeper.parcels) == 150)
@@ -103,7 +103,7 @@ def test_a_session_that_does_not_fit_is_not_taken_up_and_does_not_stay(received:
         await client.leave()
         host, session = live.host("c,2"), keeper.session
         assert session is not None
-        await until(lambda: host.sessions[session.name].peer is None and host.sessions[session.name].box.confirmed)
+        await until(lambda: host.sessions[session.name].channel is None and host.sessions[session.name].box.confirmed)
         wrong = KeptSession(session.url, session.secret, session.name, received)
         again = await opened(live, keeper, wrong)
         assert (again.taken_up, keeper.began) == (False, 2)

@@ -166,8 +166,8 @@ def test_the_first_broker_is_used_again_when_the_second_is_gone() -> None:
             assert client.broker == str(broker)
             (session,) = live.host(f"{broker.region},0").sessions.values()
             # The broker forgets it, and says that it stops.
-            session.peer.close("shutdown", "the broker stops")
+            session.channel.close("shutdown", "the broker stops")
             await until(lambda other=other: client.broker == str(other))  # type: ignore[misc]
-            live.host(f"{broker.region},0").forget(session)
+            live.host(f"{broker.region},0").sessions.forget(session)
 
     in_overlay(scene, tree="path:2", clusters=1)

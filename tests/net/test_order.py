@@ -4,7 +4,7 @@ from typing import Any
 
 from octopia.language import parse_notification
 from octopia.net import NetLimits
-from octopia.net.order import Reorder, Ways
+from octopia.net.broker.order import Reorder, Ways
 from octopia.routing import Deliver, Notify, Recipient
 from octopia.topology import BrokerId
 from octopia.wire import PLAIN, Codec, Connection, CopyHeader, Hello, Side, WireLimits, link_frames, message_frame

@@ -136,15 +136,15 @@ def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
         publisher = await live.publisher("a,0", "n is not null")
         subscription = await live.subscriber("b,0", "n >= 0")
         host = live.host("a,0")
-        link = host.links[BrokerId("b", 0)]
+        link, dialler = host.links[BrokerId("b", 0)], host.diallers[BrokerId("b", 0)]
         await publisher.publish_many({"n": n} for n in range(100))
         await take(subscription, 100)
         for _ in range(3):
-            address, link.address = link.address, None
-            link.peer.abort()
+            address, dialler.address = dialler.address, None
+            link.channel.abort()
             await until(lambda: not link.is_up)
-            link.address = address
-            link.dial_later()
+            dialler.address = address
+            dialler.dial_later()
             await until(lambda: link.is_up)
         assert failures == []
         session = await live.client("a,0", reconnect=False, session_s=0.01, name="short")
@@ -160,9 +160,9 @@ def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_co
         publisher = await live.publisher("a,0", "n is not null")
         subscription = await live.subscriber("b,0", "n >= 0")
         host = live.host("a,0")
-        link = host.links[BrokerId("b", 0)]
-        address, link.address = link.address, None
-        link.peer.abort()
+        link, dialler = host.links[BrokerId("b", 0)], host.diallers[BrokerId("b", 0)]
+        address, dialler.address = dialler.address, None
+        link.channel.abort()
         await until(lambda: not link.is_up)
         before = link.dropped
         await publisher.publish_many({"n": n} for n in range(150))
@@ -170,8 +170,8 @@ def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_co
         kept = len(link.box.waiting)
         assert kept == 99
         assert link.dropped - before == 51
-        link.address = address
-        link.dial_later()
+        dialler.address = address
+        dialler.dial_later()
         assert [d.notification["n"] for d in await take(subscription, kept)] == list(range(kept))
         await publisher.publish({"n": 1000})
         assert [d.notification["n"] for d in await take(subscription, 1)] == [1000]

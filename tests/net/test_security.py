@@ -16,7 +16,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, in_overlay, run, take, until
+from tests.net.live import Live, in_overlay, kill, run, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
@@ -177,10 +177,7 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             forged = BrokerId("a", 0)
             host = live.servers[forged].hosts.pop(forged)
             live.servers[forged]._servers[0].close()
-            for link in host.links.values():
-                link._closed = True
-            for peer in list(host.peers):
-                peer.abort()
+            kill(host)
             certificates.sign("a-0", "(b,1)")
             impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
             await impostor.start()
@@ -264,7 +261,7 @@ def test_connections_have_a_bound() -> None:
         with pytest.raises(UnreachableError, match="maximum of 3 connections"):
             await live.client("a,0")
         await clients[0].close()
-        await until(lambda: len(live.host("a,0").peers) == 2)
+        await until(lambda: len(live.host("a,0").channels) == 2)
         await live.client("a,0")
 
     in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(connections_max=3))
@@ -291,7 +288,7 @@ def test_a_broker_that_is_gone_without_a_word_is_found_by_its_client() -> None:
         client = await live.client("a,0")
         host = live.host("a,0")
         # The broker hangs: it neither reads nor writes, and the connection stays.
-        (peer,) = host.peers
+        (peer,) = host.channels
         peer.transport.pause_reading()
         peer.transport.write = lambda data: None
         await until(lambda: client.reconnects > 0)

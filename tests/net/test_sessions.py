@@ -55,8 +55,8 @@ def test_links_that_break_lose_and_double_nothing() -> None:
             await publisher.publish_many({"n": n} for n in range(start, start + 100))
             host = live.host(draw.choice(["a,0", "b,0", "b,1", "c,1", "b,2"]))
             link = draw.choice(list(host.links.values()))
-            if link.peer is not None:
-                link.peer.abort()
+            if link.channel is not None:
+                link.channel.abort()
         for subscription in subscriptions:
             assert [d.notification["n"] for d in await take(subscription, 3000)] == list(range(3000))
         await until(live.all_links_up)
@@ -73,7 +73,7 @@ def test_what_a_vanished_client_was_to_get_waits_for_it_up_to_the_bound() -> Non
         client._protocol.confirm()  # type: ignore[union-attr]
         cut(client)
         session = live.host("c,2").sessions[client.name]
-        await until(lambda: session.peer is None)
+        await until(lambda: session.channel is None)
         await publisher.publish_many({"n": n} for n in range(150))
         await until(lambda: session.box.held + session.box.dropped_total >= 150)
         kept = 150 - session.box.dropped_total
@@ -121,13 +121,10 @@ async def restart(live: Live, broker: BrokerId, *, kill: bool) -> None:
     number = list(old.brokers).index(broker)
     old._servers[number].close()
     if kill:
-        for link in host.links.values():
-            link._closed = True
-        for peer in list(host.peers):
-            peer.abort()
+        kill(host)
     else:
         host.stop()
-    await until(lambda: not host.peers)
+    await until(lambda: not len(host.channels))
     new = Server(live.scot, live.addresses, brokers=[broker], **live.options)
     await new.start()
     live.servers[broker] = new
@@ -236,7 +233,7 @@ def test_a_name_is_free_again_when_its_client_has_gone() -> None:
         with pytest.raises(RefusedError):
             await live.client("a,0", name="n")
         cut(first)
-        await until(lambda: live.host("a,0").sessions["n"].peer is None)
+        await until(lambda: live.host("a,0").sessions["n"].channel is None)
         second = await live.client("a,0", name="n")
         assert second.name == "n"
 

@@ -21,7 +21,7 @@ async def stop_reading(live: Live, broker: str, name: str) -> None:
     client = next(c for c in live.clients if c.name == name)
     assert client._protocol is not None
     client._protocol.transport.pause_reading()
-    assert session.peer is not None
+    assert session.channel is not None
 
 
 def start_reading(live: Live, name: str) -> None:
@@ -40,8 +40,8 @@ def test_block_stops_the_publisher_and_loses_nothing() -> None:
         publishing = asyncio.create_task(publisher.publish_many({"n": n, "s": PAYLOAD} for n in range(COUNT)))
         session = live.host("b,1").sessions[name]
         # The subscriber's broker no longer reads from the link, nor the publisher's broker from the publisher.
-        await until(lambda: any(peer.is_held for peer in live.host("b,1").peers))
-        await until(lambda: live.host("a,0").sessions[publisher.name].peer.is_held)
+        await until(lambda: any(peer.is_held for peer in live.host("b,1").channels))
+        await until(lambda: live.host("a,0").sessions[publisher.name].channel.is_held)
         await until(lambda: publisher.box.is_full)
         assert not publishing.done()
         assert session.box.dropped_total == 0
@@ -49,7 +49,7 @@ def test_block_stops_the_publisher_and_loses_nothing() -> None:
         got = await take(subscription, COUNT)
         assert [d.notification["n"] for d in got] == list(range(COUNT))
         await publishing
-        assert not any(peer.is_held for peer in live.host("b,1").peers)
+        assert not any(peer.is_held for peer in live.host("b,1").channels)
 
     in_overlay(scene, tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
 
@@ -122,7 +122,7 @@ def test_a_stalled_subscriber_is_given_up_though_its_queue_is_not_full_any_more(
         await stop_reading(live, "a,0", slow._client.name)
         host = live.host("a,0")
         publishing = asyncio.create_task(publisher.publish_many({"n": n, "s": PAYLOAD} for n in range(COUNT)))
-        await until(lambda: host.sessions[publisher.name].peer.is_held)
+        await until(lambda: host.sessions[publisher.name].channel.is_held)
         box = host.sessions[slow._client.name].box
         while box.is_full:
             box.drop_oldest(lambda frame: True)
@@ -143,7 +143,7 @@ def test_a_slow_reader_of_a_quick_client_stops_its_client_only() -> None:
         publisher = await live.publisher("a,0", "n is not null and s is not null")
         subscription = await live.subscriber("a,0", "n >= 0", inbox_max=100)
         publishing = asyncio.create_task(publisher.publish_many({"n": n, "s": PAYLOAD} for n in range(COUNT)))
-        await until(lambda: live.host("a,0").sessions[publisher.name].peer.is_held)
+        await until(lambda: live.host("a,0").sessions[publisher.name].channel.is_held)
         assert len(subscription._inbox) < 100 + 1000
         assert [d.notification["n"] for d in await take(subscription, COUNT)] == list(range(COUNT))
         await publishing

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from octopia.net import Client, NetLimits, Server
 from octopia.topology import BrokerId
-from tests.net.live import Live
+from tests.net.live import Live, kill
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -81,17 +81,17 @@ class Brokers:
     def clients(self, broker: str) -> dict[str, bool]:
         """The sessions of a broker, and whether each is connected."""
         sessions = self.live.host(broker).sessions
-        return self.look(lambda: {name: s.peer is not None for name, s in sessions.items()})  # type: ignore[no-any-return]
+        return self.look(lambda: {name: s.channel is not None for name, s in sessions.items()})  # type: ignore[no-any-return]
 
     def subscribed(self, broker: str) -> bool:
         """Whether a session here has a subscription, and is connected."""
         sessions = self.live.host(broker).sessions
-        return bool(self.look(lambda: any(s.peer is not None and s.policies for s in sessions.values())))
+        return bool(self.look(lambda: any(s.channel is not None and s.policies for s in sessions.values())))
 
     def away(self, broker: str) -> bool:
         """Whether a session here has a subscription, and is not connected."""
         sessions = self.live.host(broker).sessions
-        return bool(self.look(lambda: any(s.peer is None and s.policies for s in sessions.values())))
+        return bool(self.look(lambda: any(s.channel is None and s.policies for s in sessions.values())))
 
     def restart(self, broker: str) -> None:
         """Stop a broker as SIGKILL would, and start it anew on the same port."""
@@ -101,11 +101,8 @@ class Brokers:
             old = live.servers[id]
             host = old.hosts.pop(id)
             old._servers[list(old.brokers).index(id)].close()
-            for link in host.links.values():
-                link._closed = True
-            for peer in list(host.peers):
-                peer.abort()
-            while host.peers:
+            kill(host)
+            while len(host.channels):
                 await asyncio.sleep(0.005)
             live.servers[id] = new = Server(live.scot, live.addresses, brokers=[id], **live.options)
             await new.start()

@@ -13,13 +13,11 @@ from typing import Any, Self
 
 from octopia.matching import warm_up
 from octopia.net.addresses import Address
-from octopia.net.config import ServeConfig
-from octopia.net.host import BrokerHost
-from octopia.net.http import HttpPeer
+from octopia.net.broker.config import ServeConfig
+from octopia.net.broker.host import BrokerHost
+from octopia.net.broker.operations.http import HttpPeer
 from octopia.net.outbox import Turn
-from octopia.net.peer import Peer
 from octopia.topology import BrokerId, Scot
-from octopia.wire import Side
 
 
 class Server:
@@ -74,12 +72,12 @@ class Server:
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
         for id in self.brokers:
-            host = BrokerHost(id, self.overlay, turn=turn, **self._options)
-            listen, host.tls_dial = self._tls(id) if self._tls is not None else (None, None)
+            listen, dial = self._tls(id) if self._tls is not None else (None, None)
+            host = BrokerHost(id, self.overlay, turn=turn, tls_dial=dial, **self._options)
             self.hosts[id] = host
             address = self.addresses[id]
             server = await loop.create_server(
-                lambda host=host: Peer(host, Side.ACCEPTING_BROKER),
+                host.door.accept,
                 address.host,
                 address.port,
                 ssl=listen,
@@ -90,22 +88,22 @@ class Server:
             self.addresses[id] = Address(address.host, server.sockets[0].getsockname()[1])
             await self._start_http(host)
         for host in self.hosts.values():
-            for neighbour, link in host.links.items():
-                link.address = self.addresses.get(neighbour)
-            host.start()
+            host.start(self.addresses)
             self._tick(host)
 
     async def _start_http(self, host: BrokerHost) -> None:
         address = self.http.get(host.id)
         if address is None:
             return
-        server = await host.loop.create_server(lambda: HttpPeer(host, self._http_token), address.host, address.port)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: HttpPeer(host.report, host.traces, self._http_token), address.host, address.port
+        )
         self._servers.append(server)
         self.http[host.id] = Address(address.host, server.sockets[0].getsockname()[1])
 
     def _tick(self, host: BrokerHost) -> None:
         # The next one first: a broker whose tick fails once must not be left without time.
-        self._tickers[host.id] = host.loop.call_later(host.congestion.window_s / 2, self._tick, host)
+        self._tickers[host.id] = asyncio.get_running_loop().call_later(host.congestion.window_s / 2, self._tick, host)
         host.tick()
 
     async def links_up(self) -> None:
@@ -132,11 +130,10 @@ class Server:
         for _ in range(3):
             await asyncio.sleep(0)
         until = loop.time() + 1
-        while loop.time() < until and any(host.peers for host in self.hosts.values()):
+        while loop.time() < until and any(len(host.channels) for host in self.hosts.values()):
             await asyncio.sleep(0.005)
         for host in self.hosts.values():
-            for peer in list(host.peers):
-                peer.abort()
+            host.channels.abort()
         self._servers.clear()
 
     async def __aenter__(self) -> Self:

@@ -46,9 +46,9 @@ from typing import Any
 from octopia.errors import InputError, OctopiaError
 from octopia.language import Filter, parse_filter
 from octopia.net.addresses import PORT_DEFAULT, Address
-from octopia.net.config_text import ConfigText
+from octopia.net.broker.config_text import ConfigText
+from octopia.net.broker.rights import Authority, ClientEntry, Rights
 from octopia.net.limits import NetLimits
-from octopia.net.rights import Authority, ClientEntry, Rights
 from octopia.net.tls import client_context, server_context
 from octopia.routing import CongestionParameters, Limits, policy_named
 from octopia.topology import BrokerId, Placement, Scot, Tree, default_clusters, parse_tree, place

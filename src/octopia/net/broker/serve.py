@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 
 from octopia.errors import InputError
-from octopia.net.config import ServeConfig
-from octopia.net.server import Server
+from octopia.net.broker.config import ServeConfig
+from octopia.net.broker.server import Server
 from octopia.topology import BrokerId
 
 

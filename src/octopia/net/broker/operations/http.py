@@ -7,15 +7,14 @@ it (`Authorization: Bearer …`); `/healthz` never does, so that whatever watche
 
 import asyncio
 import hmac
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 import h11
 
-from octopia.net.health import health
-from octopia.net.traces import traces_json
-
-if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+from octopia.net.broker.operations.health import health
+from octopia.net.broker.operations.report import Report
+from octopia.net.broker.operations.traces import Traces
 
 REQUEST_S = 5.0
 REQUEST_BYTES_MAX = 16 * 1024
@@ -25,8 +24,9 @@ _PROTECTED = frozenset({b"/metrics", b"/traces"})
 class HttpPeer(asyncio.Protocol):
     """One request and its answer."""
 
-    def __init__(self, host: "BrokerHost", token: str = "") -> None:
-        self._host = host
+    def __init__(self, report: Callable[[], Report], traces: Traces, token: str = "") -> None:
+        self._report = report
+        self._traces = traces
         self._token = token
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -34,7 +34,7 @@ class HttpPeer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._timer = self._host.loop.call_later(REQUEST_S, self._transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
@@ -61,15 +61,15 @@ class HttpPeer(asyncio.Protocol):
             self._send(401, "application/json", b'{"error": "this needs the http_token"}\n', request.method)
         elif path == b"/metrics":
             # Loading Prometheus' library takes longer than everything else here: not before someone asks.
-            from octopia.net.metrics import render
+            from octopia.net.broker.operations.metrics import render
 
-            kind, body = render(self._host)
+            kind, body = render(self._report())
             self._send(200, kind, body, request.method)
         elif path == b"/healthz":
-            well, body = health(self._host)
+            well, body = health(self._report())
             self._send(200 if well else 503, "application/json", body, request.method)
         elif path == b"/traces":
-            self._send(200, "application/json", traces_json(self._host), request.method)
+            self._send(200, "application/json", self._traces.as_json(), request.method)
         else:
             self._send(404, "text/plain", b"there are /metrics, /healthz and /traces\n", request.method)
 

@@ -7,16 +7,13 @@ between machines they are only as good as their clocks.
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from octopia.routing import Action, Deliver, Notify, Send
 from octopia.topology import BrokerId
-from octopia.wire import WireNotification
-
-if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+from octopia.wire import CopyHeader, WireNotification
 
 TRACES_MAX = 1000
 
@@ -48,6 +45,22 @@ def trace_record(broker: BrokerId, came_from: str, seen: WireNotification, actio
     )
 
 
-def traces_json(host: "BrokerHost") -> bytes:
-    """The body of `/traces`."""
-    return json.dumps([asdict(record) for record in host.traces]).encode() + b"\n"
+class Traces:
+    """The last records of one broker."""
+
+    def __init__(self, broker: BrokerId) -> None:
+        self._broker = broker
+        self._records: deque[TraceRecord] = deque(maxlen=TRACES_MAX)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def note(self, came_from: str, seen: WireNotification, actions: list[Action]) -> None:
+        """Remember what was done with a notification, if it is traced."""
+        header = seen.header
+        if header is True or (isinstance(header, CopyHeader) and header.traced):
+            self._records.append(trace_record(self._broker, came_from, seen, actions))
+
+    def as_json(self) -> bytes:
+        """The body of `/traces`."""
+        return json.dumps([asdict(record) for record in self._records]).encode() + b"\n"

@@ -6,40 +6,92 @@ into each queue in one go, in their order. A batch goes the long way, one notifi
 one may overtake another (a copy was diverted, or something is held back) or is refused or traced.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from octopia.net.barriers import CLUSTER, REGION
-from octopia.net.links import Link, frames_of
-from octopia.net.order import Reorder, Ways
-from octopia.net.sessions import Session
-from octopia.routing import Accepted, Action, Deliver, Message, Notify, Orders, Send
+from octopia.net.broker.barriers import CLUSTER, REGION, Barriers
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.order import Reorder, Ways
+from octopia.net.limits import NetLimits
+from octopia.routing import (
+    NOTIFICATION_MESSAGES,
+    Accepted,
+    Action,
+    Deliver,
+    Message,
+    Notify,
+    Orders,
+    Send,
+    policy_named,
+)
 from octopia.topology import BrokerId
-from octopia.wire import Heads, Kind, Parcels, deliver_frame, deliver_heads, link_frames
-
-if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+from octopia.wire import CopyHeader, Heads, Kind, Parcels, deliver_frame, deliver_heads, link_frames
 
 # A request whose answer must wait until it is in force, and where.
 _IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
 _PLAIN_COPY = Heads(Kind.NOTIFY)
 
+
+class Destination(Protocol):
+    """A queue that frames go to."""
+
+    gathered: list[bytes]  # of the batch that is being carried out
+
+    def put_all(self, frames: list[bytes], /) -> None: ...
+
+
+class ClientQueue(Destination, Protocol):
+    """What dispatch needs of a session."""
+
+    def put(self, delivery: bytes) -> None: ...
+    def takes_any(self, subscriptions: tuple[str, ...]) -> bool: ...
+    def accept(self, request: str, id: str) -> None: ...
+    def refuse(self, request: str, id: str, reason: str) -> None: ...
+
+
+class LinkQueue(Destination, Protocol):
+    """What dispatch needs of a link."""
+
+    def send(self, message: Message, frames: list[bytes]) -> None: ...
+
+
 # For each frame that orders ask for: its heads, and the queues it goes to.
-Plan = list[tuple[Heads, list[Session | Link]]]
+Plan = list[tuple[Heads, list[Destination]]]
 
 
 class Dispatch:
     """Carries out the orders of one broker's core."""
 
-    def __init__(self, host: "BrokerHost", routing: str, confirms_in_force: bool) -> None:
-        self.host = host
-        limits = host.net_limits
-        self.ways = Ways(host.id, limits.reorder_hold_s)
+    def __init__(
+        self,
+        id: BrokerId,
+        routing: str,
+        limits: NetLimits,
+        *,
+        sessions: Mapping[str, ClientQueue],
+        links: Mapping[BrokerId, LinkQueue],
+        barriers: Barriers,
+        counters: Counters,
+        now: Callable[[], float],
+        soon: Callable[..., Any],
+    ) -> None:
+        self._sessions = sessions
+        self._links = links
+        self._barriers = barriers
+        self._counters = counters
+        self._now = now
+        self._soon = soon
+        self.ways = Ways(id, limits.reorder_hold_s)
         self.reorder = Reorder(self.deliver, limits.reorder_notifications_max)
-        self.unordered_subscriptions = 0
         # Static routing keeps order by itself.
         self._orders = routing == "idr"
         # TID routing registers along advertisement trees, which questions to neighbours do not follow.
-        self._confirms_in_force = confirms_in_force
+        self._confirms_in_force = policy_named(routing).uses_civ
+
+    def check_time(self, now: float) -> None:
+        """Let go what has waited long enough for an earlier one, and forget what nobody waits for."""
+        self.ways.forget_old(now)
+        self.reorder.release_due(now)
 
     # -- one after the other
 
@@ -47,7 +99,7 @@ class Dispatch:
         """Do what the core ordered."""
         last: Message | None = None
         frames: list[bytes] = []
-        links = self.host.links
+        links = self._links
         for action in actions:
             kind = type(action)
             if kind is Deliver:
@@ -68,8 +120,8 @@ class Dispatch:
 
     def _send_stamped(self, to: BrokerId, message: Notify) -> None:
         """A copy that is diverted, or follows one that was: it may overtake others, and says so."""
-        header = self.ways.header(to, message, self.host.now())
-        self.host.links[to].send(message, link_frames(message, header))
+        header = self.ways.header(to, message, self._now())
+        self._links[to].send(message, link_frames(message, header))
 
     def _deliver_in_order(self, order: Deliver) -> None:
         seen = order.notification
@@ -78,14 +130,13 @@ class Dispatch:
             self.reorder.last[order.publisher] = seen.sequence  # type: ignore[attr-defined]
             self.deliver(order)
             return
-        now = self.host.now()
-        if not self.unordered_subscriptions:
+        now = self._now()
+        sessions = self._sessions
+        anyhow = tuple(r for r in order.recipients if r.client in sessions and sessions[r.client].takes_any(r[1]))
+        if not anyhow:
             self.reorder.take(order, now)
             return
-        sessions = self.host.sessions
-        anyhow = tuple(r for r in order.recipients if r.client in sessions and sessions[r.client].takes_any(r[1]))
-        if anyhow:
-            self.deliver(Deliver(order.publisher, order.id, order.notification, anyhow))
+        self.deliver(Deliver(order.publisher, order.id, order.notification, anyhow))
         if len(anyhow) < len(order.recipients):
             rest = tuple(r for r in order.recipients if r not in anyhow)
             self.reorder.take(Deliver(order.publisher, order.id, order.notification, rest), now)
@@ -95,7 +146,7 @@ class Dispatch:
         # Every notification here came by a wire.
         parcel = order.notification.parcel  # type: ignore[attr-defined]
         frames: dict[tuple[str, ...], bytes] = {}
-        sessions = self.host.sessions
+        sessions = self._sessions
         for client, subscriptions in order.recipients:
             frame = frames.get(subscriptions)
             if frame is None:
@@ -103,7 +154,7 @@ class Dispatch:
             session = sessions.get(client)
             if session is not None:
                 session.put(frame)
-        self.host.counters.deliveries += len(order.recipients)
+        self._counters.deliveries += len(order.recipients)
 
     # -- many at once
 
@@ -119,7 +170,7 @@ class Dispatch:
 
     def _carry_out_together(self, batch: Parcels, orders: list[Orders], start: int) -> int:
         """Carry out orders from there on, up to the first that must go the long way; returns its place, or the end."""
-        touched: list[Session | Link] = []
+        touched: list[Destination] = []
         parcels = batch.parcels
         deliveries = 0
         for stop in range(start, len(orders)):
@@ -145,7 +196,7 @@ class Dispatch:
         for owner in touched:
             frames, owner.gathered = owner.gathered, []
             owner.put_all(frames)
-        self.host.counters.deliveries += deliveries
+        self._counters.deliveries += deliveries
         if self._orders and deliveries:
             self._note_delivered(batch, orders, start, stop)
         return stop
@@ -157,8 +208,8 @@ class Dispatch:
         """
         if orders.refusal:
             return None
-        plan: dict[int, tuple[Heads, list[Session | Link]]] = {}
-        sessions, links = self.host.sessions, self.host.links
+        plan: dict[int, tuple[Heads, list[Destination]]] = {}
+        sessions, links = self._sessions, self._links
         for client, subscriptions in orders.recipients:
             session = sessions.get(client)
             if session is not None:
@@ -188,7 +239,7 @@ class Dispatch:
     # -- answers
 
     def _answer(self, action: Any) -> None:
-        session = self.host.sessions.get(action.client)
+        session = self._sessions.get(action.client)
         if session is None:
             return
         if not isinstance(action, Accepted):
@@ -199,7 +250,19 @@ class Dispatch:
             session.accept(action.request, action.id)
         else:
             # The messages of this registration come later in the same list of actions: ask after them.
-            self.host.loop.call_soon(self._confirm_later, session, action.request, action.id, scope)
+            self._soon(self._confirm_later, session, action.request, action.id, scope)
 
-    def _confirm_later(self, session: Session, request: str, id: str, scope: bool) -> None:
-        self.host.barriers.when_in_force(scope, lambda: session.accept(request, id))
+    def _confirm_later(self, session: ClientQueue, request: str, id: str, scope: bool) -> None:
+        self._barriers.when_in_force(scope, lambda: session.accept(request, id))
+
+
+def frames_of(message: Message) -> list[bytes]:
+    """A core message as frames; a copy of a notification keeps what its header said of it."""
+    if not isinstance(message, NOTIFICATION_MESSAGES):
+        return link_frames(message)
+    header: Any = getattr(message.notification, "header", None)
+    if header is None:
+        return link_frames(message)
+    if header is True:
+        header = CopyHeader(traced=True)
+    return link_frames(message, CopyHeader(b"", header.traced, header.earlier, header.hold_ms))

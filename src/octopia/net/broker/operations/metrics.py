@@ -5,15 +5,11 @@ form, `octopia_<what>_<unit>`, totals end in `_total`; every sample names its br
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from octopia.net.health import link_rows
-
-if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
+from octopia.net.broker.operations.report import Report
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -31,44 +27,39 @@ _COUNTERS = {
 
 
 class _Collector:
-    def __init__(self, host: "BrokerHost") -> None:
-        self._host = host
+    def __init__(self, report: Report) -> None:
+        self._report = report
 
     def collect(self) -> Iterator[Metric]:
-        host, broker = self._host, str(self._host.id)
+        report = self._report
         for name, text in _COUNTERS.items():
-            family = CounterMetricFamily(f"octopia_{name}", text, labels=["broker"])
-            family.add_metric([broker], getattr(host.counters, name))
-            yield family
-        for name, text, value in (
-            (
-                "held_back",
-                "Notifications that waited for an earlier one of their publisher",
-                host.dispatch.reorder.held_total,
-            ),
-            (
-                "out_of_order",
-                "Notifications delivered after a later one of their publisher",
-                host.dispatch.reorder.late_total,
-            ),
-        ):
-            family = CounterMetricFamily(f"octopia_{name}", text, labels=["broker"])
-            family.add_metric([broker], value)
-            yield family
-        yield self._gauge("octopia_clients", "Sessions of clients", len(host.sessions))
-        yield self._gauge("octopia_connections", "Connections of any kind", len(host.peers))
-        yield self._gauge("octopia_subscriptions", "Entries of the PRT", len(host.broker.state.prt))
-        yield self._gauge("octopia_advertisements", "Entries of the SRT", len(host.broker.state.srt))
-        queued = sum(len(session.box.waiting) for session in host.sessions.values())
-        yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", queued)
-        dropped = CounterMetricFamily("octopia_dropped", "Deliveries dropped at full queues", labels=["broker"])
-        dropped.add_metric([broker], host.dropped_total())
-        yield dropped
+            yield self._counter(f"octopia_{name}", text, getattr(report.counters, name))
+        yield self._counter(
+            "octopia_held_back",
+            "Notifications that waited for an earlier one of their publisher",
+            report.held_back_total,
+        )
+        yield self._counter(
+            "octopia_out_of_order",
+            "Notifications delivered after a later one of their publisher",
+            report.out_of_order_total,
+        )
+        yield self._gauge("octopia_clients", "Sessions of clients", report.clients)
+        yield self._gauge("octopia_connections", "Connections of any kind", report.connections)
+        yield self._gauge("octopia_subscriptions", "Entries of the PRT", report.subscriptions)
+        yield self._gauge("octopia_advertisements", "Entries of the SRT", report.advertisements)
+        yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", report.client_queue_frames)
+        yield self._counter("octopia_dropped", "Deliveries dropped at full queues", report.dropped_total)
         yield from self._links()
 
     def _gauge(self, name: str, text: str, value: float) -> Metric:
         family = GaugeMetricFamily(name, text, labels=["broker"])
-        family.add_metric([str(self._host.id)], value)
+        family.add_metric([self._report.broker], value)
+        return family
+
+    def _counter(self, name: str, text: str, value: float) -> Metric:
+        family = CounterMetricFamily(name, text, labels=["broker"])
+        family.add_metric([self._report.broker], value)
         return family
 
     def _links(self) -> Iterator[Metric]:
@@ -78,18 +69,18 @@ class _Collector:
         overloaded = GaugeMetricFamily("octopia_link_overloaded", "Whether Eq. 10 says overloaded", labels=labels)
         sent = CounterMetricFamily("octopia_link_messages_sent", "Messages handed to the link", labels=labels)
         lost = CounterMetricFamily("octopia_link_messages_lost", "Messages lost with a broken link", labels=labels)
-        for row in link_rows(self._host):
-            at = [str(self._host.id), row["neighbour"]]
-            up.add_metric(at, row["up"])
-            queue.add_metric(at, row["queue"])
-            overloaded.add_metric(at, row["overloaded"])
-            sent.add_metric(at, row["sent"])
-            lost.add_metric(at, row["lost"])
+        for link in self._report.links:
+            at = [self._report.broker, link.neighbour]
+            up.add_metric(at, link.up)
+            queue.add_metric(at, link.queue)
+            overloaded.add_metric(at, link.overloaded)
+            sent.add_metric(at, link.sent)
+            lost.add_metric(at, link.lost)
         yield from (up, queue, overloaded, sent, lost)
 
 
-def render(host: "BrokerHost") -> tuple[str, bytes]:
+def render(report: Report) -> tuple[str, bytes]:
     """The text of `/metrics` and its content type."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(host))
+    registry.register(_Collector(report))
     return CONTENT_TYPE, generate_latest(registry)

@@ -7,13 +7,18 @@ client that is away cannot hold up others: for it `block` is `drop_newest`. Wher
 policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.broker.intake import Intake
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.rights import Rights
+from octopia.net.broker.router import Router
+from octopia.net.broker.stall import StallWatch
+from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.net.peer import Peer
-from octopia.net.rights import Rights
-from octopia.routing import Advertised, ClientLeft, Published, PublishedMany, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Advertised, ClientLeft, Subscribed, Unadvertised, Unsubscribed
 from octopia.wire import (
     Accepted,
     AdvertiseRequest,
@@ -29,69 +34,88 @@ from octopia.wire import (
     message_frame,
 )
 
-if TYPE_CHECKING:
-    from octopia.net.host import BrokerHost
-
 _STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
 _POLICY_OF = {strength: policy for policy, strength in _STRENGTH.items()}
+
+
+class Table(Protocol):
+    """Where the sessions of the broker are, and are ended."""
+
+    def forget(self, session: "Session") -> None:
+        """The client is gone for good."""
+
+    def end(self, session: "Session", code: str, reason: str) -> None:
+        """We end it, and say why."""
 
 
 class Session:
     """One client of one broker."""
 
-    def __init__(self, host: "BrokerHost", name: str, secret: bytes, session_s: float, rights: Rights) -> None:
-        self.host = host
+    def __init__(
+        self,
+        name: str,
+        secret: bytes,
+        session_s: float,
+        rights: Rights,
+        *,
+        box: Outbox,
+        stall: StallWatch,
+        table: Table,
+        router: Router,
+        intake: Intake,
+        counters: Counters,
+        now: Callable[[], float],
+    ) -> None:
+        self._table = table
+        self._router = router
+        self._intake = intake
+        self._counters = counters
+        self._now = now
         self.name = name
         self.secret = secret
         self.session_s = session_s
         self.rights = rights
-        limits = host.net_limits
-        self.box = Outbox(
-            host.turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames
-        )
-        self.peer: Peer | None = None
+        self.box = box
+        self.stall = stall
+        self.channel: Channel | None = None
         self.ended = False
         self.left_s: float | None = None  # since when it has no connection
         self.policies: dict[str, str] = {}
         self.unordered: dict[str, None] = {}
-        self._unordered_before = 0
         self.last_sequence = -1
         self.published = 0
         self.received = 0
-        self.stalled_since: tuple[float, int] | None = None
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         # The policy, where all subscriptions have the same: no need to look at each delivery.
         self._only_policy: str | None = "block"
 
     # -- what the client asks
 
-    def take_in(self, messages: list[Any]) -> None:
-        host, name = self.host, self.name
-        now = host.now()
-        handle, carry_out = host.broker.handle, host.carry_out
-        peer = self.peer
+    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+        name, now = self.name, self._now()
         published = self.published
-        for message in messages:
-            if type(message) is Parcels:
-                self._publish_batch(message, now)
-            elif type(message) is WireNotification:
-                if message.publisher != name:
-                    raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
-                if message.sequence <= self.last_sequence:
-                    # Sent again after a broken connection.
-                    host.counters.duplicates += 1
-                    continue
-                self.last_sequence = message.sequence
-                self.published += 1
-                actions = handle(Published(name, str(message.sequence), message), now)
-                if message.header is not None:
-                    host.note_trace(name, message, actions)
-                carry_out(actions)
-            elif type(message) in _REQUESTS:
-                _REQUESTS[type(message)](self, message, now)
-            elif peer is not None:
-                peer.manage(message)
-        host.counters.notifications += self.published - published
+        self._intake.source = channel
+        try:
+            for message in messages:
+                if type(message) is Parcels:
+                    self._publish_batch(message, now)
+                elif type(message) is WireNotification:
+                    if message.publisher != name:
+                        raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
+                    if message.sequence <= self.last_sequence:
+                        # Sent again after a broken connection.
+                        self._counters.duplicates += 1
+                        continue
+                    self.last_sequence = message.sequence
+                    self.published += 1
+                    self._router.publish(name, message, now)
+                elif type(message) in _REQUESTS:
+                    _REQUESTS[type(message)](self, message, now)
+                else:
+                    channel.manage(message)
+        finally:
+            self._intake.source = None
+        self._counters.notifications += self.published - published
 
     def _publish_batch(self, batch: Parcels, now: float) -> None:
         """Plain publications, one after the other."""
@@ -99,8 +123,7 @@ class Session:
         if len(mine):
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
-            orders = self.host.broker.handle_batch(PublishedMany(self.name, mine.values), now)
-            self.host.dispatch.carry_out_batch(mine, orders)
+            self._router.publish_batch(self.name, mine, now)
         if wrong is not None:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
 
@@ -121,22 +144,22 @@ class Session:
                 last = sequence
             else:
                 # Sent again after a broken connection.
-                self.host.counters.duplicates += 1
+                self._counters.duplicates += 1
         return batch.chosen(chosen), None
 
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
-        self.rights.check_advertise(request.filter, self.host.id)
-        self.host.carry_out(self.host.broker.handle(Advertised(self.name, request.id, request.filter), now))
+        self.rights.check_advertise(request.filter, self._router.id)
+        self._router.handle(Advertised(self.name, request.id, request.filter), now)
 
     def _unadvertise(self, request: UnadvertiseRequest, now: float) -> None:
-        self.host.carry_out(self.host.broker.handle(Unadvertised(self.name, request.id), now))
+        self._router.handle(Unadvertised(self.name, request.id), now)
 
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
-        self.rights.check_subscribe(request.filter, self.host.id)
-        self.host.carry_out(self.host.broker.handle(Subscribed(self.name, request.id, request.filter), now))
+        self.rights.check_subscribe(request.filter, self._router.id)
+        self._router.handle(Subscribed(self.name, request.id, request.filter), now)
 
     def _unsubscribe(self, request: UnsubscribeRequest, now: float) -> None:
-        self.host.carry_out(self.host.broker.handle(Unsubscribed(self.name, request.id), now))
+        self._router.handle(Unsubscribed(self.name, request.id), now)
         self.policies.pop(request.id, None)
         self.unordered.pop(request.id, None)
         self._note_policies()
@@ -169,7 +192,7 @@ class Session:
         self.refuse(request.request, request.id, request.reason)
 
     def refuse(self, request: str, id: str, reason: str) -> None:
-        self.host.counters.refusals += 1
+        self._counters.refusals += 1
         self.box.put(message_frame(Refused(request, id, reason)))
 
     def accept(self, request: str, id: str) -> None:
@@ -177,11 +200,10 @@ class Session:
 
     def takes_any(self, subscriptions: tuple[str, ...]) -> bool:
         """Whether all of these allow reordering."""
-        return all(id in self.unordered for id in subscriptions)
+        unordered = self.unordered
+        return bool(unordered) and all(id in unordered for id in subscriptions)
 
     def _note_policies(self) -> None:
-        self.host.dispatch.unordered_subscriptions += len(self.unordered) - self._unordered_before
-        self._unordered_before = len(self.unordered)
         distinct = set(self.policies.values())
         self._only_policy = distinct.pop() if len(distinct) == 1 else None if distinct else "block"
 
@@ -207,13 +229,12 @@ class Session:
             return
         policy = self._only_policy or self._policy_for(delivered_for(delivery))
         if policy == "block":
-            if self.peer is not None:
-                if self.host.source is not None:
-                    self.box.block(self.host.source)
+            if self.channel is not None:
+                self._intake.hold_back(self.box)
                 return
             policy = "drop_newest"
         if policy == "disconnect":
-            self.host.end_session(self, "slow", "its queue is full and its subscription says to disconnect then")
+            self._table.end(self, "slow", "its queue is full and its subscription says to disconnect then")
             return
         if policy == "drop_oldest" and self.box.drop_oldest(self._is_droppable):
             return
@@ -228,30 +249,37 @@ class Session:
 
     # -- connections come and go
 
-    def attach(self, peer: Peer, received: int) -> None:
-        self.peer = peer
+    def attach(self, channel: Channel, received: int) -> None:
+        self.channel = channel
         self.left_s = None
-        self.box.attach(peer.transport, received)
+        self.box.attach(channel.transport, received)
 
-    def lost(self, peer: Peer, said_goodbye: bool) -> None:
-        if self.peer is not peer:
-            return
-        self.received = peer.connection.received
-        self.peer = None
+    def lost(self, channel: Channel, reason: str) -> None:
+        self._detach(channel)
+        if channel.goodbye is not None or not self.session_s:
+            self._table.forget(self)
+        else:
+            self.left_s = self._now()
+
+    def drop_channel(self, code: str, reason: str) -> None:
+        """Close the connection, and say why; the session does not end with it."""
+        channel = self.channel
+        if channel is not None:
+            self._detach(channel)
+            channel.disown()
+            channel.close(code, reason)
+
+    def _detach(self, channel: Channel) -> None:
+        self.received = channel.connection.received
+        self.channel = None
         self.box.detach()
         # Who is away holds nobody up.
         self.box.release_all()
-        if said_goodbye or not self.session_s:
-            self.host.forget(self)
-        else:
-            self.left_s = self.host.now()
 
     def leave(self, now: float) -> None:
         """The client is gone for good."""
-        self.host.carry_out(self.host.broker.handle(ClientLeft(self.name), now))
+        self._router.handle(ClientLeft(self.name), now)
         self.box.clear()
-        self.unordered.clear()
-        self._note_policies()
 
 
 _REQUESTS: dict[type, Any] = {

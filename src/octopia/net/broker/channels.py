@@ -1,0 +1,74 @@
+"""The connections of one broker, of whatever kind: how they are made, and what time does to them.
+
+Rules of this file: every connection is in here from the moment it is made to the moment it is gone. A fault ends the
+connection that met it, and is counted and logged here.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.log import Log
+from octopia.net.channel import Channel, End
+from octopia.net.limits import NetLimits
+from octopia.wire import Codec, Connection, Side
+
+
+class Channels:
+    """Who is connected, known or not."""
+
+    def __init__(
+        self, codec: Codec, limits: NetLimits, loop: asyncio.AbstractEventLoop, counters: Counters, log: Log
+    ) -> None:
+        self._codec = codec
+        self._limits = limits
+        self.connections_max = limits.connections_max
+        self._loop = loop
+        self._counters = counters
+        self._log = log
+        self._all: dict[Channel, None] = {}
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(tuple(self._all))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def are_too_many(self) -> bool:
+        return len(self._all) > self.connections_max
+
+    def make(self, side: Side, end: End) -> Channel:
+        """A channel for a connection that is about to be made."""
+        connection = Connection(side, self._codec, joins=True)
+        return Channel(connection, end, self._loop, handshake_s=self._limits.handshake_s)
+
+    def add(self, channel: Channel) -> None:
+        self._all[channel] = None
+
+    def remove(self, channel: Channel) -> None:
+        self._all.pop(channel, None)
+
+    def at_fault(self, channel: Channel, error: Exception) -> None:
+        """A channel was closed because of this error."""
+        if isinstance(error, RefusedError | RemoteProtocolError):
+            self._counters.peers_at_fault += 1
+            self._log.warning("peer at fault", peer=channel.name, reason=str(error))
+        else:
+            self._counters.faults += 1
+            self._log.fault("fault in the broker", error, peer=channel.name)
+
+    def check_time(self, now: float) -> None:
+        """Confirm what has come, and look for signs of life."""
+        for channel in self:
+            channel.confirm()
+            channel.check_life(now, self._limits.heartbeat_s)
+
+    def close(self, code: str, reason: str) -> None:
+        for channel in self:
+            channel.close(code, reason)
+
+    def abort(self) -> None:
+        for channel in self:
+            channel.abort()

@@ -1,0 +1,115 @@
+"""Dialling a neighbour, again and again, until its link is up; and once more whenever that connection is lost.
+
+Rules of this file: there is at most one attempt at a time, and none while the link has a connection. Pauses grow from
+attempt to attempt (`pauses.py`) and begin anew when an attempt succeeded. An attempt ends after `handshake_s`.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from octopia.net.addresses import Address
+from octopia.net.broker.channels import Channels
+from octopia.net.broker.links import Link
+from octopia.net.broker.operations.log import Log
+from octopia.net.channel import Channel
+from octopia.net.pauses import Pauses
+from octopia.topology import BrokerId
+from octopia.wire import Goodbye, Side
+
+# Raises `RemoteProtocolError` unless whoever answered is the neighbour that was dialled.
+CheckCertificate = Callable[[Channel, BrokerId], None]
+
+
+class Dialler:
+    """Keeps one link connected. It is the `End` of the connections that it dials."""
+
+    def __init__(
+        self,
+        link: Link,
+        channels: Channels,
+        check_certificate: CheckCertificate,
+        tls: ssl.SSLContext | None,
+        attempt_s: float,
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+    ) -> None:
+        self.address: Address | None = None
+        self._link = link
+        self._channels = channels
+        self._check_certificate = check_certificate
+        self._tls = tls
+        self._attempt_s = attempt_s
+        self._loop = loop
+        self._log = log
+        self._pauses = Pauses()
+        self._attempt: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    # -- attempts
+
+    def dial(self) -> None:
+        if not self._stopped and self._attempt is None and self._link.channel is None:
+            self._attempt = self._loop.create_task(self._dial())
+
+    def dial_later(self) -> None:
+        if not self._stopped and self._timer is None:
+            self._timer = self._loop.call_later(self._pauses.next_s(), self._dial_now)
+
+    def _dial_now(self) -> None:
+        self._timer = None
+        self.dial()
+
+    async def _dial(self) -> None:
+        try:
+            if self.address is not None:
+                # Left alone, the system tries for two minutes where nothing answers, in pauses that grow with the
+                # outage.
+                async with asyncio.timeout(self._attempt_s):
+                    await self._connect(self.address)
+        except OSError as error:
+            # ssl.SSLError and TimeoutError are such
+            self._log.debug("cannot dial", neighbour=str(self._link.neighbour), reason=str(error))
+            self.dial_later()
+        finally:
+            self._attempt = None
+
+    async def _connect(self, address: Address) -> None:
+        tls: dict[str, Any] = {}
+        if self._tls is not None:
+            tls = {"ssl": self._tls, "server_hostname": address.host}
+        await self._loop.create_connection(
+            lambda: self._channels.make(Side.DIALLING_BROKER, self), address.host, address.port, **tls
+        )
+
+    def stop(self) -> None:
+        """No attempt any more."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    # -- the end of a channel
+
+    def made(self, channel: Channel) -> None:
+        self._channels.add(channel)
+        channel.say(self._link.hello())
+
+    def greet(self, channel: Channel, message: Any) -> None:
+        if isinstance(message, Goodbye):
+            self._log.warning("link refused", peer=channel.name, code=message.code, reason=message.reason)
+            return
+        self._check_certificate(channel, self._link.neighbour)
+        self._link.welcomed(channel, message)
+        self._pauses.reset()
+
+    def at_fault(self, channel: Channel, error: Exception) -> None:
+        self._channels.at_fault(channel, error)
+
+    def gone(self, channel: Channel, reason: str) -> None:
+        self._channels.remove(channel)
+        if self._link.channel is None:
+            self.dial_later()

@@ -1,0 +1,222 @@
+"""One broker on the network: it is put together here, and here time passes.
+
+Rules of this file: the parts know each other only as far as they were given one another below, and none knows the host.
+The core decides (`octopia.routing`), the router carries its decisions to the queues, sessions and links move frames
+between queues and channels. `tick` is the one place where time passes.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from octopia.net.addresses import Address
+from octopia.net.broker.barriers import Barriers
+from octopia.net.broker.channels import Channels
+from octopia.net.broker.dialler import Dialler
+from octopia.net.broker.dispatch import Dispatch
+from octopia.net.broker.handshake import Door, check_certificate
+from octopia.net.broker.identity import Identity
+from octopia.net.broker.intake import Intake
+from octopia.net.broker.links import Link
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.log import Log
+from octopia.net.broker.operations.report import LinkReport, Report
+from octopia.net.broker.operations.traces import Traces
+from octopia.net.broker.rights import Authority
+from octopia.net.broker.router import Router
+from octopia.net.broker.session_table import Sessions
+from octopia.net.broker.sessions import Session
+from octopia.net.limits import NetLimits
+from octopia.net.outbox import Turn
+from octopia.routing import Broker, CongestionParameters, Limits, policy_named
+from octopia.topology import BrokerId, Scot
+from octopia.wire import Barrier, BarrierDone, Codec, WireLimits
+
+# Nothing is under way to a broker that stops when its neighbours have brought no notification for so long.
+QUIET_S = 0.1
+
+
+class BrokerHost:
+    """A broker and everything that is connected to it."""
+
+    def __init__(
+        self,
+        id: BrokerId,
+        overlay: Scot,
+        *,
+        routing: str = "idr",
+        congestion: CongestionParameters | None = None,
+        limits: Limits | None = None,
+        wire_limits: WireLimits | None = None,
+        net_limits: NetLimits | None = None,
+        authority: Authority | None = None,
+        overlay_digest: str = "",
+        tls_dial: ssl.SSLContext | None = None,
+        turn: Turn | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.id = id
+        self.net_limits = net_limits or NetLimits()
+        self.congestion = congestion or CongestionParameters()
+        self.now = now or loop.time
+        self.log = Log(str(id))
+        self.counters = Counters()
+        self.traces = Traces(id)
+        self.broker = Broker(
+            id,
+            overlay,
+            routing,
+            congestion=self.congestion,
+            limits=limits or Limits(),
+            # Serials must lie above those of an earlier life: the clock does.
+            first_serial=time.time_ns() // 1000,
+            links_up=policy_named(routing).recovery is None,
+        )
+        authority = authority or Authority()
+        codec = Codec(wire_limits or WireLimits())
+        identity = Identity(
+            id, overlay_digest, authority.link_token, codec.limits.frame_bytes_max, self.net_limits.heartbeat_s
+        )
+        self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
+        turn = turn or Turn(loop)
+        intake = Intake(self.counters)
+
+        # Dispatch puts into the queues of those who, by way of the router, make it do so: it looks them up here.
+        sessions: dict[str, Session] = {}
+        self.links: dict[BrokerId, Link] = {}
+        barriers = Barriers(overlay.a_links(id), overlay.i_links(id), self._send_barrier)
+        self.dispatch = Dispatch(
+            id,
+            routing,
+            self.net_limits,
+            sessions=sessions,
+            links=self.links,
+            barriers=barriers,
+            counters=self.counters,
+            now=self.now,
+            soon=loop.call_soon,
+        )
+        router = Router(self.broker, self.dispatch, barriers, self.traces, self.log, self.now)
+        self.sessions = Sessions(
+            sessions,
+            self.net_limits,
+            turn=turn,
+            router=router,
+            intake=intake,
+            counters=self.counters,
+            log=self.log,
+            now=self.now,
+            soon=loop.call_soon,
+        )
+        for neighbour in overlay.a_links(id) + overlay.i_links(id):
+            self.links[neighbour] = Link(
+                neighbour,
+                identity,
+                self.net_limits,
+                turn=turn,
+                router=router,
+                barriers=barriers,
+                intake=intake,
+                log=self.log,
+                now=self.now,
+                soon=loop.call_soon,
+            )
+        self.door = Door(identity, authority, self.channels, self.sessions, self.links, self.counters)
+        self.diallers = {
+            neighbour: Dialler(
+                link,
+                self.channels,
+                partial(check_certificate, authority),
+                tls_dial,
+                self.net_limits.handshake_s,
+                loop,
+                self.log,
+            )
+            for neighbour, link in self.links.items()
+            if link.dials
+        }
+
+    def _send_barrier(self, to: BrokerId, message: Barrier | BarrierDone) -> None:
+        self.links[to].send_barrier(message)
+
+    # -- time
+
+    def tick(self) -> None:
+        """Called every half window: samples, signs of life, and whatever has waited too long."""
+        now = self.now()
+        for link in self.links.values():
+            link.check_time(now)
+        self.dispatch.check_time(now)
+        self.channels.check_time(now)
+        self.sessions.check_time(now)
+
+    # -- what others may see
+
+    def report(self) -> Report:
+        """The state of the broker at this moment."""
+        tables, reorder = self.broker.state, self.dispatch.reorder
+        return Report(
+            broker=str(self.id),
+            routing=self.broker.routing,
+            takes_clients=not self.draining,
+            counters=self.counters,
+            clients=len(self.sessions),
+            connections=len(self.channels),
+            subscriptions=len(tables.prt),
+            advertisements=len(tables.srt),
+            client_queue_frames=sum(len(session.box.waiting) for session in self.sessions.values()),
+            dropped_total=self.sessions.dropped_total(),
+            held_back_total=reorder.held_total,
+            out_of_order_total=reorder.late_total,
+            links=tuple(
+                LinkReport(
+                    str(neighbour),
+                    link.is_up,
+                    link.channel is not None,
+                    len(link.box.waiting),
+                    tables.lst.overloaded(neighbour),
+                    link.box.left_total,
+                    link.dropped,
+                )
+                for neighbour, link in self.links.items()
+            ),
+        )
+
+    # -- start and end
+
+    def start(self, addresses: Mapping[BrokerId, Address]) -> None:
+        """Look for neighbours, which are at these addresses."""
+        for neighbour, dialler in self.diallers.items():
+            dialler.address = addresses.get(neighbour)
+            dialler.dial()
+
+    @property
+    def draining(self) -> bool:
+        """Whether it is about to stop and lets nobody in."""
+        return self.door.closed
+
+    def drain(self) -> None:
+        """Take nothing more from clients, and let nobody in; neighbours may still bring what was under way."""
+        self.door.closed = True
+        self.sessions.freeze()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everyone who is connected has confirmed all there was for them, and nothing seems under way."""
+        boxes = [s.box for s in self.sessions.values()] + [link.box for link in self.links.values()]
+        if any(box.held for box in boxes if box.transport is not None) or len(self.dispatch.reorder):
+            return False
+        now = self.now()
+        return all(now - link.notified_s > QUIET_S for link in self.links.values() if link.channel is not None)
+
+    def stop(self) -> None:
+        """Tell everyone, and close."""
+        self.door.closed = True
+        for dialler in self.diallers.values():
+            dialler.stop()
+        for link in self.links.values():
+            link.close()
+        self.channels.close("shutdown", "the broker stops")

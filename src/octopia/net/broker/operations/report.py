@@ -1,0 +1,37 @@
+"""What a broker says of itself at one moment: plain values, all that health and metrics ever see of it."""
+
+from dataclasses import dataclass
+
+from octopia.net.broker.operations.counters import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class LinkReport:
+    """The state of one link. `queue` is Q_l; `sent` and `lost` are totals in messages."""
+
+    neighbour: str
+    up: bool
+    connected: bool
+    queue: int
+    overloaded: bool
+    sent: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The state of a broker."""
+
+    broker: str
+    routing: str
+    takes_clients: bool
+    counters: Counters
+    clients: int
+    connections: int
+    subscriptions: int
+    advertisements: int
+    client_queue_frames: int
+    dropped_total: int
+    held_back_total: int
+    out_of_order_total: int
+    links: tuple[LinkReport, ...]

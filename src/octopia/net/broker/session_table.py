@@ -1,0 +1,122 @@
+"""The sessions of one broker: how they begin, how long they are remembered, and how they end.
+
+Rules of this file: a session is found by its client's name, which is taken as long as it lives, and by its secret. It
+ends when its client says goodbye, when it has been without a connection for too long, or when we end it because its
+queue is full; then the core is told that the client left, and nothing of it remains.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from octopia.net.broker.identity import new_secret
+from octopia.net.broker.intake import Intake
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.log import Log
+from octopia.net.broker.rights import Rights
+from octopia.net.broker.router import Router
+from octopia.net.broker.sessions import Session
+from octopia.net.broker.stall import StallWatch
+from octopia.net.limits import NetLimits
+from octopia.net.outbox import Outbox, Turn
+
+# Calls this with that, in the next turn of the event loop.
+Soon = Callable[..., Any]
+
+
+class Sessions(Mapping[str, Session]):
+    """By name. Dispatch looks into the same `by_name`."""
+
+    def __init__(
+        self,
+        by_name: dict[str, Session],
+        limits: NetLimits,
+        *,
+        turn: Turn,
+        router: Router,
+        intake: Intake,
+        counters: Counters,
+        log: Log,
+        now: Callable[[], float],
+        soon: Soon,
+    ) -> None:
+        self._by_name = by_name
+        self._by_secret: dict[bytes, Session] = {}
+        self._limits = limits
+        self._turn = turn
+        self._router = router
+        self._intake = intake
+        self._counters = counters
+        self._log = log
+        self._now = now
+        self._soon = soon
+        self._dropped_before = 0
+
+    def __getitem__(self, name: str) -> Session:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def of_secret(self, secret: bytes) -> Session | None:
+        """The session that has this secret."""
+        return self._by_secret.get(secret) if secret else None
+
+    def begin(self, name: str, session_s: float, rights: Rights) -> Session:
+        """A client with a name that nobody has."""
+        limits = self._limits
+        box = Outbox(self._turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames)
+        session = Session(
+            name,
+            new_secret(),
+            min(session_s, limits.session_s_max),
+            rights,
+            box=box,
+            stall=StallWatch(box, limits.stall_s),
+            table=self,
+            router=self._router,
+            intake=self._intake,
+            counters=self._counters,
+            now=self._now,
+        )
+        self._by_name[name] = self._by_secret[session.secret] = session
+        return session
+
+    def forget(self, session: Session) -> None:
+        """A client is gone for good and leaves nothing behind."""
+        if self._by_name.get(session.name) is session:
+            session.leave(self._now())
+            self._dropped_before += session.box.dropped_total
+            del self._by_name[session.name]
+            del self._by_secret[session.secret]
+
+    def end(self, session: Session, code: str, reason: str) -> None:
+        """We end it, and say why."""
+        if session.ended:
+            return
+        session.ended = True
+        self._counters.sessions_ended_slow += 1
+        self._log.warning("client disconnected", client=session.name, reason=reason)
+        session.drop_channel(code, reason)
+        # Not from inside the delivery that filled its queue.
+        self._soon(self.forget, session)
+
+    def check_time(self, now: float) -> None:
+        """Forget who has been away too long, end who takes nothing."""
+        for session in list(self._by_name.values()):
+            if session.left_s is not None and now - session.left_s > session.session_s:
+                self.forget(session)
+            elif session.stall.is_stalled(now):
+                self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
+
+    def freeze(self) -> None:
+        """Take nothing more from anyone: what is not confirmed stays with the clients."""
+        for session in self._by_name.values():
+            if session.channel is not None:
+                session.channel.freeze()
+
+    def dropped_total(self) -> int:
+        """Deliveries dropped at full queues, of clients that are here and of those that have gone."""
+        return self._dropped_before + sum(session.box.dropped_total for session in self._by_name.values())

@@ -1,0 +1,352 @@
+"""One connection, at either end: bytes in and out, confirmations, signs of life, flow control, the goodbye.
+
+A channel lives as long as its connection and knows neither brokers nor clients. Two others speak with it:
+
+- its `End`, from the first moment to the last: it says who we are, answers the handshake, and hears of faults. At a
+  broker that is whoever accepts connections, or the link that dialled; at a client, whoever dials.
+- its `Owner`, from `carry` on: the session or link whose numbered frames travel here. It has the queue towards the
+  peer, gets what one read brought as one batch, and outlives the connection.
+
+        connection made ──▶ End.made ──▶ End.greet(Hello | Welcome | Goodbye) ──carry(owner)──▶ Owner.take_in …
+        connection lost ──▶ Owner.lost (where there is one) ──▶ End.gone
+
+How each end uses it:
+
+- Broker: `Channel(Connection(side, codec, joins=True), end, loop, handshake_s=…)`. Its tick calls `confirm` and
+  `check_life` for every channel.
+- Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S)`; `End.made` says Hello, `End.greet`
+  gets the Welcome and calls `carry`, then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
+
+Rules of this file: an owner hands back every message that is about the connection itself (`manage`), in its order.
+What one read brought is confirmed after the owner has dealt with all of it, never before; a question (Ping) is
+answered then, too, behind the confirmation. A peer that breaks the protocol is told why and closed; nobody else
+notices. Reading stops while anyone asks for it (`hold`).
+"""
+
+import asyncio
+import socket
+from typing import Any, Protocol, cast
+
+from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.outbox import Outbox, Source
+from octopia.wire import Ack, Connection, Goodbye, Ping, Pong, message_frame, reason_text
+
+# Frames that may arrive before they are confirmed, or 25 ms, whichever comes first. Brokers confirm at each tick.
+CONFIRM_FRAMES = 512
+CONFIRM_S = 0.025
+WRITE_BUFFER_BYTES = 32 * 1024
+# Of what the system was given, this much may not have left yet. It would take megabytes, and a queue that hides there
+# is one that neither Eq. 10 nor a subscription's policy sees.
+UNSENT_BYTES = 32 * 1024
+# A peer that was silent for so many heartbeats is not there any more.
+SILENT_HEARTBEATS = 3
+# What is still taken from a peer whose frames are not taken any more.
+_WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
+
+
+class Holder(Protocol):
+    """Something that was full and asked a channel not to read."""
+
+    def forget(self, source: Source) -> None:
+        """The channel is gone."""
+
+
+class Owner(Protocol):
+    """The session or link that a channel carries."""
+
+    box: Outbox
+
+    def take_in(self, channel: "Channel", messages: list[Any]) -> None:
+        """Deal with what one read brought; what is about the connection goes to `channel.manage`."""
+
+    def lost(self, channel: "Channel", reason: str) -> None:
+        """The connection is gone. `channel.goodbye` is what the peer said, if it did."""
+
+
+class End(Protocol):
+    """Who speaks for this end before there is an owner."""
+
+    def made(self, channel: "Channel") -> None:
+        """There is a connection: say Hello, or close where there are too many."""
+
+    def greet(self, channel: "Channel", message: Any) -> None:
+        """A Hello, a Welcome or a Goodbye came: `carry`, or raise why not."""
+
+    def at_fault(self, channel: "Channel", error: Exception) -> None:
+        """The peer broke the protocol or was refused, or, any other error, we failed. The peer has been told."""
+
+    def gone(self, channel: "Channel", reason: str) -> None:
+        """The connection is gone, and its owner, where it had one, knows."""
+
+
+class Channel(asyncio.Protocol):
+    """From connection made to connection lost."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        end: End,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        handshake_s: float = 0.0,
+        confirm_s: float = 0.0,
+    ) -> None:
+        """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never."""
+        self.connection = connection
+        self.owner: Owner | None = None
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.closing = False
+        self.goodbye: Goodbye | None = None  # what the peer said
+        self.heard_s = loop.time()
+        self._end = end
+        self._loop = loop
+        self._now = loop.time
+        self._pinged_s = 0.0
+        self._handshake_s = handshake_s
+        self._confirm_s = confirm_s
+        self._confirmed = 0
+        self._asked: list[int] = []  # numbers of questions to be answered after this read
+        self._holding: dict[Holder, None] = {}
+        self._frozen = False
+        self._reason = ""  # why we ended it
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._handshake_timer: asyncio.TimerHandle | None = None
+        self._confirm_timer: asyncio.TimerHandle | None = None
+        self._life_timer: asyncio.TimerHandle | None = None
+
+    # -- asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        if self.closing:
+            # Nobody waits for it any more.
+            self.transport.abort()
+            return
+        self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        carrier = transport.get_extra_info("socket")
+        if carrier is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        self.heard_s = self._now()
+        if self._handshake_s > 0:
+            self._handshake_timer = self._loop.call_later(self._handshake_s, self._too_slow)
+        self._end.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.closing:
+            return
+        self.heard_s = self._now()
+        fault: Exception | None = None
+        try:
+            messages = self.connection.receive(data)
+        except RemoteProtocolError as error:
+            # What came before it in the same read is good.
+            fault, messages = error, self.connection.messages
+        try:
+            if messages:
+                self._hand_on(messages)
+        except (RemoteProtocolError, RefusedError) as error:
+            fault = fault or error
+        except Exception as error:  # noqa: BLE001  a fault of ours ends the connection that met it, and no other
+            fault = error
+        if fault is not None:
+            self._fail(fault)
+
+    def pause_writing(self) -> None:
+        if self.owner is not None and self.owner.box.transport is self.transport:
+            self.owner.box.writable = False
+
+    def resume_writing(self) -> None:
+        if self.owner is not None and self.owner.box.transport is self.transport:
+            self.owner.box.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closing = True
+        for timer in (self._handshake_timer, self._confirm_timer, self._life_timer):
+            if timer is not None:
+                timer.cancel()
+        for holder in self._holding:
+            holder.forget(self)
+        self._holding.clear()
+        if not self._gone.done():
+            self._gone.set_result(None)
+        reason = self._why(exc)
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.lost(self, reason)
+        self._end.gone(self, reason)
+
+    def _why(self, exc: Exception | None) -> str:
+        if self._reason:
+            return self._reason
+        if self.goodbye is not None:
+            return f"{self.goodbye.code}: {self.goodbye.reason}"
+        return str(exc) if exc else "the connection was closed"
+
+    # -- handshake
+
+    def carry(self, owner: Owner, role: str, received: int) -> None:
+        """The handshake is done: a peer in this role, for this session or link, of which so many frames had come."""
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
+        self.owner = owner
+        self._confirmed = received
+        self.connection.open(role, received)
+        # What came in the same read as the handshake.
+        self._loop.call_soon(self.data_received, b"")
+
+    def disown(self) -> None:
+        """What it carried goes on elsewhere, or is over: the owner will hear nothing more of this channel."""
+        self.owner = None
+
+    def _too_slow(self) -> None:
+        self.close("handshake", f"no handshake within {self._handshake_s:g} s")
+
+    # -- messages
+
+    def _hand_on(self, messages: list[Any]) -> None:
+        last = messages[-1]
+        if type(last) is Goodbye:
+            # Nothing comes after it.
+            self.goodbye = last
+        owner = self.owner
+        if owner is None:
+            for message in messages:
+                self._end.greet(self, message)
+        else:
+            if self._frozen:
+                messages = [message for message in messages if type(message) in _WHEN_FROZEN]
+            owner.take_in(self, messages)
+            if self._asked or self._confirm_s or self.connection.received - self._confirmed >= CONFIRM_FRAMES:
+                self._answer()
+        if self.goodbye is not None:
+            self.hang_up()
+
+    def _answer(self) -> None:
+        """The owner has dealt with what came: confirm it, if it is time, and answer questions."""
+        if self._asked:
+            asked, self._asked = self._asked, []
+            self.confirm()
+            if not self.closing:
+                self.transport.write(b"".join(message_frame(Pong(number)) for number in asked))
+            return
+        unconfirmed = self.connection.received - self._confirmed
+        if unconfirmed >= CONFIRM_FRAMES:
+            self.confirm()
+        elif unconfirmed and self._confirm_s and self._confirm_timer is None:
+            self._confirm_timer = self._loop.call_later(self._confirm_s, self.confirm)
+
+    def manage(self, message: Any) -> None:
+        """A message about the connection itself."""
+        kind = type(message)
+        if kind is Ack:
+            if self.owner is not None:
+                self.owner.box.confirm(message.received)
+        elif kind is Ping:
+            self._asked.append(message.number)
+        elif kind is not Pong and kind is not Goodbye:
+            raise RemoteProtocolError(f"{kind.__name__} is not expected here")
+
+    def confirm(self) -> None:
+        """Tell the peer how many of its frames were dealt with."""
+        if self._confirm_timer is not None:
+            self._confirm_timer.cancel()
+            self._confirm_timer = None
+        if self._frozen or self._confirmed == self.connection.received or self.closing or self.owner is None:
+            return
+        self._confirmed = self.connection.received
+        self.transport.write(message_frame(Ack(self._confirmed)))
+
+    def freeze(self) -> None:
+        """Confirm what has come, and from now on take nothing more: what is not confirmed stays with the peer."""
+        self.confirm()
+        self._frozen = True
+
+    def say(self, message: Any) -> None:
+        """Write a message that is about the connection, beside the numbered frames of the owner's box."""
+        if not self.closing:
+            self.transport.write(message_frame(message))
+
+    # -- signs of life
+
+    def check_life(self, now: float, heartbeat_s: float) -> None:
+        """Ask a peer that has been silent for a sign of life; close where it gave none."""
+        silent_s = now - self.heard_s
+        if silent_s < heartbeat_s or self.owner is None or self.closing:
+            return
+        if silent_s > SILENT_HEARTBEATS * heartbeat_s and not self._holding:
+            self.close("idle", f"no sign of life for {SILENT_HEARTBEATS * heartbeat_s:g} s")
+            self.abort()
+        elif now - self._pinged_s >= heartbeat_s:
+            # Also where we do not listen at present: the peer must know that we are there.
+            self._pinged_s = now
+            self.say(Ping())
+
+    def watch(self, heartbeat_s: float) -> None:
+        """Check for signs of life at every heartbeat, where nobody ticks; 0 is never."""
+        if heartbeat_s > 0 and not self.closing:
+            self.check_life(self._now(), heartbeat_s)
+            self._life_timer = self._loop.call_later(heartbeat_s, self.watch, heartbeat_s)
+
+    # -- reading stops and goes on
+
+    def hold(self, box: Holder) -> None:
+        """Stop reading until `release` was called by everyone who asked."""
+        if not self._holding and not self.closing:
+            self.transport.pause_reading()
+        self._holding[box] = None
+
+    def release(self, box: Holder) -> None:
+        if self._holding.pop(box, 0) is None and not self._holding and not self.closing:
+            # A peer that was not read from could not give a sign of life.
+            self.heard_s = self._now()
+            self.transport.resume_reading()
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self._holding)
+
+    # -- the end
+
+    def close(self, code: str, reason: str) -> None:
+        """Say why, and close."""
+        if self.closing:
+            return
+        self._reason = f"{code}: {reason}"
+        self.say(Goodbye(code, reason_text(reason)))
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close without a word; what was written before still goes out."""
+        self.closing = True
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close without waiting for what is still to be written: for peers that do not read."""
+        self.closing = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    async def wait_gone(self, at_most_s: float) -> None:
+        """Wait until it is closed: in order for so long, then anyhow."""
+        try:
+            async with asyncio.timeout(at_most_s):
+                await asyncio.shield(self._gone)
+        except TimeoutError:
+            self.abort()
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, RefusedError):
+            self.close("refused", str(error))
+        elif isinstance(error, RemoteProtocolError):
+            self.close("protocol", str(error))
+        else:
+            self.close("internal", f"this end failed at it: {type(error).__name__}")
+        self._end.at_fault(self, error)
+
+    @property
+    def name(self) -> str:
+        """Where the peer is, for the log."""
+        address = self.transport.get_extra_info("peername") if self.transport is not None else None
+        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "unknown")

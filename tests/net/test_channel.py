@@ -1,0 +1,442 @@
+"""A channel by itself: no network, a loop whose time only passes when told, and a socket that keeps what is written."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Any, cast
+
+import pytest
+
+from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.language import parse_filter
+from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, SILENT_HEARTBEATS, Channel
+from octopia.net.outbox import Outbox, Turn
+from octopia.wire import (
+    ROLE_BROKER,
+    ROLE_CLIENT,
+    VERSION,
+    Accepted,
+    Ack,
+    AdvertiseRequest,
+    Codec,
+    Connection,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Side,
+    Welcome,
+    WireLimits,
+    advertise_frame,
+    message_frame,
+)
+
+CODEC = Codec(WireLimits())
+HELLO = Hello([VERSION], ROLE_CLIENT, "c")
+WELCOME = Welcome(VERSION, "(a,0)", "c")
+
+
+class Timer:
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Loop:
+    """As much of an event loop as a channel needs."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self._order = count()
+        self._due: list[tuple[float, int, Timer, Callable[..., None], tuple[Any, ...]]] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, call: Callable[..., None], *args: Any) -> Timer:
+        timer = Timer()
+        heapq.heappush(self._due, (self.now_s + delay_s, next(self._order), timer, call, args))
+        return timer
+
+    def call_soon(self, call: Callable[..., None], *args: Any) -> Timer:
+        return self.call_later(0.0, call, *args)
+
+    def create_future(self) -> Any:
+        return asyncio.Future(loop=cast("Any", self))
+
+    def get_debug(self) -> bool:
+        return False
+
+    def pass_time(self, seconds: float = 0.0) -> None:
+        until = self.now_s + seconds
+        while self._due and self._due[0][0] <= until:
+            at, _, timer, call, args = heapq.heappop(self._due)
+            self.now_s = max(self.now_s, at)
+            if not timer.cancelled:
+                call(*args)
+        self.now_s = until
+
+
+class Socket:
+    """A transport that keeps what is written, and knows whether it is read from."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.reading = True
+        self.state = "open"
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 7) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        assert self.state == "open", "written after the end"
+        self.written += data
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+    def close(self) -> None:
+        self.state = "closed"
+
+    def abort(self) -> None:
+        self.state = "aborted"
+
+
+class Party:
+    """An end and an owner in one, which writes down what it was told."""
+
+    def __init__(self, box: Outbox, role: str) -> None:
+        self.box = box
+        self.role = role
+        self.told: list[Any] = []
+        self.hello: Hello | None = None
+        self.failing: Exception | None = None
+        self.before_confirming: Callable[[], None] = lambda: None
+
+    def made(self, channel: Channel) -> None:
+        self.told.append("made")
+        if self.hello is not None:
+            channel.say(self.hello)
+
+    def greet(self, channel: Channel, message: Any) -> None:
+        self.told.append(message)
+        if self.failing is not None:
+            raise self.failing
+        if not isinstance(message, Goodbye):
+            self.box.attach(channel.transport, 0)
+            channel.carry(self, self.role, 0)
+
+    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+        for message in messages:
+            if isinstance(message, Ack | Ping | Pong | Goodbye):
+                channel.manage(message)
+            else:
+                self.told.append(message)
+        if self.failing is not None:
+            raise self.failing
+        self.before_confirming()
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        self.told.append(("lost", reason))
+
+    def at_fault(self, channel: Channel, error: Exception) -> None:
+        self.told.append(error)
+
+    def gone(self, channel: Channel, reason: str) -> None:
+        self.told.append(("gone", reason))
+
+
+class Scene:
+    """A channel with its party, of a broker that accepted, or of a client."""
+
+    def __init__(self, side: Side = Side.ACCEPTING_BROKER, **options: Any) -> None:
+        self.loop = Loop()
+        self.socket = Socket()
+        accepts = side is Side.ACCEPTING_BROKER
+        self.box = Outbox(Turn(cast("Any", self.loop)), 100, 10_000)
+        self.party = Party(self.box, ROLE_CLIENT if accepts else ROLE_BROKER)
+        if not accepts:
+            self.party.hello = HELLO
+        self.channel = Channel(Connection(side, CODEC), self.party, cast("Any", self.loop), **options)
+        self.channel.connection_made(cast("Any", self.socket))
+        # What the other end makes of what is written here.
+        self.other = Connection(Side.CLIENT if accepts else Side.ACCEPTING_BROKER, CODEC)
+        if accepts:
+            self.other.open(ROLE_BROKER)
+
+    def shake_hands(self) -> "Scene":
+        accepts = self.party.role == ROLE_CLIENT
+        self.channel.data_received(message_frame(HELLO if accepts else WELCOME))
+        self.loop.pass_time()
+        if not accepts:
+            assert self.said() == [HELLO]
+            self.other.open(ROLE_CLIENT)
+        self.party.told.clear()
+        return self
+
+    def hear(self, *messages: Any) -> None:
+        self.channel.data_received(b"".join(frame_of(message) for message in messages))
+
+    def said(self) -> list[Any]:
+        data, self.socket.written = self.socket.written, b""
+        return self.other.receive(data)
+
+
+def frame_of(message: Any) -> bytes:
+    if isinstance(message, AdvertiseRequest):
+        return advertise_frame(message.id, message.filter)
+    return message_frame(message)
+
+
+def request(number: int) -> AdvertiseRequest:
+    return AdvertiseRequest(f"a{number}", parse_filter("x > 0"))
+
+
+@pytest.fixture(params=[Side.ACCEPTING_BROKER, Side.CLIENT], ids=["broker", "client"])
+def scene(request: pytest.FixtureRequest) -> Scene:
+    return Scene(request.param).shake_hands()
+
+
+def numbered(scene: Scene, number: int) -> Any:
+    """A numbered message that the peer of this scene may send."""
+    return request(number) if scene.party.role == ROLE_CLIENT else Accepted("advertise", f"a{number}")
+
+
+def test_what_comes_in_the_read_of_the_handshake_waits_for_the_owner() -> None:
+    scene = Scene()
+    scene.hear(HELLO, request(1), request(2))
+    assert scene.party.told == ["made", HELLO]
+    scene.loop.pass_time()
+    assert scene.party.told == ["made", HELLO, request(1), request(2)]
+
+
+def test_frames_are_confirmed_when_there_are_many_or_when_asked(scene: Scene) -> None:
+    for number in range(CONFIRM_FRAMES - 1):
+        scene.hear(numbered(scene, number))
+    assert scene.said() == []
+    scene.hear(numbered(scene, CONFIRM_FRAMES))
+    assert scene.said() == [Ack(CONFIRM_FRAMES)]
+    scene.channel.confirm()
+    assert scene.said() == []
+    scene.hear(numbered(scene, 0))
+    scene.channel.confirm()
+    assert scene.said() == [Ack(CONFIRM_FRAMES + 1)]
+
+
+def test_where_nobody_ticks_frames_are_confirmed_soon() -> None:
+    scene = Scene(Side.CLIENT, confirm_s=CONFIRM_S).shake_hands()
+    for number in range(3):
+        scene.hear(numbered(scene, number))
+    assert scene.said() == []
+    scene.loop.pass_time(CONFIRM_S)
+    assert scene.said() == [Ack(3)]
+    scene.loop.pass_time(10 * CONFIRM_S)
+    assert scene.said() == []
+
+
+def test_a_question_is_answered_after_the_whole_read_was_dealt_with_and_confirmed(scene: Scene) -> None:
+    written: list[bytes] = []
+    scene.party.before_confirming = lambda: written.append(scene.socket.written)
+    scene.hear(numbered(scene, 1), Ping(5), numbered(scene, 2), Ping(6))
+    assert written == [b""]
+    assert scene.said() == [Ack(2), Pong(5), Pong(6)]
+
+
+def test_nothing_of_a_read_is_confirmed_whose_owner_gave_up_on_it(scene: Scene) -> None:
+    scene.party.before_confirming = scene.channel.abort
+    scene.hear(numbered(scene, 1), Ping(5))
+    assert scene.said() == []
+    assert scene.socket.state == "aborted"
+
+
+def test_what_the_peer_confirms_leaves_the_box(scene: Scene) -> None:
+    frames = [advertise_frame(f"b{n}", parse_filter("x > 0")) for n in range(4)]
+    if scene.party.role == ROLE_CLIENT:
+        frames = [message_frame(Accepted("advertise", f"b{n}")) for n in range(4)]
+    scene.box.put_many(frames)
+    scene.box.flush()
+    scene.hear(Ack(3))
+    assert (scene.box.sent, scene.box.confirmed) == (4, 3)
+
+
+def test_a_wrong_confirmation_is_a_breach_that_the_peer_is_told(scene: Scene) -> None:
+    scene.hear(Ack(7))
+    (fault,) = scene.party.told
+    assert isinstance(fault, RemoteProtocolError)
+    (goodbye,) = scene.said()
+    assert (goodbye.code, goodbye.reason) == ("protocol", str(fault))
+    assert scene.socket.state == "closed"
+    scene.hear(numbered(scene, 1))
+    assert scene.party.told == [fault]
+
+
+def test_what_came_before_a_breach_in_the_same_read_counts(scene: Scene) -> None:
+    scene.channel.data_received(frame_of(numbered(scene, 1)) + b"\x00\x00\x00\x01\xff")
+    first, fault = scene.party.told
+    assert first == numbered(scene, 1)
+    assert isinstance(fault, RemoteProtocolError)
+    assert scene.said()[-1].code == "protocol"
+
+
+@pytest.mark.parametrize(
+    ("failing", "code"), [(RefusedError("no"), "refused"), (ZeroDivisionError("never told"), "internal")]
+)
+def test_a_failure_here_ends_the_channel_and_only_says_what_the_peer_may_know(
+    scene: Scene, failing: Exception, code: str
+) -> None:
+    scene.party.failing = failing
+    scene.hear(numbered(scene, 1))
+    assert scene.party.told == [numbered(scene, 1), failing]
+    (goodbye,) = scene.said()
+    assert goodbye.code == code
+    assert "never" not in goodbye.reason
+
+
+def test_a_peer_that_says_nothing_is_closed_when_its_time_is_over() -> None:
+    scene = Scene(handshake_s=5.0)
+    scene.loop.pass_time(4.9)
+    assert scene.said() == []
+    scene.loop.pass_time(0.2)
+    assert scene.said() == [Goodbye("handshake", "no handshake within 5 s")]
+    done = Scene(handshake_s=5.0).shake_hands()
+    done.loop.pass_time(50)
+    assert done.said() == []
+
+
+def test_a_goodbye_is_known_to_whoever_is_told_of_the_loss(scene: Scene) -> None:
+    scene.hear(Goodbye("shutdown", "it stops"))
+    assert scene.socket.state == "closed"
+    scene.channel.connection_lost(None)
+    assert scene.channel.goodbye == Goodbye("shutdown", "it stops")
+    assert scene.party.told == [("lost", "shutdown: it stops"), ("gone", "shutdown: it stops")]
+
+
+def test_a_goodbye_instead_of_a_welcome_goes_to_the_end() -> None:
+    scene = Scene(Side.CLIENT)
+    scene.hear(Goodbye("refused", "no"))
+    scene.channel.connection_lost(None)
+    assert scene.party.told == ["made", Goodbye("refused", "no"), ("gone", "refused: no")]
+
+
+@pytest.mark.parametrize(("error", "reason"), [(None, "the connection was closed"), (OSError("cut"), "cut")])
+def test_a_loss_without_a_word_has_a_reason_too(scene: Scene, error: Exception | None, reason: str) -> None:
+    scene.channel.connection_lost(error)
+    assert scene.party.told == [("lost", reason), ("gone", reason)]
+
+
+def test_who_disowned_a_channel_hears_nothing_more_of_it(scene: Scene) -> None:
+    scene.channel.disown()
+    scene.channel.close("replaced", "elsewhere")
+    scene.channel.connection_lost(None)
+    assert scene.party.told == [("gone", "replaced: elsewhere")]
+
+
+def test_a_silent_peer_is_asked_and_then_given_up(scene: Scene) -> None:
+    said: list[Any] = []
+    scene.channel.watch(2.0)
+    for _ in range(SILENT_HEARTBEATS):
+        scene.loop.pass_time(2.0)
+        said += scene.said()
+    assert said == [Ping()] * SILENT_HEARTBEATS
+    scene.loop.pass_time(2.0)
+    assert scene.said() == [Goodbye("idle", "no sign of life for 6 s")]
+    assert scene.socket.state == "aborted"
+
+
+def test_any_byte_is_a_sign_of_life(scene: Scene) -> None:
+    scene.channel.watch(2.0)
+    for _ in range(20):
+        scene.loop.pass_time(1.5)
+        scene.hear(Pong())
+    assert scene.said() == []
+
+
+def test_a_peer_that_is_not_read_from_is_not_given_up_but_hears_of_us(scene: Scene) -> None:
+    scene.channel.watch(2.0)
+    scene.channel.hold(scene.box)
+    scene.loop.pass_time(20.0)
+    assert set(scene.said()) == {Ping()}
+    scene.channel.release(scene.box)
+    scene.loop.pass_time(1.9)
+    assert scene.socket.state == "open"
+
+
+def test_reading_goes_on_when_everyone_who_asked_has_room(scene: Scene) -> None:
+    other = Outbox(Turn(cast("Any", scene.loop)), 1, 1)
+    scene.channel.hold(scene.box)
+    scene.channel.hold(other)
+    scene.channel.hold(other)
+    scene.channel.release(other)
+    assert scene.channel.is_held
+    assert not scene.socket.reading
+    scene.channel.release(scene.box)
+    scene.channel.release(scene.box)
+    assert scene.socket.reading
+
+
+def test_a_channel_that_is_gone_holds_nobodys_room(scene: Scene) -> None:
+    full = Outbox(Turn(cast("Any", scene.loop)), 1, 1)
+    full.put(b"xx")
+    full.block(scene.channel)
+    assert full.holds_up
+    scene.channel.connection_lost(None)
+    assert not full.holds_up
+
+
+def test_after_freezing_nothing_new_is_taken_and_nothing_confirmed() -> None:
+    scene = Scene().shake_hands()
+    scene.hear(request(1))
+    scene.channel.freeze()
+    assert scene.said() == [Ack(1)]
+    scene.hear(request(2), Ping(3), Ack(0))
+    scene.channel.confirm()
+    assert scene.party.told == [request(1)]
+    assert scene.said() == []
+
+
+def test_a_socket_that_takes_no_more_stops_the_box_it_carries_and_no_other(scene: Scene) -> None:
+    takes = []
+    scene.channel.pause_writing()
+    takes.append(scene.box.writable)
+    scene.channel.resume_writing()
+    takes.append(scene.box.writable)
+    scene.box.attach(cast("Any", Socket()), 0)
+    scene.channel.pause_writing()
+    takes.append(scene.box.writable)
+    assert takes == [False, True, True]
+
+
+def test_a_connection_that_nobody_waits_for_any_more_is_dropped_when_it_comes() -> None:
+    scene = Scene()
+    late = Channel(Connection(Side.CLIENT, CODEC), scene.party, cast("Any", scene.loop))
+    late.abort()
+    socket = Socket()
+    late.connection_made(cast("Any", socket))
+    assert socket.state == "aborted"
+    assert socket.written == b""
+
+
+def test_waiting_for_the_end_ends_with_it_or_ends_it() -> None:
+    async def main() -> None:
+        for is_lost in (True, False):
+            scene = Scene()
+            channel = Channel(Connection(Side.CLIENT, CODEC), scene.party, asyncio.get_running_loop())
+            channel.connection_made(cast("Any", scene.socket))
+            channel.hang_up()
+            if is_lost:
+                channel.connection_lost(None)
+            await channel.wait_gone(0.001)
+            assert scene.socket.state == ("closed" if is_lost else "aborted")
+
+    asyncio.run(main())
