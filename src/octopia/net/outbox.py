@@ -105,18 +105,19 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether no more should wait here, though the socket was given all that it takes."""
-        if len(self.waiting) < self.frames_max and self.waiting_bytes < self.bytes_max:
-            return False
-        self.flush()
-        return len(self.waiting) >= self.frames_max or self.waiting_bytes >= self.bytes_max
+        return self.reaches(self.frames_max, self.bytes_max)
 
     @property
     def is_over_mark(self) -> bool:
         """Whether the owner should do something about what waits, though the socket was given all that it takes."""
-        if len(self.waiting) < self.mark_frames and self.waiting_bytes < self.mark_bytes:
+        return self.reaches(self.mark_frames, self.mark_bytes)
+
+    def reaches(self, frames: int, size: int) -> bool:
+        """Whether so many frames or bytes wait, though the socket was given all that it takes."""
+        if len(self.waiting) < frames and self.waiting_bytes < size:
             return False
         self.flush()
-        return len(self.waiting) >= self.mark_frames or self.waiting_bytes >= self.mark_bytes
+        return len(self.waiting) >= frames or self.waiting_bytes >= size
 
     @property
     def holds_up(self) -> bool:

@@ -7,16 +7,19 @@ Rules of this file: the smaller broker of the two dials, again and again (`diall
 order. Each process of a broker has a life, a random number; when both ends still know each other's life and what
 they had sent, the link goes on as if nothing had happened: nothing is lost or doubled, and the core is told nothing.
 Otherwise the link is fresh: the core is told that it went down and came up, and brings the tables in line. What waits
-for a link that is down are notifications that were never sent, up to the bound; more are dropped and counted.
+for a link that is down are notifications that were never sent, up to the bound; more are dropped and counted. While it
+is connected nothing is dropped: from a mark on (`marks.py`) the publishers of what goes there are asked to pause, until
+half of that is gone; at the bound, the last resort, whoever brings more is not read from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
+from octopia.net.broker.marks import Marks
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
@@ -26,15 +29,18 @@ from octopia.net.outbox import Outbox, Turn
 from octopia.routing import NOTIFICATION_MESSAGES, Message
 from octopia.topology import BrokerId
 from octopia.wire import (
+    HELD_PER_FRAME_MAX,
     ROLE_BROKER,
     VERSION,
     Barrier,
     BarrierDone,
     Hello,
+    Hold,
     Kind,
     Parcels,
     Welcome,
     message_frame,
+    publisher_of,
 )
 
 _CORE_MESSAGES: frozenset[type[Any]] = frozenset(get_args(Message))
@@ -68,6 +74,10 @@ class Link:
         self._soon = soon
         self.box = Outbox(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
         self.stall = StallWatch(self.box, limits.stall_s)
+        self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
+        self._asks = False  # whether the publishers of what goes there are to pause
+        self._names = False  # whether the neighbour named publishers that are to pause
+        self._set_mark()
         self.channel: Channel | None = None
         self.broken_since: float | None = None
         self.is_up = False  # as far as the core knows
@@ -89,21 +99,52 @@ class Link:
 
     def send(self, message: Message, frames: list[bytes]) -> None:
         """Queue a core message, which was encoded already."""
+        if isinstance(message, NOTIFICATION_MESSAGES):
+            self.put_all(frames)
+            return
         box = self.box
         for frame in frames:
             box.put(frame)
         if box.is_full:
             self._overflow()
-        if not isinstance(message, NOTIFICATION_MESSAGES):
-            self._barriers.control_sent(self.neighbour)
+        self._barriers.control_sent(self.neighbour)
 
     def put_all(self, frames: list[bytes]) -> None:
         """Queue notifications, which were encoded already."""
-        if not self.box.put_if_room(frames):
-            for frame in frames:
-                self.box.put(frame)
-                if self.box.is_full:
-                    self._overflow()
+        box = self.box
+        if box.put_if_room(frames):
+            return
+        unwanted = []
+        for frame in frames:
+            box.put(frame)
+            if box.is_full:
+                self._overflow()
+            if self._is_over_mark() or self._names:
+                unwanted.append(frame)
+        if unwanted:
+            self._intake.went_in(self, unwanted)
+
+    def _is_over_mark(self) -> bool:
+        """Whether publishers of what goes here are to pause."""
+        marks, box = self._marks, self.box
+        if self.channel is None or not box.reaches(marks.frames, marks.bytes):
+            return False
+        if not self._asks:
+            self._asks = True
+            self._intake.fills(self)
+            box.when_low(marks.frames // 2, marks.bytes // 2, self._stop_asking)
+        return True
+
+    def _stop_asking(self) -> None:
+        if self._asks:
+            self._asks = False
+            self.box.never_mind()
+            self._intake.has_room(self)
+
+    def _set_mark(self) -> None:
+        """Frames are looked at from the mark on, or all of them where the neighbour has named some publishers."""
+        marks, box = self._marks, self.box
+        box.mark_frames, box.mark_bytes = (0, 0) if self._names else (marks.frames, marks.bytes)
 
     def _overflow(self) -> None:
         if self.channel is not None:
@@ -133,6 +174,9 @@ class Link:
                     if kind in NOTIFICATION_MESSAGES:
                         self.notified_s = now
                     self._router.receive(sender, message, now)
+                elif kind is Hold:
+                    self._names = self._intake.neighbour_said(self, message)
+                    self._set_mark()
                 elif kind is Barrier:
                     self._barriers.received(sender, message)
                 elif kind is BarrierDone:
@@ -140,7 +184,17 @@ class Link:
                 else:
                     channel.manage(message)
         finally:
-            self._intake.source = None
+            self._intake.done()
+
+    def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
+        """Whose notifications these are, each once."""
+        return dict.fromkeys(map(publisher_of, frames))
+
+    def pause(self, publishers: list[str], held: bool) -> None:
+        """Ask the neighbour to bring no more of these, or to bring them again."""
+        if self.channel is not None:
+            for start in range(0, len(publishers), HELD_PER_FRAME_MAX):
+                self.channel.say(Hold(publishers[start : start + HELD_PER_FRAME_MAX], held))
 
     # -- handshake
 
@@ -175,6 +229,7 @@ class Link:
         if self.channel is not None:
             # The old connection is dead, and we had not noticed.
             old, self.channel = self.channel, None
+            self._hold_nobody()
             self.received = old.connection.received
             old.disown()
             old.abort()
@@ -212,10 +267,18 @@ class Link:
     def lost(self, channel: Channel, reason: str) -> None:
         self.received = channel.connection.received
         self.channel = None
+        self._hold_nobody()
         self.box.detach()
         self.broken_since = self._now()
         if not self._closed:
             self._log.warning("link broken", neighbour=str(self.neighbour))
+
+    def _hold_nobody(self) -> None:
+        """Holds end with the connection, those that we asked for and those that the neighbour did."""
+        self._stop_asking()
+        self._intake.gone(self)
+        self._names = False
+        self._set_mark()
 
     def check_time(self, now: float) -> None:
         """Broken for too long is down; down for too long is given up; what takes nothing for too long is broken."""
@@ -233,6 +296,8 @@ class Link:
 
     def _sample(self, now: float) -> None:
         """Tell the core what waits here, where there is anything to tell (Eq. 10)."""
+        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now)
+        self._set_mark()
         waiting, left = len(self.box.waiting), self.box.left_total
         sample = (waiting, left + waiting, left)
         if sample != self._sampled or waiting:

@@ -35,6 +35,15 @@ class BlockPrivilege:
         self._lost_s = 0.0  # for how long
         self._was_empty = False
 
+    @property
+    def rests(self) -> bool:
+        """Whether there is nothing to check unless it begins to hold someone up."""
+        return not self.lost and self._patience_s is None
+
+    def lose(self) -> None:
+        """It may not block for some time."""
+        self.lost, self._lost_s, self._was_empty, self._patience_s = True, 0.0, False, None
+
     def check(self, passed_s: float, holds_up: bool, taken: tuple[int, int], is_empty: bool) -> bool:
         """So much time has passed; True where the privilege is lost just now.
 
@@ -57,7 +66,7 @@ class BlockPrivilege:
         self._patience_s = min(self._patience_s - passed_s + earned_s, CREDIT * self._block_s)
         if self._patience_s > 0:
             return False
-        self.lost, self._lost_s, self._was_empty, self._patience_s = True, 0.0, False, None
+        self.lose()
         return True
 
     def _wait(self, passed_s: float, is_empty: bool) -> None:
