@@ -23,13 +23,14 @@ from octopia.routing import (
     AdvertisementsComplete,
     CibClear,
     CibSet,
+    Civ,
     Key,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Route,
+    Routes,
     Subscribe,
     SubscriptionsComplete,
+    Tree,
     Unadvertise,
     Unsubscribe,
 )
@@ -102,10 +103,10 @@ def _link_frames() -> list[bytes]:
         frames += link_frames(Subscribe(key, WIDE)) + link_frames(Unsubscribe(key))
     for seen in notifications:
         for civ in (0, 1, 2, 3, 1 << 200):
-            frames += link_frames(Notify("p", str(seen.sequence), seen, civ))
+            frames += link_frames(Notify("p", str(seen.sequence), seen, Civ(civ)))
         frames += link_frames(Notify("p", str(seen.sequence), seen), CopyHeader(b"", True, 7, 60_000))
-        frames += link_frames(NotifyTree("p", str(seen.sequence), seen, KEYS[0]))
-        frames += link_frames(NotifyRoutes("p", str(seen.sequence), seen, (Route(OTHER, KEYS[0], ()),)))
+        frames += link_frames(Notify("p", str(seen.sequence), seen, Tree(KEYS[0])))
+        frames += link_frames(Notify("p", str(seen.sequence), seen, Routes((Route(OTHER, KEYS[0], ()),))))
     return frames
 
 

@@ -93,7 +93,7 @@ class Live:
         )
 
 
-def kill(host: BrokerHost) -> None:
+def kill_host(host: BrokerHost) -> None:
     """End a broker as SIGKILL would: no word to anyone."""
     for dialler in host.diallers.values():
         dialler.stop()

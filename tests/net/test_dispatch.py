@@ -17,7 +17,7 @@ from octopia.language import Filter, parse_filter, parse_notification
 from octopia.net import BrokerHost, NetLimits
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.routing import CibClear, CibSet, Key, LinkSampled, Notify, Subscribe, SubscriptionsComplete
+from octopia.routing import CibClear, CibSet, Civ, Key, LinkSampled, Notify, Subscribe, SubscriptionsComplete
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import (
     PLAIN,
@@ -256,7 +256,7 @@ class History:
                 civ = draw.choice((0b001, 0b010, 0b011))
             if draw.random() < 0.04:
                 header = CopyHeader(earlier=sequence - 1, hold_ms=500)
-            frames += link_frames(Notify(publisher, str(sequence), seen, civ), header)
+            frames += link_frames(Notify(publisher, str(sequence), seen, Civ(civ)), header)
         if self.halves[0].sockets[name].reading:
             await self.tell(name, b"".join(frames))
 

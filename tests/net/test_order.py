@@ -5,7 +5,7 @@ from typing import Any
 from octopia.language import parse_notification
 from octopia.net import NetLimits
 from octopia.net.broker.order import Reorder, Ways
-from octopia.routing import Deliver, Notify, Recipient
+from octopia.routing import Civ, Deliver, Notify, Recipient
 from octopia.topology import BrokerId
 from octopia.wire import PLAIN, Codec, Connection, CopyHeader, Hello, Side, WireLimits, link_frames, message_frame
 from octopia.wire import wire_notification as make
@@ -26,7 +26,7 @@ def notification(sequence: int, header: CopyHeader = PLAIN) -> Any:
 
 
 def copy(sequence: int, civ: int = 0) -> Notify:
-    return Notify("p", str(sequence), notification(sequence), civ)
+    return Notify("p", str(sequence), notification(sequence), Civ(civ))
 
 
 def test_ways_stamp_only_after_a_change_and_only_for_a_while() -> None:
@@ -55,7 +55,7 @@ def test_along_an_a_link_a_carried_copy_is_a_way_too() -> None:
 
 def test_a_stamp_that_came_goes_on() -> None:
     ways = Ways(B1, hold_s=1.0)
-    came = Notify("p", "9", notification(9, CopyHeader(earlier=7, hold_ms=300)), 0b001)
+    came = Notify("p", "9", notification(9, CopyHeader(earlier=7, hold_ms=300)), Civ(0b001))
     assert ways.header(B0, came, 0.0) == CopyHeader(earlier=8, hold_ms=1000)
 
 

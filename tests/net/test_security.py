@@ -16,7 +16,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, in_overlay, kill, run, take, until
+from tests.net.live import Live, in_overlay, kill_host, run, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
@@ -177,7 +177,7 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             forged = BrokerId("a", 0)
             host = live.servers[forged].hosts.pop(forged)
             live.servers[forged]._servers[0].close()
-            kill(host)
+            kill_host(host)
             certificates.sign("a-0", "(b,1)")
             impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
             await impostor.start()

@@ -9,7 +9,7 @@ import pytest
 from octopia.errors import InputError, RefusedError
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, in_overlay, run, take, until, waiting
+from tests.net.live import QUICK, Live, in_overlay, kill_host, run, take, until, waiting
 
 
 def cut(client: Client) -> None:
@@ -121,7 +121,7 @@ async def restart(live: Live, broker: BrokerId, *, kill: bool) -> None:
     number = list(old.brokers).index(broker)
     old._servers[number].close()
     if kill:
-        kill(host)
+        kill_host(host)
     else:
         host.stop()
     await until(lambda: not len(host.channels))

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from octopia.net import Client, NetLimits, Server
 from octopia.topology import BrokerId
-from tests.net.live import Live, kill
+from tests.net.live import Live, kill_host
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -101,7 +101,7 @@ class Brokers:
             old = live.servers[id]
             host = old.hosts.pop(id)
             old._servers[list(old.brokers).index(id)].close()
-            kill(host)
+            kill_host(host)
             while len(host.channels):
                 await asyncio.sleep(0.005)
             live.servers[id] = new = Server(live.scot, live.addresses, brokers=[id], **live.options)

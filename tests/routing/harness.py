@@ -9,12 +9,12 @@ from random import Random
 from octopia.embedded import Hop, Network
 from octopia.language import parse_filter, parse_notification
 from octopia.routing import (
-    NOTIFICATION_MESSAGES,
     POLICIES,
     Action,
     Advertised,
     ClientLeft,
     Deliver,
+    Notify,
     Published,
     Received,
     Refused,
@@ -149,7 +149,7 @@ class Harness:
                 return
             hop = draw.choice(heads)
             self.network.receive(hop)
-            if repeat and not isinstance(hop.message, NOTIFICATION_MESSAGES):
+            if repeat and not isinstance(hop.message, Notify):
                 again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), 0.0)
                 assert again == [], "a repeated message changes nothing and is answered with nothing"
 
@@ -181,7 +181,7 @@ class Harness:
         assert {id: sorted(self.delivered[id]) for id in expected} == expected
 
     def check_tables(self) -> None:
-        (check_scot_tables if POLICIES[self.routing].uses_civ else check_tid_tables)(self.network, self.world)
+        (check_scot_tables if POLICIES[self.routing].keeps_civ else check_tid_tables)(self.network, self.world)
 
     def withdraw_everything(self, draw: Random) -> None:
         """All tables are empty once everything is withdrawn and the overlay is quiet."""
@@ -195,7 +195,7 @@ class Harness:
             state = broker.state
             sizes = [len(t) for t in (state.srt, state.prt, state.advertisements, state.subscriptions)]
             assert sizes == [0, 0, 0, 0]
-            if not POLICIES[self.routing].uses_civ:
+            if not POLICIES[self.routing].keeps_civ:
                 assert state.fading == {}
 
 

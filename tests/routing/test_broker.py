@@ -20,7 +20,6 @@ from octopia.routing import (
     LinkSampled,
     Message,
     Notify,
-    NotifyTree,
     Published,
     Received,
     Recipient,
@@ -28,6 +27,7 @@ from octopia.routing import (
     Send,
     Subscribe,
     Subscribed,
+    Tree,
     Unadvertise,
     Unadvertised,
     Unsubscribe,
@@ -188,7 +188,7 @@ FORGED: list[tuple[BrokerId, Message, str]] = [
     (B0, Subscribe(Key(B0, 0), STOCK), "which is not in its cluster"),
     (A2, CibSet((Key(HERE, 0),)), "which is not its secondary neighbour"),
     (BrokerId("c", 0), CibClear((Key(HERE, 0),)), "which is no neighbour"),
-    (B0, NotifyTree("P", "n", QUOTE, Key(B0, 0)), "which snr routing has not"),
+    (B0, Notify("P", "n", QUOTE, Tree(Key(B0, 0))), "which snr routing has not"),
 ]
 
 

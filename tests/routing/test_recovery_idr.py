@@ -6,6 +6,7 @@ from octopia.routing import (
     Advertised,
     Broker,
     CibSet,
+    Civ,
     Key,
     LinkCameUp,
     LinkSampled,
@@ -148,5 +149,5 @@ def test_no_copy_goes_back_by_the_a_link_it_came_by_even_as_a_last_resort() -> N
     broker = Broker(B0, Scot(parse_tree("path:3"), 2), "idr")
     broker.handle(LinkWentDown(B1), 0.0)
     broker.handle(LinkWentDown(C0), 0.0)
-    copy = Notify("P", "n", QUOTE, 0b10)
+    copy = Notify("P", "n", QUOTE, Civ(0b10))
     assert broker.handle(Received(A0, copy), 0.0) == [Send(B1, Notify("P", "n", QUOTE))]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_fault
 
-from octopia.routing import POLICIES, Action, CibSet, Send
+from octopia.routing import PLAIN, POLICIES, Action, CibSet, Civ, Copy, Decision, Recipient
 from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, draw_faults, simulate
 from octopia.sim.model import Link, Model, Processor
 from octopia.topology import Scot, parse_tree
@@ -60,57 +60,47 @@ def test_a_bit_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_copy_that_is_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def doubled(orders: list[Action]) -> list[Action]:
-        sends = [order for order in orders if isinstance(order, Send)]
-        return [*orders, *sends[:1]]
-
-    break_publish(monkeypatch, doubled)
+    break_publish(monkeypatch, lambda copies: (*copies, *copies[:1]))
     assert failed(tmp_path, "snr") == {TWICE, AGAIN}
 
 
 def test_a_hop_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies that should enter cluster 0 enter cluster 1."""
 
-    def astray(orders: list[Action]) -> list[Action]:
+    def astray(copies: tuple[Copy, ...]) -> tuple[Copy, ...]:
         moved = {id: id._replace(cluster=1) for id in OVERLAY.cluster(0)}
-        there = {order.to for order in orders if isinstance(order, Send)}
-        return [
-            Send(moved[order.to], order.message)
-            if isinstance(order, Send) and order.to in moved and moved[order.to] in there
-            else order
-            for order in orders
-        ]
+        there = {to for to, _ in copies}
+        return tuple((moved[to] if to in moved and moved[to] in there else to, header) for to, header in copies)
 
     break_publish(monkeypatch, astray)
     assert failed(tmp_path, "snr") == {LOST, TWICE, AGAIN}
 
 
 def test_a_delivery_to_somebody_who_did_not_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from octopia.routing import Deliver, Recipient
+    original = POLICIES["snr"].route
 
-    def generous(orders: list[Action]) -> list[Action]:
-        return [
-            Deliver(o.publisher, o.id, o.notification, (*o.recipients, Recipient("s0", ("1",))))
-            if isinstance(o, Deliver) and all(r.client != "s0" for r in o.recipients)
-            else o
-            for o in orders
-        ]
+    def generous(state: Any, matched: Any, header: Any, came_by: Any) -> Decision:
+        decision = original(state, matched, header, came_by)
+        recipients = decision.recipients
+        if came_by is None and recipients and all(r.client != "s0" for r in recipients):
+            recipients = (*recipients, Recipient("s0", ("1",)))
+        return Decision(recipients, decision.copies)
 
-    break_publish(monkeypatch, generous)
+    break_policy(monkeypatch, "snr", route=generous)
     assert UNWANTED in failed(tmp_path, "snr")
 
 
 def test_a_detour_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A static broker that sends everything back and forth once: too many hops, and brokers visited twice."""
-    from octopia.routing import Notify
+    original, bounced = POLICIES["snr"].route, Civ(1)
 
-    def bouncing(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
-        original(state, sender, message, out)
-        if sender.cluster != state.id.cluster and not message.id.endswith("!"):
-            out.append(Send(sender, Notify(message.publisher, message.id + "!", message.notification)))
+    def bouncing(state: Any, matched: Any, header: Any, came_by: Any) -> Decision:
+        decision = original(state, matched, header, came_by)
+        if came_by is None or came_by.cluster == state.id.cluster or header != PLAIN:
+            return decision
+        return Decision(decision.recipients, (*decision.copies, (came_by, bounced)))
 
-    original = POLICIES["snr"].receive[Notify]
-    break_policy(monkeypatch, "snr", receive={**POLICIES["snr"].receive, Notify: bouncing})
+    break_policy(monkeypatch, "snr", route=bouncing)
     assert {TWICE, AGAIN} <= failed(tmp_path, "snr")
 
 
@@ -184,12 +174,12 @@ def break_policy(monkeypatch: pytest.MonkeyPatch, routing: str, **changes: Any) 
     monkeypatch.setitem(POLICIES, routing, replace(POLICIES[routing], **changes))
 
 
-def break_publish(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Action]], list[Action]]) -> None:
-    original = POLICIES["snr"].publish
+def break_publish(monkeypatch: pytest.MonkeyPatch, change: Callable[[tuple[Copy, ...]], tuple[Copy, ...]]) -> None:
+    """Change the copies that a publisher's host broker sends."""
+    original = POLICIES["snr"].route
 
-    def publish(state: Any, event: Any, conforming: Any, out: list[Action]) -> None:
-        orders: list[Action] = []
-        original(state, event, conforming, orders)
-        out += change(orders)
+    def route(state: Any, matched: Any, header: Any, came_by: Any) -> Decision:
+        decision = original(state, matched, header, came_by)
+        return decision if came_by is not None else Decision(decision.recipients, change(decision.copies))
 
-    break_policy(monkeypatch, "snr", publish=publish)
+    break_policy(monkeypatch, "snr", route=route)

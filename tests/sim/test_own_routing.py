@@ -14,23 +14,23 @@ OVERLAY = Scot(parse_tree("path:3"), 3)
 WORLD = drawn(OVERLAY, 3, publishers=5, subscribers=20, notifications=200, span_ns=1_000_000_000)
 IDEAS = """
 from dataclasses import replace
-from octopia.routing import Notify, Send, policy_named
+from octopia.routing import Decision, policy_named
 
 SNR = policy_named("snr")
 
 
-def _publish(state, event, conforming, out):
-    orders = []
-    SNR.publish(state, event, conforming, orders)
-    out += sorted(orders, key=lambda order: isinstance(order, Send) and order.to.cluster == state.id.cluster)
+def _far_first(state, matched, header, came_by):
+    decision = SNR.route(state, matched, header, came_by)
+    copies = sorted(decision.copies, key=lambda copy: copy[0].cluster == state.id.cluster)
+    return Decision(decision.recipients, tuple(copies))
 
 
-def _send_back(state, sender, message, out):
-    out.append(Send(sender, message))
+def _send_back(state, matched, header, came_by):
+    return SNR.route(state, matched, header, None) if came_by is None else Decision((), ((came_by, header),))
 
 
-FAR_FIRST = replace(SNR, name="far-first", title="other clusters first", publish=_publish)
-PING_PONG = replace(SNR, name="ping-pong", title="back and forth", receive=SNR.receive | {Notify: _send_back})
+FAR_FIRST = replace(SNR, name="far-first", title="other clusters first", route=_far_first)
+PING_PONG = replace(SNR, name="ping-pong", title="back and forth", route=_send_back)
 NUMBER = 7
 """
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from octopia.errors import InputError
-from octopia.routing import POLICIES, Index
+from octopia.routing import POLICIES, MatcherIndex
 from octopia.sim import BrokerFault, LinkFault, RunSpec, draw_faults, load_model, load_run, simulate
 from octopia.sim.known import KnownMatches
 from octopia.sim.model import Link, Model, Processor
@@ -70,7 +70,7 @@ def test_matches_known_beforehand_are_those_the_index_finds(
 ) -> None:
     spec = RunSpec(routing=routing, model=MODEL, faults=FAULTS)
     simulate(WORLD, OVERLAY, spec, tmp_path / "known")
-    monkeypatch.setattr(KnownMatches, "make_index", lambda self: Index())
+    monkeypatch.setattr(KnownMatches, "make_index", lambda self: MatcherIndex())
     simulate(WORLD, OVERLAY, spec, tmp_path / "found")
     assert digest(tmp_path / "known") == digest(tmp_path / "found")
 

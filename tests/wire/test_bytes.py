@@ -3,7 +3,7 @@
 import struct
 
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Advertise, CibSet, Key, Notify, NotifyTree, Unsubscribe
+from octopia.routing import Advertise, CibSet, Civ, Key, Notify, Tree, Unsubscribe
 from octopia.topology import BrokerId
 from octopia.wire import (
     Ack,
@@ -92,13 +92,13 @@ def test_messages_between_brokers() -> None:
 def test_copies_of_a_notification() -> None:
     seen = wire_notification(parse_notification({"price": 10}), "p", 7)
     assert link_frames(Notify("p", "7", seen)) == [b"\x00\x00\x00\x11\x38\x00\x00\x00\x00" + PRICE]
-    assert link_frames(Notify("p", "7", seen, 0b100000001)) == [
+    assert link_frames(Notify("p", "7", seen, Civ(0b100000001))) == [
         b"\x00\x00\x00\x19\x38\x00\x00\x00\x08" + b"\x94\xc4\x02\x01\x01\xc2\x00\x00" + PRICE
     ]
     assert link_frames(Notify("p", "7", seen), CopyHeader(traced=True, earlier=6, hold_ms=50)) == [
         b"\x00\x00\x00\x17\x38\x00\x00\x00\x06" + b"\x94\xc4\x00\xc3\x06\x32" + PRICE
     ]
-    assert link_frames(NotifyTree("p", "7", seen, Key(B2, 5))) == [
+    assert link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))) == [
         b"\x00\x00\x00\x1d\x39\x00\x00\x00\x0c" + b"\x92" + KEY + b"\x94\xc4\x00\xc2\x00\x00" + PRICE
     ]
 

@@ -14,14 +14,15 @@ from octopia.routing import (
     AdvertisementsComplete,
     CibClear,
     CibSet,
+    Civ,
     Key,
     Message,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Route,
+    Routes,
     Subscribe,
     SubscriptionsComplete,
+    Tree,
     Unadvertise,
     Unsubscribe,
 )
@@ -121,9 +122,9 @@ LINK_MESSAGES: list[Message] = [
     SubscriptionsComplete((A0, B2)),
     AdvertisementsComplete(),
     Notify("p", "1", seen()),
-    Notify("p", "1", seen(), 1 << 1023),
-    NotifyTree("p", "1", seen(), Key(A0, 3)),
-    NotifyRoutes("p", "1", seen(), (Route(B2, Key(A0, 3), (Key(A0, 1),)), Route(A0, Key(B2, 3), ()))),
+    Notify("p", "1", seen(), Civ(1 << 1023)),
+    Notify("p", "1", seen(), Tree(Key(A0, 3))),
+    Notify("p", "1", seen(), Routes((Route(B2, Key(A0, 3), (Key(A0, 1),)), Route(A0, Key(B2, 3), ())))),
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Notify
+from octopia.routing import Civ, Notify
 from octopia.wire import (
     Codec,
     Connection,
@@ -73,7 +73,7 @@ def stream(draw: random.Random, role: str, wrong: bool) -> bytes:
         else:
             seen = wire_notification(parse_notification({"n": 1}), "p", sequence)
             header = draw.choice([CopyHeader(traced=True), CopyHeader(earlier=3, hold_ms=9)])
-            frames += link_frames(Notify("p", str(sequence), seen, draw.choice([0, 2])), header)
+            frames += link_frames(Notify("p", str(sequence), seen, Civ(draw.choice([0, 2]))), header)
         if what > 0.95:
             frames.append(message_frame(Ping(sequence)))
     if wrong:

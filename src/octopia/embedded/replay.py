@@ -142,7 +142,7 @@ def _advertisements(scenario: Scenario, network: Network) -> Iterator[Advertisem
         state = network.brokers[id].state
         for name, registered in state.advertisements.of(client).items():
             entry = state.srt.get(registered.key)
-            if not policy_named(network.brokers[id].routing).uses_civ:
+            if not policy_named(network.brokers[id].routing).keeps_civ:
                 yield AdvertisementState(name, client, id, None, None)
                 continue
             secondary = civ.bits(entry.civ & ~state.own_bit)

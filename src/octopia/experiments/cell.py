@@ -77,7 +77,7 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def cost(self) -> float:
         """About how long it runs, beside others; in messages between brokers."""
         brokers = len(self.nodes) * self.clusters
-        per_advertisement = self.clusters if policy_named(self.system).uses_civ else 5 * brokers
+        per_advertisement = self.clusters if policy_named(self.system).keeps_civ else 5 * brokers
         registering = self.workload.publishers * per_advertisement + self.workload.subscribers * len(self.nodes)
         publications = self.workload.publishers * self.workload.notifications_per_publisher
         publications += 0 if self.burst is None else self.burst.notifications

@@ -132,7 +132,7 @@ def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> Callabl
         return None
     brokers = len(cell.nodes) * cell.clusters
     weights = {
-        "advertise": cell.clusters if policy_named(cell.system).uses_civ else 5 * brokers,
+        "advertise": cell.clusters if policy_named(cell.system).keeps_civ else 5 * brokers,
         "subscribe": len(cell.nodes),
         "publish": min(brokers, 40),
     }

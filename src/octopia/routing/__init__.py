@@ -1,10 +1,10 @@
 """The routing core, sans-IO: one broker class, four routings, no sockets and no clock."""
 
 from octopia.routing.actions import Accepted, Action, Deliver, Recipient, Refused, Send
-from octopia.routing.batch import Orders, PublishedMany, ReceivedMany
 from octopia.routing.broker import Broker
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
+from octopia.routing.decision import Copy, Decision, Refusal
 from octopia.routing.events import (
     Advertised,
     ClientLeft,
@@ -19,28 +19,30 @@ from octopia.routing.events import (
     Unadvertised,
     Unsubscribed,
 )
-from octopia.routing.index import Index, MakeIndex
+from octopia.routing.index import Index, MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import (
-    NOTIFICATION_MESSAGES,
+    PLAIN,
     Advertise,
     AdvertisementsComplete,
     CibClear,
     CibSet,
+    Civ,
+    Header,
     Key,
     Message,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Route,
+    Routes,
     Subscribe,
     SubscriptionsComplete,
+    Tree,
     Unadvertise,
     Unsubscribe,
 )
-from octopia.routing.policy import POLICIES, Policy, Recovery, check_routings, policy_named
+from octopia.routing.policy import POLICIES, Policy, Promises, Recovery, check_routings, policy_if_known, policy_named
 
 __all__ = [
-    "NOTIFICATION_MESSAGES",
+    "PLAIN",
     "POLICIES",
     "Accepted",
     "Action",
@@ -50,10 +52,14 @@ __all__ = [
     "Broker",
     "CibClear",
     "CibSet",
+    "Civ",
     "ClientLeft",
     "CongestionParameters",
+    "Copy",
+    "Decision",
     "Deliver",
     "Event",
+    "Header",
     "Index",
     "Key",
     "Limits",
@@ -62,28 +68,30 @@ __all__ = [
     "LinkSampled",
     "LinkWentDown",
     "MakeIndex",
+    "MatcherIndex",
     "Message",
     "Notify",
-    "NotifyRoutes",
-    "NotifyTree",
-    "Orders",
     "Policy",
+    "Promises",
     "Published",
-    "PublishedMany",
     "Received",
-    "ReceivedMany",
     "Recipient",
     "Recovery",
+    "Refusal",
     "Refused",
     "Route",
+    "Routes",
     "Send",
     "Subscribe",
     "Subscribed",
     "SubscriptionsComplete",
+    "Tree",
     "Unadvertise",
     "Unadvertised",
     "Unsubscribe",
     "Unsubscribed",
+    "Values",
     "check_routings",
+    "policy_if_known",
     "policy_named",
 ]

@@ -1,20 +1,22 @@
-"""The broker: `handle(event, now) -> actions`, and nothing but dispatch.
+"""The broker: `publish` and `receive` for notifications, `handle` for everything, and nothing but dispatch.
 
-Rules of this file: no I/O, no clock, no randomness; `now` is the host's time in seconds and only ever grows. The same
-events in the same order give the same actions. What is decided, is decided in the policy's functions (`scot/`, `tid/`);
-what a client may ask for, in `clients.py`. An event that a peer is to blame for raises `RemoteProtocolError` and
-changes nothing; a mistake of the host raises `LocalProtocolError`.
+No I/O, no clock, no randomness; `now` is the host's time in seconds and only ever grows. The same events in the same
+order give the same answers. What is decided, is decided in the policy's functions (`scot/`, `tid/`); what a client may
+ask for, in `clients.py`. An event that a peer is to blame for raises `RemoteProtocolError` and changes nothing; a
+mistake of the host raises `LocalProtocolError`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from octopia.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from octopia.language import Filter, Notification
 from octopia.routing.actions import Accepted, Action, Refused
-from octopia.routing.batch import BatchRouting, Orders, PublishedMany, ReceivedMany
-from octopia.routing.clients import Limits, Registered, Registrations, conforming, why_not_publish
+from octopia.routing.clients import Limits, Registered, Registrations, why_not_publish
+from octopia.routing.conforming import Conforming
 from octopia.routing.congestion import CongestionParameters
+from octopia.routing.decide import Decisions
+from octopia.routing.decision import Decision, Refusal
 from octopia.routing.events import (
     Advertised,
     ClientLeft,
@@ -29,14 +31,13 @@ from octopia.routing.events import (
     Unadvertised,
     Unsubscribed,
 )
-from octopia.routing.index import Index, MakeIndex
-from octopia.routing.messages import Key, Notify
+from octopia.routing.index import MakeIndex, MatcherIndex, Values
+from octopia.routing.messages import Header, Key, Notify
 from octopia.routing.policy import Recovery, policy_named
 from octopia.topology import BrokerId, Scot
 
 _DEFAULT_CONGESTION = CongestionParameters()
 _DEFAULT_LIMITS = Limits()
-_NOTHING = Notification.trusted({})
 
 
 class Broker:
@@ -48,7 +49,19 @@ class Broker:
     down until `LinkCameUp`, and the broker knows that it has yet to learn what its neighbours know.
     """
 
-    __slots__ = ("_batches", "_handlers", "_neighbours", "_policy", "_receive", "_state", "_up", "id", "routing")
+    __slots__ = (
+        "_conforming",
+        "_decide",
+        "_handlers",
+        "_header",
+        "_neighbours",
+        "_policy",
+        "_receive",
+        "_state",
+        "_up",
+        "id",
+        "routing",
+    )
 
     def __init__(
         self,
@@ -58,7 +71,7 @@ class Broker:
         *,
         congestion: CongestionParameters = _DEFAULT_CONGESTION,
         limits: Limits = _DEFAULT_LIMITS,
-        make_index: MakeIndex = Index,
+        make_index: MakeIndex = MatcherIndex,
         first_serial: int = 0,
         links_up: bool = True,
     ) -> None:
@@ -70,10 +83,13 @@ class Broker:
         self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
         self._neighbours = frozenset(self._state.neighbours)
         self._up = self._state.up
-        self._batches = BatchRouting(self._state, policy)
+        self._header = policy.header
+        self._decide = Decisions(self._state, policy).decide
+        self._conforming = Conforming(self._state.advertisements)
         if not links_up:
             self._recovery().start_apart(self._state, overlay)
         self._handlers: dict[type[Event], Callable[[Any, float, list[Action]], None]] = {
+            Received: self._received,
             LinkSampled: self._link_sampled,
             LinkWentDown: self._link_went_down,
             LinkCameUp: self._link_came_up,
@@ -86,27 +102,43 @@ class Broker:
             ClientLeft: self._client_left,
         }
 
-    def handle(self, event: Event, now: float) -> list[Action]:
-        """Take in what happened and answer with what to do about it, in order."""
-        out: list[Action] = []
-        if type(event) is Received:
-            # nearly all that ever happens to a broker, so it is dispatched here, without a call in between
-            message = event.message
-            receive = self._receive.get(type(message))
-            if receive is None or event.sender not in self._up:
-                raise self._why_not_receive(event)
-            receive(self._state, event.sender, message, out)
-        else:
-            self._handlers[type(event)](event, now, out)
-        return out
+    def publish(self, client: str, notifications: Sequence[Values], now: float) -> list[Decision | Refusal]:
+        """A client of this broker published these, in this order; their values were checked. An answer for each."""
+        if not notifications:
+            return []
+        state = self._state
+        state.now = now
+        answers: list[Decision | Refusal] = []
+        for satisfied, places in self._conforming.groups(client, notifications):
+            some = notifications if places is None else [notifications[at] for at in places]
+            if satisfied:
+                decided: Sequence[Decision | Refusal]
+                decided = self._decide(some, self._policy.first_header(state, satisfied), None)
+            else:
+                decided = [self._refusal(client, values) for values in some]
+            if places is None:
+                return list(decided)
+            answers = answers or [_NO_ANSWER] * len(notifications)
+            for at, each in zip(places, decided, strict=True):
+                answers[at] = each
+        return answers
 
-    def handle_batch(self, batch: PublishedMany | ReceivedMany, now: float) -> list[Orders]:
-        """As `handle` for each notification of the batch, in order; `Orders.actions` gives the actions of one."""
-        if isinstance(batch, PublishedMany):
-            return self._batches.published(batch)
-        if batch.sender not in self._up or Notify not in self._receive:
-            raise self._why_not_receive(Received(batch.sender, Notify("", "", _NOTHING)))
-        return self._batches.received(batch)
+    def receive(self, sender: BrokerId, header: Header, notifications: Sequence[Values], now: float) -> list[Decision]:
+        """Copies of these, all with this header, came from a neighbour, in this order. A decision for each."""
+        if sender not in self._up or type(header) is not self._header:
+            raise self._why_not_receive(sender, Notify.kind)
+        self._state.now = now
+        return self._decide(notifications, header, sender)
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Take in what happened and answer with what to do about it, in order.
+
+        A notification is a batch of one, and its decision is told as actions: for hosts that carry out one at a time.
+        """
+        out: list[Action] = []
+        self._state.now = now
+        self._handlers[type(event)](event, now, out)
+        return out
 
     @property
     def state(self) -> Any:
@@ -143,30 +175,38 @@ class Broker:
         if neighbour not in self._neighbours:
             raise LocalProtocolError(f"{self.id} has no link to {neighbour}")
 
-    def _why_not_receive(self, event: Received) -> ProtocolError:
-        if event.sender in self._up:
-            return RemoteProtocolError(
-                f"{event.sender} sent {event.message.kind}, which {self.routing} routing has not"
-            )
-        if event.sender in self._neighbours:
+    def _why_not_receive(self, sender: BrokerId, kind: str) -> ProtocolError:
+        if sender in self._up:
+            return RemoteProtocolError(f"{sender} sent {kind}, which {self.routing} routing has not")
+        if sender in self._neighbours:
             return LocalProtocolError(
-                f"{self.id} was handed {event.message.kind} from {event.sender}, whose link is down; "
-                "tell LinkCameUp first"
+                f"{self.id} was handed {kind} from {sender}, whose link is down; tell LinkCameUp first"
             )
-        return RemoteProtocolError(f"{event.sender} sent {event.message.kind} to {self.id}, which is no neighbour")
+        return RemoteProtocolError(f"{sender} sent {kind} to {self.id}, which is no neighbour")
+
+    def _received(self, event: Received, now: float, out: list[Action]) -> None:
+        sender, message = event.sender, event.message
+        if isinstance(message, Notify):
+            (decision,) = self.receive(sender, message.header, (message.notification,), now)
+            out += decision.actions(message.publisher, message.id, message.notification)
+            return
+        receive = self._receive.get(type(message))
+        if receive is None or sender not in self._up:
+            raise self._why_not_receive(sender, message.kind)
+        receive(self._state, sender, message, out)
 
     def _published(self, event: Published, now: float, out: list[Action]) -> None:
-        advertisements = self._state.advertisements.of(event.client)
-        satisfied = conforming(advertisements, event.notification)
-        if satisfied:
-            self._policy.publish(self._state, event, satisfied, out)
-        else:
-            reason = why_not_publish(event.client, advertisements, event.notification)
-            out.append(Refused(event.client, "publish", event.id, reason))
+        (answer,) = self.publish(event.client, (event.notification,), now)
+        out += answer.actions(event.client, event.id, event.notification)
+
+    def _refusal(self, client: str, values: Values) -> Refusal:
+        notification = values if isinstance(values, Notification) else Notification.trusted(dict(values))
+        return Refusal(why_not_publish(client, self._state.advertisements.of(client), notification))
 
     def _advertised(self, event: Advertised, now: float, out: list[Action]) -> None:
         key = self._register(self._state.advertisements, "advertise", event.client, event.id, event.filter, out)
         if key is not None:
+            self._conforming.forget(event.client)
             self._policy.advertise(self._state, key, event.filter, out)
 
     def _subscribed(self, event: Subscribed, now: float, out: list[Action]) -> None:
@@ -178,6 +218,7 @@ class Broker:
         registered = self._state.advertisements.withdraw(event.client, event.id)
         out.append(Accepted(event.client, "unadvertise", event.id))
         if registered is not None:
+            self._conforming.forget(event.client)
             self._policy.unadvertise(self._state, registered.key, out)
 
     def _unsubscribed(self, event: Unsubscribed, now: float, out: list[Action]) -> None:
@@ -206,3 +247,6 @@ class Broker:
         key: Key = self._state.new_key()
         book.add(client, id, Registered(key, filter))
         return key
+
+
+_NO_ANSWER = Refusal("")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from octopia.language import Filter, Notification, conforms, why_not_conforms
+from octopia.language import Filter, Notification, why_not_conforms
 from octopia.routing.messages import Key
 
 
@@ -82,11 +82,6 @@ class Registrations:
         if not own and len(self._by_client) >= self._clients_max:
             return f"this broker has its maximum of {self._clients_max} clients with {self._noun}s; use another broker"
         return None
-
-
-def conforming(advertisements: Mapping[str, Registered], notification: Notification) -> list[Registered]:
-    """The advertisements of a publisher that a notification conforms to, oldest first."""
-    return [own for own in advertisements.values() if conforms(notification, own.filter)]
 
 
 def why_not_publish(client: str, advertisements: Mapping[str, Registered], notification: Notification) -> str:

@@ -7,6 +7,10 @@ congestion element CE. Rules of this file: the host tells totals whenever it lik
 window is kept here, from the `now` of each sample, so there is no timer and no clock. Verdicts are worked out when a
 sample comes in (rarely) and only looked up when a notification is routed (often). Until the first full window has
 passed CE is 1. A link that is down counts as overloaded whatever its queue; when it comes up its status starts anew.
+
+Two numbers say whether anything changed, so that what was decided by the table can be remembered: `queues_changed`
+grows with every change of a queue, `verdicts_changed` with every change that can matter to who asks which links are
+overloaded and compares queues only while some link is.
 """
 
 from dataclasses import dataclass
@@ -46,7 +50,16 @@ class _LinkStatus:
 class Lst:
     """Status of every output queue of one broker, to look at: Q_l of each in `queue_lengths`, how many hold any."""
 
-    __slots__ = ("_links", "_tau", "_window_s", "queue_lengths", "queues")
+    __slots__ = (
+        "_links",
+        "_overloaded",
+        "_tau",
+        "_window_s",
+        "queue_lengths",
+        "queues",
+        "queues_changed",
+        "verdicts_changed",
+    )
 
     def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
         self._tau = parameters.tau
@@ -54,6 +67,9 @@ class Lst:
         self._links = {neighbour: _LinkStatus() for neighbour in neighbours}
         self.queue_lengths = dict.fromkeys(neighbours, 0)
         self.queues = 0
+        self._overloaded = 0
+        self.queues_changed = 0
+        self.verdicts_changed = 0
 
     def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
         """Take in a sample; `entered` and `left` are totals since the link was made, or last came up."""
@@ -66,19 +82,34 @@ class Lst:
             link.entered_before = entered
             link.left_before = left
         lengths = self.queue_lengths
-        self.queues += (queue_length > 0) - (lengths[neighbour] > 0)
-        lengths[neighbour] = queue_length
-        link.overloaded = link.is_down or queue_length * link.element > self._tau
+        before = lengths[neighbour]
+        overloaded = link.is_down or queue_length * link.element > self._tau
+        if queue_length != before:
+            self.queues += (queue_length > 0) - (before > 0)
+            lengths[neighbour] = queue_length
+            self.queues_changed += 1
+            if self._overloaded:
+                self.verdicts_changed += 1
+        if overloaded != link.overloaded:
+            self._turn(link, overloaded)
 
     def went_down(self, neighbour: BrokerId) -> None:
         link = self._links[neighbour]
-        link.is_down = link.overloaded = True
+        link.is_down = True
+        self._turn(link, True)
 
     def came_up(self, neighbour: BrokerId) -> None:
         """A fresh connection: its totals start at 0."""
+        self._turn(self._links[neighbour], False)
         self._links[neighbour] = _LinkStatus()
         self.queues -= self.queue_lengths[neighbour] > 0
         self.queue_lengths[neighbour] = 0
+
+    def _turn(self, link: _LinkStatus, overloaded: bool) -> None:
+        self._overloaded += overloaded - link.overloaded
+        link.overloaded = overloaded
+        self.queues_changed += 1
+        self.verdicts_changed += 1
 
     def overloaded(self, neighbour: BrokerId) -> bool:
         return self._links[neighbour].overloaded

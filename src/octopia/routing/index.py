@@ -1,37 +1,46 @@
-"""The index behind a table: a matcher that also names the set of entries a notification matches.
+"""The index behind a table: filters by entry, and the sets of entries that notifications match.
 
-Rules of this file: `match_key` gives equal keys for notifications that match the same entries, and `entries_of` the
-entries behind a key; both hold only until an entry comes or goes. A table remembers what it worked out for a key, since
-notifications are many and the sets they match are few. `match_keys` is for batches. A host that knows the matches
-beforehand (the simulator does) brings an index of its own with the same methods, the last only if it hands batches to
-its brokers; all else stays the broker's.
+`match_keys` gives equal keys for notifications that match the same entries, and `entries_of` the entries behind a key;
+both hold only until an entry comes or goes. A table remembers what it worked out for a key, since notifications are
+many and the sets they match are few. `MatcherIndex` searches. A host that knows the matches beforehand (the simulator
+does) brings an index of its own; all else stays the broker's.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from octopia.language import Notification, Value
+from octopia.language import Filter, Notification, Value
 from octopia.matching import Matcher
 
 Entry = TypeVar("Entry")
+Values = Mapping[str, Value]
 
 # From so many on it is quicker to match them together.
 MANY_MIN = 5
 
 
-class Index(Matcher[Entry]):
-    """A matcher whose answers can be remembered."""
+class Index(Protocol[Entry]):
+    """What a table asks of its index."""
 
-    def match_key(self, notification: Notification) -> Hashable:
-        return self.match_rows(notification).tobytes()
+    def add(self, id: Entry, filter: Filter, /) -> None: ...
+    def remove(self, id: Entry, /) -> None: ...
+    def match_keys(self, notifications: Sequence[Values], /) -> Sequence[Hashable]:
+        """For each of these notifications, whose values were checked, the key of what it matches."""
 
-    def match_keys(self, notifications: Sequence[dict[str, Value]]) -> list[Hashable]:
-        """`match_key` for each of these, whose values were checked."""
-        seen = list(map(Notification.trusted, notifications))
+    def entries_of(self, key: Any, /) -> list[Entry]: ...
+    def overlapping(self, advertisement: Filter, /) -> list[Entry]: ...
+    def overlapped_by(self, subscription: Filter, /) -> list[Entry]: ...
+
+
+class MatcherIndex(Matcher[Entry]):
+    """The index that searches: a matcher whose answers can be remembered."""
+
+    def match_keys(self, notifications: Sequence[Values]) -> list[Hashable]:
+        seen = [each if isinstance(each, Notification) else Notification.trusted(each) for each in notifications]  # type: ignore[arg-type]
         if len(seen) < MANY_MIN:
-            return list(map(self.match_key, seen))
+            return [self.match_rows(each).tobytes() for each in seen]
         counts, rows = self.match_rows_many(seen)
         whole = rows.tobytes()
         ends = (rows.itemsize * np.cumsum(counts)).tolist()

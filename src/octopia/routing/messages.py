@@ -6,7 +6,7 @@ advertisement or a subscription by its `Key`, which its host broker makes once a
 about an earlier life of the same client-chosen id can never be mistaken for one about the present life.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -84,24 +84,45 @@ class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete")
     kind: ClassVar[str] = "advertisements_complete"
 
 
-class Notify(Struct, frozen=True, tag="notify", gc=False):
-    """A copy of a notification in SCOT routing. `civ`: the clusters it must still serve; 0 is a plain copy."""
+class Header(Protocol):
+    """What a copy carries beside its notification: a frozen, hashable value that means something to its routing alone.
 
-    kind: ClassVar[str] = "notify"
-    publisher: str
-    id: str
-    notification: Notification
+    Hosts pass it on and show two things of it: `civ`, the clusters the copy must still serve (0: none, or no clusters
+    at all), and `entries`, how many entries of routing information it takes on a link.
+    """
+
+    @property
+    def civ(self) -> int: ...
+    @property
+    def entries(self) -> int: ...
+    def __hash__(self) -> int: ...
+
+
+class Civ(Struct, frozen=True, cache_hash=True, gc=False):
+    """SCOT routing: the clusters that this copy must still serve; none is a plain copy."""
+
     civ: int = 0
 
+    @property
+    def entries(self) -> int:
+        return 1 if self.civ else 0
 
-class NotifyTree(Struct, frozen=True, tag="notify_tree", gc=False):
-    """A copy of a notification that follows one advertisement tree (static TID routing)."""
 
-    kind: ClassVar[str] = "notify"
-    publisher: str
-    id: str
-    notification: Notification
+PLAIN = Civ()
+
+
+class Tree(Struct, frozen=True, cache_hash=True, gc=False):
+    """Static TID routing: the advertisement tree that this copy follows."""
+
     tid: Key
+
+    @property
+    def civ(self) -> int:
+        return 0
+
+    @property
+    def entries(self) -> int:
+        return 1
 
 
 class Route(NamedTuple):
@@ -112,14 +133,32 @@ class Route(NamedTuple):
     left: tuple[Key, ...]
 
 
-class NotifyRoutes(Struct, frozen=True, gc=False, tag="notify_routes"):
-    """A copy of a notification for exactly these destination brokers (dynamic TID routing)."""
+class Routes(Struct, frozen=True, cache_hash=True, gc=False):
+    """Dynamic TID routing: this copy is for exactly these destination brokers."""
+
+    routes: tuple[Route, ...]
+
+    @property
+    def civ(self) -> int:
+        return 0
+
+    @property
+    def entries(self) -> int:
+        return len(self.routes)
+
+
+class Notify(Struct, frozen=True, tag="notify", gc=False):
+    """A copy of a notification. Its header is of the type that the routing declares (`Policy.header`)."""
 
     kind: ClassVar[str] = "notify"
     publisher: str
     id: str
     notification: Notification
-    routes: tuple[Route, ...]
+    header: Header = PLAIN
+
+    @property
+    def civ(self) -> int:
+        return self.header.civ
 
 
 Message = (
@@ -132,7 +171,4 @@ Message = (
     | SubscriptionsComplete
     | AdvertisementsComplete
     | Notify
-    | NotifyTree
-    | NotifyRoutes
 )
-NOTIFICATION_MESSAGES = (Notify, NotifyTree, NotifyRoutes)

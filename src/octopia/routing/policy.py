@@ -1,14 +1,14 @@
 """Routing policies by name: what a broker does for each request of a client and each message of a neighbour.
 
-Rules of this file: a policy is data, a table of functions; the mechanism (`broker.py`) is the same for all. A routing
-idea is tried without a change here: write its functions, put a `Policy` of them into a module of your own, and
-`module:NAME` names it to every host and experiment, in whichever process that runs. Such a name is taken from who runs
-the program only (arguments, his configuration), never from a file of data or from a peer: it makes us import a module.
+A policy is data: a table of functions, and declarations of what hosts and checkers need to know of it, so that nobody
+asks for a policy by name. The mechanism (`broker.py`) is the same for all. A routing idea is tried without a change
+here: write its functions, put a `Policy` of them into a module of your own, and `module:NAME` names it to every host
+and experiment, in whichever process that runs. Such a name is taken from who runs the program only (arguments, his
+configuration), never from a file of data or from a peer: it makes us import a module.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -19,20 +19,21 @@ from octopia.routing import scot, tid
 from octopia.routing.actions import Action
 from octopia.routing.clients import Limits, Registered
 from octopia.routing.congestion import CongestionParameters
-from octopia.routing.events import Published
+from octopia.routing.decision import Decision
 from octopia.routing.index import MakeIndex
 from octopia.routing.messages import (
     Advertise,
     AdvertisementsComplete,
     CibClear,
     CibSet,
+    Civ,
+    Header,
     Key,
     Message,
-    Notify,
-    NotifyRoutes,
-    NotifyTree,
+    Routes,
     Subscribe,
     SubscriptionsComplete,
+    Tree,
     Unadvertise,
     Unsubscribe,
 )
@@ -55,22 +56,51 @@ class Recovery(Generic[State]):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy(Generic[State]):
-    """One routing: its name, its kind of state, and its functions.
+class Promises:
+    """What a routing promises while nothing fails; the simulator's judges hold a run against it.
 
-    `recovery` is None where the routing cannot bring its tables back in line after a loss.
+    `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
+    """
+
+    exactly_once: bool = True
+    once_per_broker: bool = True
+    in_order: bool = False
+    hops_max: Callable[[Scot], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy(Generic[State]):
+    """One routing: its name, its kind of state, its functions, and what it declares of itself.
+
+    `route(state, matched, header, came_by)` decides about all notifications that match the same subscriptions:
+    `matched` is what the subscription table found, `header` what the copy carries, `came_by` the neighbour that sent it
+    or None where a client of this broker published it. Then the header is what `first_header` reads off the
+    advertisements that the notification satisfies (at least one, oldest first); it need not be of the type `header`,
+    which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
+    (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
+    tells apart. `links` is None where it does not look at the status of links at all, which then need not be told.
+
+    `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
+    different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
+    when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
+    where the routing cannot bring its tables back in line after a loss.
     """
 
     name: str
     title: str
-    uses_civ: bool
-    uses_lst: bool
+    header: type[Header]
+    keeps_civ: bool
+    overtakes: bool
+    confirms: bool
+    promises: Promises
     make_state: Callable[[BrokerId, Scot, CongestionParameters, Limits, MakeIndex, int], State]
     advertise: Callable[[State, Key, Filter, list[Action]], None]
     unadvertise: Callable[[State, Key, list[Action]], None]
     subscribe: Callable[[State, Key, Filter, str, str, list[Action]], None]
     unsubscribe: Callable[[State, Key, list[Action]], None]
-    publish: Callable[[State, Published, list[Registered], list[Action]], None]
+    first_header: Callable[[State, Sequence[Registered]], Header]
+    route: Callable[[State, Any, Any, BrokerId | None], Decision]
+    links: Callable[[State], Hashable] | None
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
 
@@ -96,35 +126,92 @@ _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
 }
 
 
-def _policy(name: str, title: str, family: Any, message: type[Message], notify: Any) -> Policy[Any]:
-    """A policy of a family: `scot` or `tid`, which have the same file names, with one of its ways to notify."""
-    uses_civ = family is scot
-    control: Mapping[type[Message], Receive[Any]] = _SCOT_CONTROL if uses_civ else _TID_CONTROL
+def _scot(name: str, title: str, notify: Any, **declared: Any) -> Policy[ScotState]:
     return Policy(
         name=name,
         title=title,
-        uses_civ=uses_civ,
-        uses_lst=notify is family.notify_dynamic,
-        make_state=ScotState if uses_civ else TidState,
-        advertise=family.advertise.advertise,
-        unadvertise=family.advertise.unadvertise,
-        subscribe=family.subscribe.subscribe,
-        unsubscribe=family.subscribe.unsubscribe,
-        publish=notify.publish,
-        receive={**control, message: notify.receive_notify},
-        recovery=_SCOT_RECOVERY if uses_civ else None,
+        header=Civ,
+        keeps_civ=True,
+        confirms=True,
+        make_state=ScotState,
+        advertise=scot.advertise.advertise,
+        unadvertise=scot.advertise.unadvertise,
+        subscribe=scot.subscribe.subscribe,
+        unsubscribe=scot.subscribe.unsubscribe,
+        first_header=scot.notify_static.first_header,
+        route=notify.route,
+        receive=_SCOT_CONTROL,
+        recovery=_SCOT_RECOVERY,
+        **declared,
     )
+
+
+def _tid(name: str, title: str, notify: Any, header: type[Header], **declared: Any) -> Policy[TidState]:
+    return Policy(
+        name=name,
+        title=title,
+        header=header,
+        keeps_civ=False,
+        # It registers along advertisement trees, which questions to neighbours do not follow.
+        confirms=False,
+        make_state=TidState,
+        advertise=tid.advertise.advertise,
+        unadvertise=tid.advertise.unadvertise,
+        subscribe=tid.subscribe.subscribe,
+        unsubscribe=tid.subscribe.unsubscribe,
+        first_header=tid.notify_static.first_header,
+        route=notify.route,
+        receive=_TID_CONTROL,
+        recovery=None,
+        **declared,
+    )
+
+
+def _diameter(overlay: Scot) -> int:
+    return overlay.diameter
 
 
 POLICIES: Mapping[str, Policy[Any]] = {
     policy.name: policy
     for policy in (
-        _policy("snr", "static notification routing", scot, Notify, scot.notify_static),
-        _policy("idr", "inter-cluster dynamic routing", scot, Notify, scot.notify_dynamic),
-        _policy("tid", "TID routing, static", tid, NotifyTree, tid.notify_static),
-        _policy("tid-dynamic", "TID routing, dynamic", tid, NotifyRoutes, tid.notify_dynamic),
+        _scot(
+            "snr",
+            "static notification routing",
+            scot.notify_static,
+            links=None,
+            overtakes=False,
+            promises=Promises(hops_max=_diameter),
+        ),
+        _scot(
+            "idr",
+            "inter-cluster dynamic routing",
+            scot.notify_dynamic,
+            links=scot.notify_dynamic.links_seen,
+            overtakes=True,
+            promises=Promises(),
+        ),
+        _tid(
+            "tid",
+            "TID routing, static",
+            tid.notify_static,
+            Tree,
+            links=None,
+            overtakes=False,
+            promises=Promises(),
+        ),
+        _tid(
+            "tid-dynamic",
+            "TID routing, dynamic",
+            tid.notify_dynamic,
+            Routes,
+            links=tid.notify_dynamic.links_seen,
+            overtakes=True,
+            # it may cross a broker on different trees
+            promises=Promises(once_per_broker=False),
+        ),
     )
 }
+_IN_MODULES: dict[str, Policy[Any]] = {}
 
 
 def policy_named(name: str) -> Policy[Any]:
@@ -135,6 +222,11 @@ def policy_named(name: str) -> Policy[Any]:
     if ":" in name:
         return _policy_in_module(name)
     raise _unknown(name, own=True)
+
+
+def policy_if_known(name: str) -> Policy[Any] | None:
+    """The routing of this name, if it is one of ours or was named to this process before; nothing is imported."""
+    return POLICIES.get(name) or _IN_MODULES.get(name)
 
 
 def check_routings(names: Sequence[str], *, own: bool) -> None:
@@ -159,8 +251,10 @@ def _there_are(*, own: bool) -> str:
     return ", ".join(POLICIES) + (", or MODULE:NAME of your own" if own else "")
 
 
-@cache
 def _policy_in_module(name: str) -> Policy[Any]:
+    known = _IN_MODULES.get(name)
+    if known is not None:
+        return known
     module_name, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module_name), attribute, None)
@@ -171,4 +265,5 @@ def _policy_in_module(name: str) -> Policy[Any]:
     if not isinstance(found, Policy):
         there = "no such name" if found is None else f"no Policy there, but a value of type {type(found).__name__}"
         raise InputError(f"routing {name!r}: module {module_name!r} has {there}; write it as MODULE:NAME")
+    _IN_MODULES[name] = found
     return found

@@ -25,6 +25,7 @@ class BrokerState:
         "id",
         "lst",
         "neighbours",
+        "now",
         "own_bit",
         "srt",
         "subscriptions",
@@ -57,6 +58,7 @@ class BrokerState:
         self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)
         self.subscriptions = Registrations("subscription", limits.subscriptions_per_client_max, clients_max)
         self._serial = first_serial
+        self.now = 0.0  # of the event or the notifications that are being handled
 
     def link_went_down(self, neighbour: BrokerId) -> None:
         self.up.discard(neighbour)

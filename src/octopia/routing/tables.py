@@ -1,30 +1,33 @@
 """The tables of a broker: advertisements (SRT) and subscriptions (PRT).
 
-Rules of this file: tables store and find; they decide nothing and send nothing. Entries are found by `Key`. Iteration
-is in order of arrival. Bounds are kept by the host broker of each client (`clients.Limits`), so a table never has to
-turn away what a neighbour already holds. What a subscription table found out about a set of matching entries it
-remembers until an entry comes or goes.
+Tables store and find; they decide nothing and send nothing. Entries are found by `Key`. Iteration is in order of
+arrival. Bounds are kept by the host broker of each client (`clients.Limits`), so a table never has to turn away what a
+neighbour already holds. A subscription table remembers the sets of entries that notifications matched, and with each
+set what was decided for it, until an entry comes or goes.
 """
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from octopia.language import Filter, Notification, Value
+from octopia.language import Filter
 from octopia.routing.actions import Recipient
+from octopia.routing.decision import Decision
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.index import Index, MakeIndex
+from octopia.routing.index import Index, MakeIndex, Values
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.topology import BrokerId
 
-# Entries in all the sets of matching entries a table remembers, about 20 MB at the bound; when there are more, all sets
-# are forgotten and worked out anew as they come.
-REMEMBERED_ENTRIES_MAX = 131_072
+# What a table remembers, about 100 bytes each, 25 MB in all: an entry in a set, a recipient or a copy in a decision. At
+# the bound the oldest sets go, a quarter of all, and are worked out anew should they come again.
+REMEMBERED_MAX = 262_144
+_SET_WEIGHT = 4
+_DECISION_WEIGHT = 2
 
 Entry = TypeVar("Entry", bound=SrtEntry | PrtEntry)
 Subscription = TypeVar("Subscription", bound=PrtEntry)
-Found = TypeVar("Found")
+Found = TypeVar("Found", bound="Matched")
 
 
 class Table(Generic[Entry]):
@@ -68,51 +71,33 @@ class Srt(Table[SrtEntry]):
         return sorted(self._index.overlapped_by(subscription), key=_key)
 
 
-class Onward(dict[BrokerId | None, tuple[BrokerId, ...]]):
-    """By the neighbour that a copy came by (None: from a client), the others of `hops`; worked out when first asked."""
+class Matched:
+    """A set of subscriptions that notifications match, and what the routing wants to know of it.
 
-    __slots__ = ("_hops",)
+    `decisions` are those made for this set (`decide.py`), all while the links looked the same to the routing.
+    """
 
-    def __init__(self, hops: tuple[BrokerId, ...]) -> None:
-        super().__init__()
-        self._hops = hops
+    __slots__ = ("decisions", "links", "recipients", "weight")
 
-    def __missing__(self, came_by: BrokerId | None) -> tuple[BrokerId, ...]:
-        onward = self[came_by] = tuple(hop for hop in self._hops if hop != came_by)
-        return onward
-
-
-class Directions(dict[tuple[BrokerId, ...], Onward]):
-    """One `Onward` for each set of neighbours that was ever a target: many sets of subscriptions share one."""
-
-    __slots__ = ()
-
-    def __missing__(self, hops: tuple[BrokerId, ...]) -> Onward:
-        onward = self[hops] = Onward(hops)
-        return onward
+    def __init__(self, recipients: tuple[Recipient, ...]) -> None:
+        self.recipients = recipients
+        self.decisions: dict[Hashable, Decision] = {}
+        self.links: Hashable = None
+        self.weight = 0  # not 0 while a table remembers it
 
 
 class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
     """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match."""
 
-    __slots__ = ("_directions", "_match_key", "_remembered", "_remembered_entries")
+    __slots__ = ("_remembered", "_weight")
 
     def __init__(self, make_index: MakeIndex) -> None:
         super().__init__(make_index)
-        self._match_key = self._index.match_key
         self._remembered: dict[Hashable, Found] = {}
-        self._remembered_entries = 0
-        self._directions = Directions()
+        self._weight = 0
 
-    def match(self, notification: Notification) -> Found:
-        key = self._match_key(notification)
-        try:
-            return self._remembered[key]
-        except KeyError:
-            return self._remember(key)
-
-    def match_many(self, notifications: Sequence[dict[str, Value]]) -> list[Found]:
-        """`match` for each of these, whose values were checked."""
+    def match_many(self, notifications: Sequence[Values]) -> list[Found]:
+        """What each of these notifications, whose values were checked, matches: one object for equal sets."""
         keys = self._index.match_keys(notifications)
         remembered = self._remembered
         try:
@@ -122,11 +107,39 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
 
     def _remember(self, key: Hashable) -> Found:
         matching = self._index.entries_of(key)
-        if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
-            self.forget_matches()
-        self._remembered_entries += len(matching) + 1
-        found = self._remembered[key] = self._find_out(matching)
+        found = self._find_out(matching)
+        if self._weight > REMEMBERED_MAX:
+            self._forget_oldest()
+        self._remembered[key] = found
+        found.weight = len(matching) + _SET_WEIGHT
+        self._weight += found.weight
         return found
+
+    def _forget_oldest(self) -> None:
+        oldest: list[Hashable] = []
+        for key, found in self._remembered.items():
+            oldest.append(key)
+            self._weight -= found.weight
+            found.weight = 0
+            if self._weight <= REMEMBERED_MAX - REMEMBERED_MAX // 4:
+                break
+        for key in oldest:
+            del self._remembered[key]
+
+    def remember_decision(self, found: Found, context: Hashable, decision: Decision) -> None:
+        found.decisions[context] = decision
+        self.remember_more(found, len(decision.recipients) + len(decision.copies) + _DECISION_WEIGHT)
+
+    def forget_decisions(self, found: Found) -> None:
+        for decision in found.decisions.values():
+            self.remember_more(found, -len(decision.recipients) - len(decision.copies) - _DECISION_WEIGHT)
+        found.decisions.clear()
+
+    def remember_more(self, found: Found, weight: int) -> None:
+        """What is remembered with a set has grown by as much as so many entries."""
+        if found.weight:
+            found.weight += weight
+            self._weight += weight
 
     def add(self, entry: Subscription) -> None:
         super().add(entry)
@@ -140,28 +153,30 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
         """To be called whenever something changed that `_find_out` looks at."""
         if self._remembered:
             self._remembered.clear()
-            self._remembered_entries = 0
-            self._directions.clear()
-
-    def remember_more(self, entries: int) -> None:
-        """What was found out about a match has grown by as much as so many entries."""
-        self._remembered_entries += entries
-        if self._remembered_entries > REMEMBERED_ENTRIES_MAX:
-            self.forget_matches()
+            self._weight = 0
 
     @abstractmethod
     def _find_out(self, matching: list[Subscription]) -> Found:
         """What the routing wants to know of these entries, whatever their order."""
 
 
-class Matched(NamedTuple):
-    """Whom a notification goes to from here: clients of this broker, and neighbours in tree order, never back."""
+class ScotMatched(Matched):
+    """A match in SCOT routing: `hops` are the neighbours in tree order that lead to matching subscribers.
 
-    recipients: tuple[Recipient, ...]
-    onward: Onward
+    `entries` are the matching subscriptions themselves, in no particular order.
+    """
+
+    __slots__ = ("entries", "hops")
+
+    def __init__(
+        self, recipients: tuple[Recipient, ...], hops: tuple[BrokerId, ...], entries: Sequence[PrtEntry]
+    ) -> None:
+        super().__init__(recipients)
+        self.hops = hops
+        self.entries = entries
 
 
-class Prt(SubscriptionTable[PrtEntry, Matched]):
+class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
     """The subscription table of SCOT routing.
 
     Towards neighbours it has yet to learn from it lets every notification go, as if a subscription there matched it.
@@ -181,11 +196,11 @@ class Prt(SubscriptionTable[PrtEntry, Matched]):
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         return self._index.overlapping(advertisement)
 
-    def _find_out(self, matching: list[PrtEntry]) -> Matched:
+    def _find_out(self, matching: list[PrtEntry]) -> ScotMatched:
         targets = {entry.last_hop for entry in matching} | self._unlearnt
         hops = tuple(neighbour for neighbour in self._a_links if neighbour in targets)
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
-        return Matched(recipients, self._directions[hops])
+        return ScotMatched(recipients, hops, matching)
 
 
 def _key(entry: SrtEntry) -> Key:

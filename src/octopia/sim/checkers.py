@@ -2,8 +2,8 @@
 
 Rules of this file: a checker reads the trace and the workload, nothing else; it shares no code with the index, the
 routing or the simulator, so that a fault in those cannot hide here. Every checker gives one `Finding`: how often its
-rule was broken, and the first few cases, by name. A rule that does not hold for a routing (order is not promised, the
-hop bound is SNR's) is reported all the same and marked as such.
+rule was broken, and the first few cases, by name. A rule that a routing does not promise (`routing.Promises`: the hop
+bound is SNR's, order nobody's) is reported all the same and marked as such.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from octopia.language import Filter, overlaps
-from octopia.routing import POLICIES
+from octopia.routing import Promises, policy_if_known
 from octopia.sim.exactly_once import compare
 from octopia.sim.run import Run, load_run
 from octopia.topology import Scot
@@ -24,6 +24,7 @@ from octopia.workload import Workload
 
 EXAMPLES_MAX = 5
 Numbers = npt.NDArray[np.int64]
+_PLAIN_PROMISES = Promises()
 
 
 class Finding(Struct, frozen=True):
@@ -43,15 +44,18 @@ def check_run(workload: Workload, overlay: Scot, folder: Path) -> tuple[Finding,
     """All checkers on one run."""
     run = load_run(folder)
     trace = _Trace(workload, overlay, folder)
+    # a file is no reason to import a module: a routing of one's own is known where this process has run it
+    policy = policy_if_known(run.spec.routing)
+    promises = _PLAIN_PROMISES if policy is None else policy.promises
     return (
-        *_check_deliveries(trace),
-        _check_hop_bound(trace, run),
-        _check_revisits(trace, run),
-        _check_order(trace),
+        *_check_deliveries(trace, promises.exactly_once),
+        _check_hop_bound(trace, promises),
+        _check_revisits(trace, promises.once_per_broker),
+        _check_order(trace, promises.in_order),
         _check_requests(trace),
         _check_lost_messages(trace),
         _check_left_behind(trace, run),
-        *_check_civs(trace, run),
+        *_check_civs(trace, None if policy is None else policy.keeps_civ),
     )
 
 
@@ -85,29 +89,30 @@ def _finding(rule: str, promised: bool, cases: Sequence[str] | Numbers, name: ob
     return Finding(rule, len(cases), promised, examples)
 
 
-def _check_deliveries(trace: _Trace) -> list[Finding]:
+def _check_deliveries(trace: _Trace, promised: bool) -> list[Finding]:
     """Exactly once, and nobody unwanted."""
     request, client = trace.columns("deliveries", "request", "client")
     publication = request.astype(np.int64) - trace.first_publication
     wrong = compare(trace.workload, trace.clients, publication, client.astype(np.int64))
     before = trace.first_publication * len(trace.clients)
     return [
-        _finding("every notification reaches everyone who wants it", True, wrong.missing + before, trace.pair),
-        _finding("nobody gets a notification twice", True, wrong.twice + before, trace.pair),
-        _finding("nobody gets what it did not ask for", True, wrong.unwanted + before, trace.pair),
+        _finding("every notification reaches everyone who wants it", promised, wrong.missing + before, trace.pair),
+        _finding("nobody gets a notification twice", promised, wrong.twice + before, trace.pair),
+        _finding("nobody gets what it did not ask for", promised, wrong.unwanted + before, trace.pair),
     ]
 
 
-def _check_hop_bound(trace: _Trace, run: Run) -> Finding:
-    bound = trace.overlay.diameter
+def _check_hop_bound(trace: _Trace, promises: Promises) -> Finding:
+    promised = promises.hops_max is not None
+    bound = trace.overlay.diameter if promises.hops_max is None else promises.hops_max(trace.overlay)
     request, client, hop = trace.columns("deliveries", "request", "client", "hop")
     far = np.flatnonzero(hop > bound)
     codes = request[far].astype(np.int64) * len(trace.clients) + client[far]
-    return _finding(f"a notification takes at most {bound} hops", run.spec.routing == "snr", codes, trace.pair)
+    return _finding(f"a notification takes at most {bound} hops", promised, codes, trace.pair)
 
 
-def _check_revisits(trace: _Trace, run: Run) -> Finding:
-    """No loops: a notification comes to a broker once. Dynamic TID routing may cross a broker on different trees."""
+def _check_revisits(trace: _Trace, promised: bool) -> Finding:
+    """No loops: a notification comes to a broker once."""
     kind = pq.read_table(trace.folder / "hops.parquet", columns=["kind"]).column("kind")
     request, receiver = trace.columns("hops", "request", "receiver")
     notify = pc.equal(kind, "notify").to_numpy()
@@ -117,13 +122,13 @@ def _check_revisits(trace: _Trace, run: Run) -> Finding:
     ids = trace.overlay.brokers
     return _finding(
         "a notification comes to a broker once",
-        run.spec.routing != "tid-dynamic",
+        promised,
         again,
         lambda code: f"notification {code // brokers} at {ids[code % brokers]}",
     )
 
 
-def _check_order(trace: _Trace) -> Finding:
+def _check_order(trace: _Trace, promised: bool) -> Finding:
     """Notifications of one publisher reach a client in the order in which they were published."""
     request, client, at_ns = trace.columns("deliveries", "request", "client", "delivered_ns")
     publisher = trace.workload.publications.publisher[request - trace.first_publication]
@@ -136,7 +141,7 @@ def _check_order(trace: _Trace) -> Finding:
     same = (client[1:] == client[:-1]) & (publisher[1:] == publisher[:-1])
     late = np.flatnonzero(same & (request[1:] < request[:-1])) + 1
     codes = request[late].astype(np.int64) * len(trace.clients) + client[late]
-    return _finding("notifications of a publisher arrive in order", False, codes, trace.pair)
+    return _finding("notifications of a publisher arrive in order", promised, codes, trace.pair)
 
 
 def _by_moment(at_ns: Numbers, request: Numbers) -> Numbers:
@@ -172,12 +177,13 @@ def _check_left_behind(trace: _Trace, run: Run) -> Finding:
     return Finding("all queues are empty at the end", int(np.count_nonzero(left > end)), True)
 
 
-def _check_civs(trace: _Trace, run: Run) -> list[Finding]:
-    """A bit is ON exactly where a subscription of that cluster overlaps the advertisement."""
+def _check_civs(trace: _Trace, keeps_civ: bool | None) -> list[Finding]:
+    """A bit is ON exactly where a subscription of that cluster overlaps the advertisement.
+
+    Of a routing that is not known only the trace says whether it keeps any.
+    """
     kept = {row["request"]: row for row in pq.read_table(trace.folder / "civs.parquet").to_pylist()}
-    # of a routing that is not ours only the trace says whether it keeps any
-    policy = POLICIES.get(run.spec.routing)
-    if not (kept if policy is None else policy.uses_civ):
+    if not (kept if keeps_civ is None else keeps_civ):
         return []
     workload, clusters = trace.workload, trace.overlay.clusters
     by_cluster: list[dict[Filter, None]] = [{} for _ in range(clusters)]

@@ -9,17 +9,15 @@ match the same filters share one number, their match set.
 """
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from octopia.errors import LocalProtocolError
-from octopia.language import Filter, FilterLike, Notification, Value
+from octopia.language import Filter, Notification, Value
 from octopia.matching import Matcher
-from octopia.routing import Index
 
 Entry = TypeVar("Entry", bound=Any)
 ROWS_PER_BATCH = 16_384
@@ -102,20 +100,18 @@ class KnownMatches:
                 self.overlapping[by_number[number]].append(self.numbers[filter])
 
 
-class KnownIndex(Index[Entry]):
-    """The index of one table of one broker in a run: of a filter it holds the number and no more."""
+class KnownIndex(Generic[Entry]):
+    """The `routing.Index` of one table of one broker in a run: of a filter it holds the number and no more."""
 
     def __init__(self, known: KnownMatches) -> None:
-        # Not that of the matcher, whose columns would be empty and as many as there are tables in the overlay.
         self._known = known
         self._by_number: dict[int, list[Entry]] = {}
-        # looked up for every hop: without a call of Python's
-        self.match_key = attrgetter("match_set")  # type: ignore[method-assign,assignment]
 
-    def __len__(self) -> int:
-        return sum(map(len, self._by_number.values()))
+    def match_keys(self, notifications: Sequence[Any]) -> list[int]:
+        """The match sets of these, which must be of the run (`SimNotification`)."""
+        return [notification.match_set for notification in notifications]
 
-    def add(self, id: Entry, filter: FilterLike, group: int = -1) -> None:
+    def add(self, id: Entry, filter: Filter) -> None:
         self._by_number.setdefault(self._number(filter), []).append(id)
 
     def remove(self, id: Entry) -> None:
@@ -128,18 +124,18 @@ class KnownIndex(Index[Entry]):
     def entries_of(self, key: int) -> list[Entry]:
         return self._entries(self._known.sets[key])
 
-    def overlapping(self, advertisement: FilterLike) -> list[Entry]:
-        return self._entries(self._known.overlapping[advertisement])  # type: ignore[index]
+    def overlapping(self, advertisement: Filter) -> list[Entry]:
+        return self._entries(self._known.overlapping[advertisement])
 
-    def overlapped_by(self, subscription: FilterLike) -> list[Entry]:
-        return self._entries(self._known.overlapped_by[subscription])  # type: ignore[index]
+    def overlapped_by(self, subscription: Filter) -> list[Entry]:
+        return self._entries(self._known.overlapped_by[subscription])
 
     def _entries(self, numbers: Sequence[int]) -> list[Entry]:
         by_number = self._by_number
         return [entry for number in numbers for entry in by_number.get(number, ())]
 
-    def _number(self, filter: FilterLike) -> int:
-        number = self._known.numbers.get(filter)  # type: ignore[arg-type]
+    def _number(self, filter: Filter) -> int:
+        number = self._known.numbers.get(filter)
         if number is None:
             raise LocalProtocolError(f"the filter {filter} is not of the workload of this run")
         return number

@@ -45,6 +45,8 @@ class Node:
         "index",
         "links",
         "notify_ns",
+        "publish",
+        "receive",
         "registered",
     )
 
@@ -76,7 +78,7 @@ class Node:
         # by the number of entries; there are as many as sizes that a table ever had
         self._service_ns = service_ns
         self._sample_ns = sample_ns
-        self._tells_broker = policy_named(broker.routing).uses_lst
+        self._tells_broker = policy_named(broker.routing).links is not None
         # a broker that never looks at its LST need not be told; then only the trace's samples matter
         self._tick_ns = window_ns if self._tells_broker else sample_ns
         self._on_sample = on_sample
@@ -86,6 +88,8 @@ class Node:
         """Run this broker: the first, or the one after a restart."""
         self.broker = broker
         self.handle: Callable[[Event, float], list[Action]] = broker.handle
+        self.publish = broker.publish
+        self.receive = broker.receive
         self.tables_changed()
 
     def tables_changed(self) -> None:

@@ -22,11 +22,8 @@ from octopia.routing import (
     CibSet,
     ClientLeft,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Published,
     Recipient,
-    Refused,
     Subscribe,
     Subscribed,
     SubscriptionsComplete,
@@ -54,8 +51,6 @@ _CODES: Mapping[type, str] = {
     SubscriptionsComplete: "subscriptions_complete",
     AdvertisementsComplete: "advertisements_complete",
     Notify: "notify",
-    NotifyTree: "notify",
-    NotifyRoutes: "notify",
 }
 _KINDS = tuple(dict.fromkeys(_CODES.values()))
 CODE_OF: Mapping[type, int] = {message: code for code, message in enumerate(_CODES)}
@@ -124,17 +119,17 @@ class Recorder:
         self._senders = np.array([link.sender.index for link in links], dtype=np.int64)
         self._receivers = np.array([link.receiver.index for link in links], dtype=np.int64)
 
-    def request(self, request: "Request", handled_ns: int | None) -> int:
-        """A request was handled; gives the number of rows that wait to be taken in."""
+    def request(self, request: "Request", handled_ns: int | None, refused: str | None) -> int:
+        """A request was handled, or refused for a reason; gives the number of rows that wait to be taken in."""
         event: Any = request.event
         kind = _REQUEST_OF[type(event)]
         if type(event) is Advertised:
             self._advertised[event.client, event.id] = request.number
         client, broker = self._clients[event.client][0], self._brokers[request.broker]
-        self._requests.append([request.number, kind, client, broker, request.at_ns, handled_ns, request.row, None])
+        self._requests.append([request.number, kind, client, broker, request.at_ns, handled_ns, request.row, refused])
         if len(self._requests) > self.rows_per_batch:
             self.take_in()
-            self._write_all(keep_requests=1)
+            self._write_all()
         return len(self.handled)
 
     def lost(self, lost: list[tuple[Arrival, str]]) -> int:
@@ -145,10 +140,6 @@ class Recorder:
             self.delivered_to.append(None)
         lost.clear()
         return len(self.handled)
-
-    def refusal(self, action: Refused) -> None:
-        """The last request was refused."""
-        self._requests[-1][-1] = action.reason
 
     def sample(self, at_ns: int, link: OutLink, length: int) -> None:
         row = (at_ns, link.sender.index, link.receiver.index, length, link.entered)
@@ -193,7 +184,7 @@ class Recorder:
             self.arrivals.clear()
             self.handled.clear()
         if self._hops_held >= self.rows_per_batch:
-            self._write_all(keep_requests=1)
+            self._write_all()
         return min(_ROWS_AT_ONCE, self.rows_per_batch - self._hops_held)
 
     def _watch(self, rows: "_Rows") -> None:
@@ -207,8 +198,8 @@ class Recorder:
         self.take_in()
         self._write_all()
 
-    def _write_all(self, keep_requests: int = 0) -> None:
-        """Write all that was taken in; the last request may be kept, since a refusal of it is still to come."""
+    def _write_all(self) -> None:
+        """Write all that was taken in."""
         if self._rows:
             numbers = [np.concatenate(lines) for lines in zip(*(rows.numbers for rows in self._rows), strict=True)]
             civs = [bits for rows in self._rows for bits in rows.civs]
@@ -221,7 +212,7 @@ class Recorder:
                 for earlier, lines in zip(self._open_rows, (numbers[field] for field in _OF_DELIVERIES), strict=True)
             )
         self._write_deliveries()
-        self._write_requests(keep_requests)
+        self._write_requests()
         self._write_samples()
 
     def _write_hops(self, numbers: list[Numbers], civs: list[int]) -> None:
@@ -274,9 +265,8 @@ class Recorder:
         }
         self._writer.write("deliveries", columns)
 
-    def _write_requests(self, keep: int) -> None:
-        rows = self._requests[: len(self._requests) - keep]
-        del self._requests[: len(rows)]
+    def _write_requests(self) -> None:
+        rows, self._requests = self._requests, []
         if rows:
             number, kind, client, broker, issued, handled, row, refused = zip(*rows, strict=True)
             columns = {
@@ -344,7 +334,7 @@ class _Rows:
         self.civs: Sequence[int] = (0,) * self.hops
         if FIRST_NOTIFICATION in codes:
             self.civs = [
-                message.civ if type(message) is Notify else 0
+                message.header.civ if type(message) is Notify else 0
                 for message, code in zip(messages, codes, strict=True)
                 if code >= 0
             ]

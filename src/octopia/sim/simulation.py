@@ -15,7 +15,7 @@ would double its time.
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from heapq import heappop, heappush
 from operator import itemgetter
@@ -26,16 +26,15 @@ from octopia.routing import (
     Action,
     Broker,
     CongestionParameters,
-    Deliver,
+    Decision,
     Event,
     Limits,
     MakeIndex,
     Message,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Published,
     Received,
+    Refusal,
     Refused,
     Send,
     Subscribe,
@@ -180,6 +179,9 @@ class Simulation:
         delivered_to = recorder.delivered_to.append
         made, row, rows_max = self._made, 0, recorder.take_in()
         asked = Asked(requests, self._model.client.delay_ns, nodes)
+        decision: Decision | Refusal
+        # neighbours, and what goes there: the header of a copy, or a message
+        copies: Sequence[tuple[BrokerId, Any]]
         while self._next_day(asked):
             today, day_end = self._today, self._day_end_ns
             for arrival in today:
@@ -187,81 +189,91 @@ class Simulation:
                 # -- where
                 if link >= 0:
                     node = receivers[link]
-                    event = Received(senders[link], event)
                 elif code == _CALL:
                     self._made = made
                     event(now)
                     made, row = self._made, recorder.lost(self._lost)
                     continue
                 else:
-                    request, node, event = event, brokers[-1 - link], event.event
+                    request, node, event, refused = event, brokers[-1 - link], event.event, None
                     code = FIRST_NOTIFICATION if type(event) is Published else NO_MESSAGE
                 # -- the processor
                 begin = node.free_ns
                 if begin < now:
                     begin = now
+                carried = recipients = None
                 if code >= FIRST_NOTIFICATION:
                     handled = done = begin + node.notify_ns
                     if done >= node.alarm_ns and not node.wakes(now, done):
-                        handled, actions = _LOST_AT_BROKER, _NOTHING
+                        handled, copies = _LOST_AT_BROKER, _NOTHING
                     else:
                         node.free_ns = done
-                        actions = node.handle(event, done / 1e9)
+                        notification = event.notification
+                        if link >= 0:
+                            carried = event.header
+                            decision = node.receive(senders[link], carried, (notification,), done / 1e9)[0]
+                        else:
+                            decision = node.publish(event.client, (notification,), done / 1e9)[0]
+                            if type(decision) is Refusal:
+                                refused = decision.reason
+                        copies, recipients = decision.copies, decision.recipients or None
                 elif link >= 0 and arrival[QUEUED] < self.links[link].renewed_ns:
                     # of a connection that is no more; what it said is told anew
-                    done, handled, actions = begin, _LOST_WITH_LINK, _NOTHING
+                    done, handled, copies = begin, _LOST_WITH_LINK, _NOTHING
                 else:
+                    if link >= 0:
+                        event = Received(senders[link], event)
                     done, handled, actions = self._control(node, event, now, begin)
+                    copies = [(action.to, action.message) for action in actions if type(action) is Send]
                     if link < 0:
                         node.registered.append(event)
+                        refused = next((action.reason for action in actions if type(action) is Refused), None)
                 # -- the record
                 handled_arrival(arrival)
                 handled_at(handled)
                 row += 1
                 if link < 0:
-                    row = recorder.request(request, None if handled < 0 else done)
+                    row = recorder.request(request, None if handled < 0 else done, refused)
                 if row >= rows_max:
                     rows_max = recorder.take_in()
                     row = 0
                 # -- the orders
-                sent = recipients = None
-                for action in actions:
-                    if type(action) is Send:
-                        out = node.links[action.to]
-                        if action.message is not sent:
-                            sent = action.message
-                            code = CODE_OF[type(sent)]
-                        if out.plain:
-                            left = out.free_ns
-                            if left <= done:
-                                left = done
-                                node.busy[out] = None
-                            left += flat_ns
-                            out.free_ns = left
-                            arrives = left + delays_ns[made % _DELAYS]
-                            made += 1
-                            if arrives < out.last_arrival_ns:
-                                arrives = out.last_arrival_ns
-                            else:
-                                out.last_arrival_ns = arrives
-                            out.entered += 1
-                            coming = (arrives, out.index, sent, number, hop + 1, done, left, FOLLOWS, code)
-                            if arrives < day_end:
-                                insort(today, coming, key=_MOMENT)
-                            else:
-                                try:
-                                    calendar[arrives >> day_bits].extend(coming)
-                                except KeyError:
-                                    calendar[arrives >> day_bits] = list(coming)
-                                    heappush(days, arrives >> day_bits)
+                sent = event
+                for to, what in copies:
+                    out = node.links[to]
+                    if what is not carried:
+                        carried = what
+                        if code >= FIRST_NOTIFICATION:
+                            sent = Notify("", "", notification, what)
                         else:
-                            self._made = made
-                            self._pass(out, action.message, number, hop + 1, done)
-                            made = self._made
-                    elif type(action) is Deliver:
-                        recipients = action.recipients if recipients is None else recipients + action.recipients
-                    elif type(action) is Refused:
-                        recorder.refusal(action)
+                            sent, code = what, CODE_OF[type(what)]
+                    if out.plain:
+                        left = out.free_ns
+                        if left <= done:
+                            left = done
+                            node.busy[out] = None
+                        left += flat_ns
+                        out.free_ns = left
+                        arrives = left + delays_ns[made % _DELAYS]
+                        made += 1
+                        if arrives < out.last_arrival_ns:
+                            arrives = out.last_arrival_ns
+                        else:
+                            out.last_arrival_ns = arrives
+                        out.entered += 1
+                        coming = (arrives, out.index, sent, number, hop + 1, done, left, FOLLOWS, code)
+                        if arrives < day_end:
+                            insort(today, coming, key=_MOMENT)
+                        else:
+                            try:
+                                calendar[arrives >> day_bits].extend(coming)
+                            except KeyError:
+                                calendar[arrives >> day_bits] = list(coming)
+                                heappush(days, arrives >> day_bits)
+                    else:
+                        self._made = made
+                        self._pass(out, sent, number, hop + 1, done)
+                        made = self._made
                 delivered_to(recipients)
                 if self._lost:
                     row = recorder.lost(self._lost)
@@ -322,7 +334,7 @@ class Simulation:
         about = event.message if type(event) is Received else event
         done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
-            return done, _LOST_AT_BROKER, _NOTHING
+            return done, _LOST_AT_BROKER, []
         node.catch_up(begin)
         actions = node.handle(event, begin / SECOND_NS)
         if (len(srt), len(prt)) == before:
@@ -365,11 +377,7 @@ class Simulation:
     def _size(self, message: Message) -> int:
         sizes = self._model.sizes
         size: int = getattr(sizes, _SIZES[message.kind])
-        if isinstance(message, NotifyRoutes):
-            return size + sizes.routing_bytes * len(message.routes)
-        if isinstance(message, NotifyTree) or (isinstance(message, Notify) and message.civ):
-            return size + sizes.routing_bytes
-        return size
+        return size + sizes.routing_bytes * message.header.entries if isinstance(message, Notify) else size
 
     def _new_broker(self, id: BrokerId) -> Broker:
         life = self._lives[id]
@@ -407,7 +415,7 @@ class Simulation:
         self._put((at_ns, _NO_LINK, do, 0, 0, 0, 0, 0, _CALL))
 
 
-_NOTHING: list[Action] = []
+_NOTHING: tuple[tuple[BrokerId, Any], ...] = ()
 _LOST_AT_BROKER = -1 - FATES.index("broker down")
 _LOST_WITH_LINK = -1 - FATES.index("link down")
 # A simulated run has as many clients and registrations as its workload says.

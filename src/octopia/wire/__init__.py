@@ -27,7 +27,7 @@ from octopia.wire.limits import (
     TOKEN_CHARS_MAX,
     WireLimits,
 )
-from octopia.wire.link_messages import PLAIN, CopyHeader, link_frames
+from octopia.wire.link_messages import PLAIN, CopyHeader, copy_heads, link_frames
 from octopia.wire.messages import (
     POLICIES,
     ROLE_BROKER,
@@ -100,6 +100,7 @@ __all__ = [
     "WireNotification",
     "advertise_frame",
     "check_parcel",
+    "copy_heads",
     "deliver_frame",
     "deliver_heads",
     "delivered_for",

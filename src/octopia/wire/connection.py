@@ -65,8 +65,6 @@ _NOTIFICATIONS: Final = frozenset({Kind.PUBLISH, Kind.DELIVER, Kind.NOTIFY, Kind
 # Head of a frame with a notification, as far as its header: length, kind, length of the header.
 _NOTIFICATION_HEAD_BYTES: Final = 9
 _PLAIN_HEAD: Final = Struct(">IBI")
-# One alone is quicker by itself.
-JOINED_MIN: Final = 2
 # Kind, length of the header, and something of a parcel.
 _PLAIN_BYTES_MIN: Final = 6
 
@@ -184,7 +182,7 @@ class Connection:
     )
 
     def __init__(self, side: Side, codec: Codec, *, joins: bool = False) -> None:
-        """With `joins` plain publications, or copies, that follow one another come as one `Parcels`."""
+        """With `joins` plain publications, or copies, come as `Parcels`: all that follow one another as one."""
         self._side = side
         self._joins = joins
         self._codec = codec
@@ -249,7 +247,7 @@ class Connection:
             if stop > end:
                 needed = stop - at
                 break
-            if kind == joined and end - stop > PREFIX_BYTES and (after := self._take_plain(data, at, messages)) > at:
+            if kind == joined and (after := self._take_plain(data, at, messages)) > at:
                 numbered += len(messages[-1])
                 at = after
                 continue
@@ -279,10 +277,7 @@ class Connection:
         self._buffer.keep(data[at:], needed)
 
     def _take_plain(self, data: bytes, at: int, messages: list[Any]) -> int:
-        """Take frames of plain notifications, as long as there are any, if there are several.
-
-        Returns where the next frame begins.
-        """
+        """Take frames of plain notifications, as long as there are any; returns where the next frame begins."""
         start = at
         joined, frame_bytes_max = self._joined, self._frame_bytes_max
         end = len(data)
@@ -297,7 +292,7 @@ class Connection:
                 break
             parcels.append(data[at + _NOTIFICATION_HEAD_BYTES : stop])
             at = stop
-        if len(parcels) < JOINED_MIN:
+        if not parcels:
             return start
         batch = Parcels()
         messages.append(batch)

@@ -18,18 +18,21 @@ from octopia.routing import (
     AdvertisementsComplete,
     CibClear,
     CibSet,
+    Civ,
+    Header,
     Key,
     Message,
     Notify,
-    NotifyRoutes,
-    NotifyTree,
     Route,
+    Routes,
     Subscribe,
     SubscriptionsComplete,
+    Tree,
     Unadvertise,
     Unsubscribe,
 )
 from octopia.topology import BrokerId
+from octopia.wire.encode import Heads
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import (
@@ -130,7 +133,7 @@ def _advertisements_complete_out(_: AdvertisementsComplete, __: CopyHeader) -> l
     return [frame(Kind.LINK_ADVERTISEMENTS_COMPLETE, ENCODER.encode(()))]
 
 
-def parcel_of(message: Notify | NotifyTree | NotifyRoutes) -> bytes:
+def parcel_of(message: Notify) -> bytes:
     notification = message.notification
     if not isinstance(notification, WireNotification):
         raise LocalProtocolError(f"notification {message.id} of {message.publisher} has no parcel: it came by no wire")
@@ -138,23 +141,30 @@ def parcel_of(message: Notify | NotifyTree | NotifyRoutes) -> bytes:
 
 
 def _notify_out(message: Notify, header: CopyHeader) -> list[bytes]:
-    if message.civ:
-        header = CopyHeader(civ_bytes(message.civ), header.traced, header.earlier, header.hold_ms)
-    head = b"" if header == PLAIN else ENCODER.encode(header)
-    return [notification_frame(Kind.NOTIFY, head, parcel_of(message))]
+    kind, head = _head_of(message.header, header)
+    return [notification_frame(kind, head, parcel_of(message))]
 
 
-def _notify_tree_out(message: NotifyTree, header: CopyHeader) -> list[bytes]:
-    head = ENCODER.encode((_key_out(message.tid), header))
-    return [notification_frame(Kind.NOTIFY_TREE, head, parcel_of(message))]
+def copy_heads(carried: Header) -> Heads:
+    """What comes before the parcels of copies that carry this and say nothing else."""
+    return Heads(*_head_of(carried, PLAIN))
 
 
-def _notify_routes_out(message: NotifyRoutes, header: CopyHeader) -> list[bytes]:
-    routes = [
-        ((r.destination.region, r.destination.cluster), _key_out(r.tid), [_key_out(tid) for tid in r.left])
-        for r in message.routes
-    ]
-    return [notification_frame(Kind.NOTIFY_ROUTES, ENCODER.encode((routes, header)), parcel_of(message))]
+def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
+    """The kind of frame and the encoded header of a copy that carries this, by the type of what it carries."""
+    if isinstance(carried, Civ):
+        if carried.civ:
+            header = CopyHeader(civ_bytes(carried.civ), header.traced, header.earlier, header.hold_ms)
+        return Kind.NOTIFY, b"" if header == PLAIN else ENCODER.encode(header)
+    if isinstance(carried, Tree):
+        return Kind.NOTIFY_TREE, ENCODER.encode((_key_out(carried.tid), header))
+    if isinstance(carried, Routes):
+        routes = [
+            ((r.destination.region, r.destination.cluster), _key_out(r.tid), [_key_out(tid) for tid in r.left])
+            for r in carried.routes
+        ]
+        return Kind.NOTIFY_ROUTES, ENCODER.encode((routes, header))
+    raise LocalProtocolError(f"a header of type {type(carried).__name__} has no form on the wire")
 
 
 _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = {
@@ -167,8 +177,6 @@ _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = 
     SubscriptionsComplete: _subscriptions_complete_out,
     AdvertisementsComplete: _advertisements_complete_out,
     Notify: _notify_out,
-    NotifyTree: _notify_tree_out,
-    NotifyRoutes: _notify_routes_out,
 }
 
 
@@ -227,15 +235,15 @@ class LinkReader:
             return Notify(seen.publisher, str(seen.sequence), seen)
         header = self._copy_header(head)
         seen = self._parcels.read(parcel, header)
-        return Notify(seen.publisher, str(seen.sequence), seen, int.from_bytes(header.civ, "big"))
+        return Notify(seen.publisher, str(seen.sequence), seen, Civ(int.from_bytes(header.civ, "big")))
 
-    def notify_tree(self, head: bytes, parcel: bytes) -> NotifyTree:
+    def notify_tree(self, head: bytes, parcel: bytes) -> Notify:
         tid, header = self._tree_header(head)
         seen = self._parcels.read(parcel, header)
-        return NotifyTree(seen.publisher, str(seen.sequence), seen, _key_in(tid))
+        return Notify(seen.publisher, str(seen.sequence), seen, Tree(_key_in(tid)))
 
-    def notify_routes(self, head: bytes, parcel: bytes) -> NotifyRoutes:
+    def notify_routes(self, head: bytes, parcel: bytes) -> Notify:
         given, header = self._routes_header(head)
         routes = tuple(Route(BrokerId(*to), _key_in(tid), tuple(map(_key_in, left))) for to, tid, left in given)
         seen = self._parcels.read(parcel, header)
-        return NotifyRoutes(seen.publisher, str(seen.sequence), seen, routes)
+        return Notify(seen.publisher, str(seen.sequence), seen, Routes(routes))

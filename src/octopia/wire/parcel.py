@@ -80,28 +80,41 @@ def wire_notification(notification: Notification, publisher: str, sequence: int)
 
 
 class Parcels:
-    """Plain notifications (without any header) that came one after the other, decoded: a list for each part.
+    """Notifications that came one after the other, decoded: a list for each part, and the header that all came with.
 
     Cheaper than so many `WireNotification`s, which most of them need never become: `notification` makes one.
     """
 
-    __slots__ = ("parcels", "publishers", "sequences", "values")
+    __slots__ = ("header", "parcels", "publishers", "sequences", "values")
 
     def __init__(self) -> None:
+        self.header: Any = None  # as in `WireNotification`: None for plain ones
         self.parcels: list[bytes] = []
         self.values: list[dict[str, Value]] = []
         self.publishers: list[str] = []
         self.sequences: list[int] = []
 
+    @classmethod
+    def of(cls, seen: WireNotification) -> "Parcels":
+        """One notification, with its header."""
+        made = cls()
+        made.header = seen.header
+        made.parcels.append(seen.parcel)
+        made.values.append(_get_values(seen))
+        made.publishers.append(seen.publisher)
+        made.sequences.append(seen.sequence)
+        return made
+
     def __len__(self) -> int:
         return len(self.values)
 
     def notification(self, at: int) -> WireNotification:
-        return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], None)
+        return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], self.header)
 
     def chosen(self, places: Iterable[int]) -> "Parcels":
         """Those at these places alone."""
         made = Parcels()
+        made.header = self.header
         for at in places:
             made.parcels.append(self.parcels[at])
             made.values.append(self.values[at])

@@ -65,6 +65,7 @@ class BrokerHost:
         self.log = Log(str(id))
         self.counters = Counters()
         self.traces = Traces(id)
+        policy = policy_named(routing)
         self.broker = Broker(
             id,
             overlay,
@@ -73,7 +74,7 @@ class BrokerHost:
             limits=limits or Limits(),
             # Serials must lie above those of an earlier life: the clock does.
             first_serial=time.time_ns() // 1000,
-            links_up=policy_named(routing).recovery is None,
+            links_up=policy.recovery is None,
         )
         authority = authority or Authority()
         codec = Codec(wire_limits or WireLimits())
@@ -90,16 +91,17 @@ class BrokerHost:
         barriers = Barriers(overlay.a_links(id), overlay.i_links(id), self._send_barrier)
         self.dispatch = Dispatch(
             id,
-            routing,
+            policy,
             self.net_limits,
             sessions=sessions,
             links=self.links,
             barriers=barriers,
             counters=self.counters,
+            traces=self.traces,
             now=self.now,
             soon=loop.call_soon,
         )
-        router = Router(self.broker, self.dispatch, barriers, self.traces, self.log, self.now)
+        router = Router(self.broker, self.dispatch, barriers, self.log, self.now)
         self.sessions = Sessions(
             sessions,
             self.net_limits,

@@ -26,7 +26,7 @@ from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
-from octopia.routing import NOTIFICATION_MESSAGES, Message
+from octopia.routing import PLAIN, Message, Notify
 from octopia.topology import BrokerId
 from octopia.wire import (
     HELD_PER_FRAME_MAX,
@@ -99,7 +99,7 @@ class Link:
 
     def send(self, message: Message, frames: list[bytes]) -> None:
         """Queue a core message, which was encoded already."""
-        if isinstance(message, NOTIFICATION_MESSAGES):
+        if isinstance(message, Notify):
             self.put_all(frames)
             return
         box = self.box
@@ -169,10 +169,11 @@ class Link:
                 kind = type(message)
                 if kind is Parcels:
                     self.notified_s = now
-                    self._router.receive_batch(sender, message, now)
+                    self._router.receive_copies(sender, PLAIN, message, now)
+                elif kind is Notify:
+                    self.notified_s = now
+                    self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
                 elif kind in _CORE_MESSAGES:
-                    if kind in NOTIFICATION_MESSAGES:
-                        self.notified_s = now
                     self._router.receive(sender, message, now)
                 elif kind is Hold:
                     self._names = self._intake.neighbour_said(self, message)

@@ -61,11 +61,11 @@ class Ways:
             return PLAIN
         came = seen.header if isinstance(seen.header, CopyHeader) else PLAIN
         earlier, hold_s = came.earlier, came.hold_ms / 1000
-        served = message.civ
+        carried = served = message.header.civ
         if to.cluster != self._cluster:
             served |= civ.bit(to.cluster)
         for cluster in civ.bits(served):
-            way = self._took((message.publisher, cluster), to, message.civ >> cluster & 1 == 1, seen.sequence, now)
+            way = self._took((message.publisher, cluster), to, carried >> cluster & 1 == 1, seen.sequence, now)
             if way is not None and way.other_s + self._hold_s > now:
                 earlier = max(earlier, way.other_sequence)
                 hold_s = max(hold_s, way.other_s + self._hold_s - now)

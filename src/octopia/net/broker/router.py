@@ -9,25 +9,21 @@ from collections.abc import Callable
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.dispatch import Dispatch
 from octopia.net.broker.operations.log import Log
-from octopia.net.broker.operations.traces import Traces
 from octopia.routing import (
-    NOTIFICATION_MESSAGES,
     Action,
     Broker,
     Event,
+    Header,
     LinkCameUp,
     LinkGivenUp,
     LinkSampled,
     LinkWentDown,
     Message,
-    Published,
-    PublishedMany,
     Received,
-    ReceivedMany,
     policy_named,
 )
 from octopia.topology import BrokerId
-from octopia.wire import Parcels, WireNotification
+from octopia.wire import Parcels
 
 
 class Router:
@@ -38,20 +34,21 @@ class Router:
         broker: Broker,
         dispatch: Dispatch,
         barriers: Barriers,
-        traces: Traces,
         log: Log,
         now: Callable[[], float],
     ) -> None:
         self.id = broker.id
         # Bound once: these are called for every notification.
         self._decide = broker.handle
-        self._decide_batch = broker.handle_batch
+        self._publish = broker.publish
+        self._receive = broker.receive
         self._carry_out = dispatch.carry_out
         self._carry_out_batch = dispatch.carry_out_batch
         self._barriers = barriers
-        self._traces = traces
         self._log = log
         self._now = now
+        # What traces call those that copies come from.
+        self._names = {neighbour: str(neighbour) for neighbour in broker.state.neighbours}
         # TID routing cannot bring tables back in line, so it is not told of links.
         self._recovers = policy_named(broker.routing).recovery is not None
 
@@ -63,31 +60,17 @@ class Router:
 
     # -- notifications
 
-    def publish(self, client: str, seen: WireNotification, now: float) -> None:
-        """A client's notification."""
-        actions = self._decide(Published(client, str(seen.sequence), seen), now)
-        if seen.header is not None:
-            self._traces.note(client, seen, actions)
-        self._carry_out(actions)
+    def publish(self, client: str, batch: Parcels, now: float) -> None:
+        """A client's notifications, one after the other."""
+        self._carry_out_batch(batch, self._publish(client, batch.values, now), client)
 
-    def publish_batch(self, client: str, batch: Parcels, now: float) -> None:
-        """As `publish`, for plain ones, one after the other."""
-        orders = self._decide_batch(PublishedMany(client, batch.values), now)
-        self._carry_out_batch(batch, orders)
+    def receive_copies(self, sender: BrokerId, header: Header, batch: Parcels, now: float) -> None:
+        """Copies of notifications that a neighbour sent, all with this header, one after the other."""
+        self._carry_out_batch(batch, self._receive(sender, header, batch.values, now), self._names[sender])
 
     def receive(self, sender: BrokerId, message: Message, now: float) -> None:
-        """A message of a neighbour's core."""
-        actions = self._decide(Received(sender, message), now)
-        if isinstance(message, NOTIFICATION_MESSAGES):
-            seen = message.notification
-            if isinstance(seen, WireNotification) and seen.header is not None:
-                self._traces.note(str(sender), seen, actions)
-        self._carry_out(actions)
-
-    def receive_batch(self, sender: BrokerId, batch: Parcels, now: float) -> None:
-        """As `receive`, for plain copies of notifications, one after the other."""
-        orders = self._decide_batch(ReceivedMany(sender, batch.values), now)
-        self._carry_out_batch(batch, orders)
+        """Any other message of a neighbour's core."""
+        self._carry_out(self._decide(Received(sender, message), now))
 
     # -- links
 

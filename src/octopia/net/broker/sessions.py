@@ -100,23 +100,15 @@ class Session:
     # -- what the client asks
 
     def take_in(self, channel: Channel, messages: list[Any]) -> None:
-        name, now = self.name, self._now()
+        now = self._now()
         published = self.published
         self._intake.source = channel
         try:
             for message in messages:
                 if type(message) is Parcels:
-                    self._publish_batch(message, now)
+                    self._publish(message, now)
                 elif type(message) is WireNotification:
-                    if message.publisher != name:
-                        raise RemoteProtocolError(f"{name} published in the name of {message.publisher}")
-                    if message.sequence <= self.last_sequence:
-                        # Sent again after a broken connection.
-                        self._counters.duplicates += 1
-                        continue
-                    self.last_sequence = message.sequence
-                    self.published += 1
-                    self._router.publish(name, message, now)
+                    self._publish(Parcels.of(message), now)
                 elif type(message) in _REQUESTS:
                     _REQUESTS[type(message)](self, message, now)
                 else:
@@ -125,13 +117,13 @@ class Session:
             self._intake.done()
         self._counters.notifications += self.published - published
 
-    def _publish_batch(self, batch: Parcels, now: float) -> None:
-        """Plain publications, one after the other."""
+    def _publish(self, batch: Parcels, now: float) -> None:
+        """Publications, one after the other."""
         mine, wrong = self._mine(batch)
         if len(mine):
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
-            self._router.publish_batch(self.name, mine, now)
+            self._router.publish(self.name, mine, now)
         if wrong is not None:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
 

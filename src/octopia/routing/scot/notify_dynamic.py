@@ -21,39 +21,23 @@ every cluster is entered once. Case iii of the paper is these rules applied agai
 decided by tree order and cluster index.
 """
 
-from octopia.routing.actions import Action, Send
-from octopia.routing.clients import Registered
-from octopia.routing.events import Published
-from octopia.routing.messages import Notify
-from octopia.routing.scot.notify_static import deliver_and_find_a_targets, target_clusters
-from octopia.routing.scot.notify_static import receive_notify as receive_plain
+from octopia.routing.decision import Decision
+from octopia.routing.messages import PLAIN, Civ
+from octopia.routing.scot.notify_static import a_targets as targets_of
+from octopia.routing.scot.notify_static import civ_header
 from octopia.routing.scot.state import ScotState
+from octopia.routing.tables import ScotMatched
 from octopia.topology import BrokerId
 
 
-def publish(state: ScotState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
-    plain = Notify(event.client, event.id, event.notification)
-    a_targets = deliver_and_find_a_targets(state, plain, None, out)
-    _route(state, plain, target_clusters(state, conforming), a_targets, None, out)
+def links_seen(state: ScotState) -> int:
+    """Which links are overloaded or down, and, while any is, how long the queues are."""
+    return state.lst.verdicts_changed
 
 
-def receive_notify(state: ScotState, sender: BrokerId, message: Notify, out: list[Action]) -> None:
-    if message.civ:
-        a_targets = deliver_and_find_a_targets(state, message, sender, out)
-        plain = Notify(message.publisher, message.id, message.notification)
-        _route(state, plain, message.civ & ~state.own_bit, a_targets, sender, out)
-    else:
-        receive_plain(state, sender, message, out)
-
-
-def _route(
-    state: ScotState,
-    plain: Notify,
-    to_serve: int,
-    a_targets: tuple[BrokerId, ...],
-    came_by: BrokerId | None,
-    out: list[Action],
-) -> None:
+def route(state: ScotState, matched: ScotMatched, header: Civ, came_by: BrokerId | None) -> Decision:
+    to_serve = header.civ & ~state.own_bit
+    a_targets = targets_of(matched, came_by)
     overloaded = state.lst.overloaded
     i_targets = [neighbour for neighbour in state.i_links if to_serve >> neighbour.cluster & 1]
     free = [neighbour for neighbour in i_targets if not overloaded(neighbour)]
@@ -75,11 +59,9 @@ def _route(
                     neighbour for neighbour in state.a_links if neighbour is carrier or neighbour in a_targets
                 )
             carried = to_serve & ~_bits(free)
-    carrying = Notify(plain.publisher, plain.id, plain.notification, carried) if carried else plain
-    for neighbour in a_targets:
-        out.append(Send(neighbour, carrying if neighbour is carrier else plain))
-    for neighbour in free:
-        out.append(Send(neighbour, carrying if neighbour is carrier else plain))
+    carrying = civ_header(carried)
+    copies = tuple((to, carrying if to is carrier else PLAIN) for to in (*a_targets, *free))
+    return Decision(matched.recipients, copies)
 
 
 def _last_resort(

@@ -5,47 +5,41 @@ the iLink into every cluster whose bit is ON; at any other broker only along the
 cluster. So it takes at most diam(G_af) + 1 hops, enters every target cluster once and reaches nobody twice.
 """
 
-from octopia.routing.actions import Action, Deliver, Send
+from collections.abc import Sequence
+from functools import lru_cache
+
 from octopia.routing.clients import Registered
-from octopia.routing.events import Published
-from octopia.routing.messages import Notify
+from octopia.routing.decision import Decision
+from octopia.routing.messages import PLAIN, Civ
 from octopia.routing.scot.state import ScotState
+from octopia.routing.tables import ScotMatched
 from octopia.topology import BrokerId
 
 
-def publish(state: ScotState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
-    """A client of this broker published; `conforming` are its advertisements that the notification satisfies."""
-    copy = Notify(event.client, event.id, event.notification)
-    for neighbour in deliver_and_find_a_targets(state, copy, None, out):
-        out.append(Send(neighbour, copy))
-    wanted = target_clusters(state, conforming)
-    out.extend(Send(neighbour, copy) for neighbour in state.i_links if wanted >> neighbour.cluster & 1)
-
-
-def receive_notify(state: ScotState, sender: BrokerId, message: Notify, out: list[Action]) -> None:
-    # as `deliver_and_find_a_targets`, written out: of all that a broker does it does this most often
-    recipients, onward = state.prt.match(message.notification)
-    if recipients:
-        out.append(Deliver(message.publisher, message.id, message.notification, recipients))
-    for neighbour in onward[sender]:
-        out.append(Send(neighbour, message))
-
-
-def target_clusters(state: ScotState, conforming: list[Registered]) -> int:
-    """Bits of the secondary target clusters: of all advertisements the notification satisfies, less the own bit."""
+def first_header(state: ScotState, satisfied: Sequence[Registered]) -> Civ:
+    """The secondary target clusters: the bits of all advertisements that a notification satisfies, less the own bit."""
     wanted = 0
-    for registered in conforming:
+    for registered in satisfied:
         entry = state.srt.get(registered.key)
         if entry is not None:
             wanted |= entry.civ
-    return wanted & ~state.own_bit
+    return civ_header(wanted & ~state.own_bit)
 
 
-def deliver_and_find_a_targets(
-    state: ScotState, copy: Notify, came_by: BrokerId | None, out: list[Action]
-) -> tuple[BrokerId, ...]:
-    """Match once: deliver to this broker's clients, and return the target aLinks, never the one the copy came by."""
-    recipients, onward = state.prt.match(copy.notification)
-    if recipients:
-        out.append(Deliver(copy.publisher, copy.id, copy.notification, recipients))
-    return onward[came_by]
+def route(state: ScotState, matched: ScotMatched, header: Civ, came_by: BrokerId | None) -> Decision:
+    """At the host broker (`came_by` is None) the header has the clusters to be served; elsewhere it serves nobody."""
+    copies = [(neighbour, PLAIN) for neighbour in a_targets(matched, came_by)]
+    if came_by is None:
+        copies += [(neighbour, PLAIN) for neighbour in state.i_links if header.civ >> neighbour.cluster & 1]
+    return Decision(matched.recipients, tuple(copies))
+
+
+def a_targets(matched: ScotMatched, came_by: BrokerId | None) -> tuple[BrokerId, ...]:
+    """The target aLinks, never the one that the copy came by."""
+    return tuple(neighbour for neighbour in matched.hops if neighbour != came_by)
+
+
+@lru_cache(maxsize=1024)
+def civ_header(bits: int) -> Civ:
+    # Few combinations come again and again.
+    return Civ(bits) if bits else PLAIN

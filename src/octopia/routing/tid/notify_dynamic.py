@@ -13,34 +13,19 @@ What all this comes to for the routes of a copy is worked out once per set of ma
 is left for each copy is to compare queues.
 """
 
-from octopia.routing.actions import Action, Deliver, Send
-from octopia.routing.clients import Registered
-from octopia.routing.events import Published
-from octopia.routing.messages import NotifyRoutes
-from octopia.routing.tid.state import TidState
+from octopia.routing.decision import Decision
+from octopia.routing.messages import Routes, Tree
+from octopia.routing.tid.state import TidState, TreeMatched
 from octopia.topology import BrokerId
 
 
-def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
-    matched = state.prt.match(event.notification)
-    if matched.recipients:
-        out.append(Deliver(event.client, event.id, event.notification, matched.recipients))
-    for hop, routes in matched.first_plan(conforming[0].key).copies(state.lst, None):
-        out.append(Send(hop, NotifyRoutes(event.client, event.id, event.notification, routes)))
+def links_seen(state: TidState) -> int:
+    """How long the queues are."""
+    return state.lst.queues_changed
 
 
-def receive_notify(state: TidState, sender: BrokerId, message: NotifyRoutes, out: list[Action]) -> None:
-    notification, routes = message.notification, message.routes
-    matched = state.prt.match(notification)
-    plan = matched.latest_plan
-    if plan is None or plan.routes is not routes:
-        plan = matched.plan(routes)
-    if plan.recipients:
-        out.append(Deliver(message.publisher, message.id, notification, plan.recipients))
-    copies = plan.only
-    if copies is None:
-        copies = plan.copies(state.lst, sender)
-    for hop, onward in copies:
-        if onward is not routes:
-            message, routes = NotifyRoutes(message.publisher, message.id, notification, onward), onward
-        out.append(Send(hop, message))
+def route(state: TidState, matched: TreeMatched, header: Routes | Tree, came_by: BrokerId | None) -> Decision:
+    """At the host broker the header is a tree, and the copy is for all destinations on it."""
+    plan = matched.plan(header)
+    recipients = matched.recipients if came_by is None else plan.recipients
+    return Decision(recipients, plan.copies(state.lst, came_by))

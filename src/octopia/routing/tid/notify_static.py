@@ -5,27 +5,20 @@ subscription it matches overlaps each of them and so is bound to each of their t
 bindings have had the most time to settle. A tree has no cycle, so nobody gets a copy twice.
 """
 
-from octopia.routing.actions import Action, Deliver, Send
+from collections.abc import Sequence
+
 from octopia.routing.clients import Registered
-from octopia.routing.events import Published
-from octopia.routing.messages import NotifyTree
-from octopia.routing.tid.state import TidState
+from octopia.routing.decision import Decision
+from octopia.routing.messages import Tree
+from octopia.routing.tid.state import TidState, TreeMatched
 from octopia.topology import BrokerId
 
 
-def publish(state: TidState, event: Published, conforming: list[Registered], out: list[Action]) -> None:
-    """A client of this broker published; `conforming` are its advertisements that the notification satisfies."""
-    copy = NotifyTree(event.client, event.id, event.notification, conforming[0].key)
-    matched = state.prt.match(copy.notification)
-    if matched.recipients:
-        out.append(Deliver(copy.publisher, copy.id, copy.notification, matched.recipients))
-    for hop in matched.onward(copy.tid)[None]:
-        out.append(Send(hop, copy))
+def first_header(state: TidState, satisfied: Sequence[Registered]) -> Tree:
+    """The tree of the oldest advertisement that a notification satisfies."""
+    return Tree(satisfied[0].key)
 
 
-def receive_notify(state: TidState, sender: BrokerId, message: NotifyTree, out: list[Action]) -> None:
-    matched = state.prt.match(message.notification)
-    if matched.recipients:
-        out.append(Deliver(message.publisher, message.id, message.notification, matched.recipients))
-    for hop in matched.onward(message.tid)[sender]:
-        out.append(Send(hop, message))
+def route(state: TidState, matched: TreeMatched, header: Tree, came_by: BrokerId | None) -> Decision:
+    copies = tuple((hop, header) for hop in matched.hops(header.tid) if hop != came_by)
+    return Decision(matched.recipients, copies)

@@ -4,23 +4,22 @@ A publisher's notifications that match the same subscriptions carry the same rou
 of them without the queues is said once: whether the copy is for clients of this broker, which routes have one way on,
 and between which ways the others choose. A choice of ways makes copies, and these, too, are worked out once.
 
-Rules of this file: a plan depends on the routes and on the matching subscriptions alone. It goes when the table that
-made it forgets its matches. Equal choices give the very same copies, so that queued messages share their routes, and
-whoever gets them may know them by identity.
+A plan depends on the routes and on the matching subscriptions alone. It goes when the table that made it forgets its
+matches. Equal choices give the very same headers, so that queued messages share them and each is hashed once.
 """
 
 from collections.abc import Callable, Mapping
 
 from octopia.routing.actions import Recipient
 from octopia.routing.congestion import Lst
-from octopia.routing.messages import Key, Route
+from octopia.routing.messages import Key, Route, Routes
 from octopia.topology import BrokerId
 
 # A next hop, and the tree that leads there.
 Way = tuple[BrokerId, Key]
 # By destination the ways on: the first is the present tree's.
 Ways = Mapping[BrokerId, tuple[Way, ...]]
-Copies = tuple[tuple[BrokerId, tuple[Route, ...]], ...]
+Copies = tuple[tuple[BrokerId, Routes], ...]
 
 
 # Told how many routes more are remembered.
@@ -30,34 +29,32 @@ Count = Callable[[int], None]
 class Plan:
     """What a broker does with a copy that has these routes."""
 
-    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "only", "recipients", "routes")
+    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "_routes", "recipients")
 
     def __init__(
         self,
         here: BrokerId,
         neighbours: tuple[BrokerId, ...],
-        routes: tuple[Route, ...],
+        routes: Routes,
         recipients: tuple[Recipient, ...],
         ways: Callable[[Key], Ways],
         count: Count,
     ) -> None:
-        self.routes = routes
+        self._routes = routes
         # the broker's own clients that match: a copy that has no route to it is not for them
-        self.recipients = recipients if any(route.destination == here for route in routes) else ()
+        self.recipients = recipients if any(route.destination == here for route in routes.routes) else ()
         self._neighbours = neighbours
         self._count = count
         # routes that go on, and the ways open to each: the present tree, and those that it may change to
         self._onward: list[tuple[Route, tuple[Way, ...]]] = []
-        for route in routes:
+        for route in routes.routes:
             found = ways(route.tid).get(route.destination)
             if found is not None:
                 self._onward.append((route, (found[0], *(way for way in found[1:] if way[1] not in route.left))))
         self._choices = [tuple(hop for hop, _ in possible) for _, possible in self._onward if len(possible) > 1]
         # by the ways chosen where there is a choice, as one number
         self._outcomes: dict[int, Copies] = {}
-        count(len(routes) + 1)
-        # the copies where there is no choice
-        self.only = None if self._choices else self._grouped(0)
+        count(len(routes.routes) + 1)
 
     def copies(self, lst: Lst, came_by: BrokerId | None) -> Copies:
         """One copy per next hop, with its routes: each by the way with the least Q_l, never back."""
@@ -81,10 +78,10 @@ class Plan:
         for route, (hop, tid) in reversed(taken):
             changed = route if tid == route.tid else Route(route.destination, tid, (*route.left, route.tid))
             by_hop.setdefault(hop, []).append(changed)
-        if [self.routes] == [tuple(routes) for routes in by_hop.values()]:
-            # all go on together as they came, and so may the message
-            return ((next(iter(by_hop)), self.routes),)
-        return tuple((hop, tuple(by_hop[hop])) for hop in self._neighbours if hop in by_hop)
+        if [self._routes.routes] == [tuple(routes) for routes in by_hop.values()]:
+            # all go on together as they came, and so may the header
+            return ((next(iter(by_hop)), self._routes),)
+        return tuple((hop, Routes(tuple(by_hop[hop]))) for hop in self._neighbours if hop in by_hop)
 
 
 def least_loaded(hops: tuple[BrokerId, ...], queue_lengths: Mapping[BrokerId, int], came_by: BrokerId | None) -> int:

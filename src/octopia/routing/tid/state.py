@@ -6,17 +6,23 @@ tree fades from the moment a broker first hears that it was withdrawn until ever
 late copies of its flood are still under way and must not bring it back.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from octopia.language import Filter
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
-from octopia.routing.messages import Key, Route
+from octopia.routing.messages import Key, Route, Routes, Tree
 from octopia.routing.state import BrokerState
-from octopia.routing.tables import Directions, Onward, SubscriptionTable
-from octopia.routing.tid.plans import Count, Plan, Way
+from octopia.routing.tables import Matched, SubscriptionTable
+from octopia.routing.tid.plans import Plan, Way
 from octopia.topology import BrokerId, Scot
+
+# Told that so much more is remembered with a match.
+Count = Callable[["TreeMatched", int], None]
 
 
 class BoundEntry(PrtEntry):
@@ -29,56 +35,26 @@ class BoundEntry(PrtEntry):
         self.bindings: dict[Key, BrokerId | None] = {}
 
 
-class TreeMatched:
+class TreeMatched(Matched):
     """Whom a notification goes to from here: clients of this broker, and per tree the neighbours and the ways."""
 
-    __slots__ = (
-        "_count",
-        "_directions",
-        "_first_plans",
-        "_here",
-        "_neighbours",
-        "_onward",
-        "_plans",
-        "_plans_at",
-        "_remote",
-        "_ways",
-        "latest_plan",
-        "recipients",
-    )
+    __slots__ = ("_count", "_here", "_neighbours", "_plans", "_remote", "_ways")
 
     def __init__(
-        self,
-        matching: list[BoundEntry],
-        here: BrokerId,
-        neighbours: tuple[BrokerId, ...],
-        directions: Directions,
-        count: Count,
+        self, matching: list[BoundEntry], here: BrokerId, neighbours: tuple[BrokerId, ...], count: Count
     ) -> None:
-        self.recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
+        super().__init__(recipients_of(entry for entry in matching if entry.last_hop is None))
         self._remote = sorted((entry for entry in matching if entry.last_hop is not None), key=_key)
         self._here = here
         self._neighbours = neighbours
-        self._directions = directions
-        self._onward: dict[Key, Onward] = {}
         self._ways: dict[Key, dict[BrokerId, tuple[Way, ...]]] = {}
-        self._first_plans: dict[Key, Plan] = {}
-        self._plans: dict[tuple[Route, ...], Plan] = {}
-        # by the address of the routes: while a plan is here, so are its routes, and no others have their address
-        self._plans_at: dict[int, Plan] = {}
-        # what the neighbours send again and again is mostly the very same
-        self.latest_plan: Plan | None = None
+        self._plans: dict[Routes | Tree, Plan] = {}
         self._count = count
 
-    def onward(self, tid: Key) -> Onward:
+    def hops(self, tid: Key) -> tuple[BrokerId, ...]:
         """The neighbours that subscriptions bound to this tree came from."""
-        try:
-            return self._onward[tid]
-        except KeyError:
-            bound = {entry.bindings.get(tid): None for entry in self._remote}
-            hops = tuple(hop for hop in self._neighbours if hop in bound)
-            found = self._onward[tid] = self._directions[hops]
-            return found
+        bound = {entry.bindings.get(tid): None for entry in self._remote}
+        return tuple(hop for hop in self._neighbours if hop in bound)
 
     def ways(self, tid: Key) -> dict[BrokerId, tuple[Way, ...]]:
         """For every destination on this tree the next hops towards it: on this tree, then on others it may change to.
@@ -95,21 +71,17 @@ class TreeMatched:
             self._ways[tid] = found
         return found
 
-    def first_plan(self, tid: Key) -> Plan:
-        """What becomes of a notification that is published here: it goes to every destination on this tree."""
-        found = self._first_plans.get(tid)
+    def plan(self, header: Routes | Tree) -> Plan:
+        """What becomes of a copy with this header; one with a tree goes to every destination on it."""
+        found = self._plans.get(header)
         if found is None:
-            found = self.plan(tuple(Route(destination, tid, ()) for destination in self.ways(tid)))
-            self._first_plans[tid] = found
-        return found
-
-    def plan(self, routes: tuple[Route, ...]) -> Plan:
-        """What becomes of a copy that has these routes."""
-        found = self._plans_at.get(id(routes)) or self._plans.get(routes)
-        if found is None:
-            found = Plan(self._here, self._neighbours, routes, self.recipients, self.ways, self._count)
-            self._plans[routes] = self._plans_at[id(routes)] = found
-        self.latest_plan = found
+            if isinstance(header, Tree):
+                routes = Routes(tuple(Route(destination, header.tid, ()) for destination in self.ways(header.tid)))
+            else:
+                routes = header
+            count = partial(self._count, self)
+            found = Plan(self._here, self._neighbours, routes, self.recipients, self.ways, count)
+            self._plans[header] = found
         return found
 
 
@@ -175,7 +147,7 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
                 self.remove(entry.key)
 
     def _find_out(self, matching: list[BoundEntry]) -> TreeMatched:
-        return TreeMatched(matching, self._here, self._neighbours, self._directions, self.remember_more)
+        return TreeMatched(matching, self._here, self._neighbours, self.remember_more)
 
 
 class TidState(BrokerState):

@@ -8,10 +8,9 @@ between machines they are only as good as their clocks.
 import json
 import time
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from octopia.routing import Action, Deliver, Notify, Send
+from octopia.routing import Decision, Refusal
 from octopia.topology import BrokerId
 from octopia.wire import CopyHeader, WireNotification
 
@@ -31,18 +30,11 @@ class TraceRecord:
     delivered: tuple[str, ...]
 
 
-def trace_record(broker: BrokerId, came_from: str, seen: WireNotification, actions: Iterable[Action]) -> TraceRecord:
-    """What these actions do with the notification."""
-    sent: list[tuple[str, int]] = []
-    delivered: list[str] = []
-    for action in actions:
-        if isinstance(action, Send):
-            sent.append((str(action.to), action.message.civ if isinstance(action.message, Notify) else 0))
-        elif isinstance(action, Deliver):
-            delivered += [recipient.client for recipient in action.recipients]
-    return TraceRecord(
-        str(broker), seen.publisher, seen.sequence, time.time_ns(), came_from, tuple(sent), tuple(delivered)
-    )
+def trace_record(broker: BrokerId, came_from: str, seen: WireNotification, decision: Decision | Refusal) -> TraceRecord:
+    """What was decided about the notification."""
+    sent = tuple((str(to), header.civ) for to, header in decision.copies)
+    delivered = tuple(recipient.client for recipient in decision.recipients)
+    return TraceRecord(str(broker), seen.publisher, seen.sequence, time.time_ns(), came_from, sent, delivered)
 
 
 class Traces:
@@ -55,11 +47,11 @@ class Traces:
     def __len__(self) -> int:
         return len(self._records)
 
-    def note(self, came_from: str, seen: WireNotification, actions: list[Action]) -> None:
-        """Remember what was done with a notification, if it is traced."""
+    def note(self, came_from: str, seen: WireNotification, decision: Decision | Refusal) -> None:
+        """Remember what was decided about a notification, if it is traced."""
         header = seen.header
         if header is True or (isinstance(header, CopyHeader) and header.traced):
-            self._records.append(trace_record(self._broker, came_from, seen, actions))
+            self._records.append(trace_record(self._broker, came_from, seen, decision))
 
     def as_json(self) -> bytes:
         """The body of `/traces`."""

@@ -1,0 +1,61 @@
+"""What a broker decides about a notification: who of its clients gets it, and which neighbours get a copy.
+
+A decision leaves the notification out. It depends on a notification only through the set of subscriptions it matches
+(and, where it was published, the advertisements it satisfies), and such sets are few, so that many notifications share
+one decision. `decide.py` says where decisions are remembered and for how long.
+
+Copies are in a fixed order, those on aLinks in tree order first, then those on iLinks by cluster, so that equal inputs
+give equal outputs.
+"""
+
+from typing import Any, ClassVar
+
+from octopia.language import Notification
+from octopia.routing.actions import Action, Deliver, Recipient, Refused, Send
+from octopia.routing.messages import Header, Notify
+from octopia.topology import BrokerId
+
+# A neighbour, and what the copy for it carries.
+Copy = tuple[BrokerId, Header]
+
+
+class Decision:
+    """Recipients here and copies onward. It is never changed; what is decided anew is another object.
+
+    `memo` is the host's: what this decision means for its queues. It goes with the decision.
+    """
+
+    __slots__ = ("copies", "memo", "recipients")
+
+    def __init__(self, recipients: tuple[Recipient, ...] = (), copies: tuple[Copy, ...] = ()) -> None:
+        self.recipients = recipients
+        self.copies = copies
+        self.memo: Any = None
+
+    def actions(self, publisher: str, id: str, notification: Notification) -> list[Action]:
+        """The decision for this notification as orders, for hosts that carry out one after the other."""
+        out: list[Action] = []
+        if self.recipients:
+            out.append(Deliver(publisher, id, notification, self.recipients))
+        last: Header | None = None
+        for to, header in self.copies:
+            if header is not last:
+                last = header
+                message = Notify(publisher, id, notification, header)
+            out.append(Send(to, message))
+        return out
+
+
+class Refusal:
+    """A notification that is not routed at all, and why: one line for the person behind the client."""
+
+    __slots__ = ("reason",)
+    memo: ClassVar[None] = None
+    recipients: ClassVar[tuple[Recipient, ...]] = ()
+    copies: ClassVar[tuple[Copy, ...]] = ()
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def actions(self, publisher: str, id: str, notification: Notification) -> list[Action]:
+        return [Refused(publisher, "publish", id, self.reason)]

@@ -1,0 +1,252 @@
+"""`publish` and `receive` against brute force: the same decisions at any moment of any history.
+
+Neither changes a table, so both can be asked in the middle of a history. The broker answers from what it remembers of
+earlier moments; the other side tests every entry of the table and asks the routing anew for each notification.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from octopia.errors import LocalProtocolError, RemoteProtocolError
+from octopia.language import Notification, conforms, matches, parse_filter
+from octopia.matching import matcher
+from octopia.routing import (
+    PLAIN,
+    POLICIES,
+    Advertised,
+    Broker,
+    CibSet,
+    Civ,
+    Decision,
+    Deliver,
+    Header,
+    Key,
+    LinkSampled,
+    LinkWentDown,
+    Notify,
+    Published,
+    Received,
+    Recipient,
+    Refusal,
+    Refused,
+    Route,
+    Routes,
+    Send,
+    Subscribe,
+    Subscribed,
+    Tree,
+)
+from octopia.topology import BrokerId, Scot, parse_tree
+from tests.routing.breaking import BreakingHarness
+from tests.routing.harness import Harness
+from tests.routing.model import ALL_SAMPLES
+from tests.routing.test_overlay_properties import ROUTINGS, WEIGHTS
+from tests.routing.test_recovery_properties import WEIGHTS as BREAKING_WEIGHTS
+
+# Recipients and copies, or that it is refused.
+Plain = Any
+A0, B0, B1, C0 = BrokerId("a", 0), BrokerId("b", 0), BrokerId("b", 1), BrokerId("c", 0)
+
+
+def drawn_batch(draw: Random) -> list[dict[str, Any]]:
+    """Notifications of the small world; sometimes all of the same kind, sometimes with names in another order."""
+    samples = [draw.choice(ALL_SAMPLES).as_dict() for _ in range(draw.choice((0, 1, 1, 2, 9, 25)))]
+    if draw.random() < 0.3:
+        samples = [dict(reversed(sample.items())) if draw.random() < 0.5 else sample for sample in samples]
+    return samples
+
+
+def decided(broker: Broker, values: dict[str, Any], header: Header, came_by: BrokerId | None) -> Plain:
+    """By brute force: every entry of the table is tested, nothing is remembered, the routing is asked anew."""
+    state = broker.state
+    matching = [entry for entry in state.prt if matches(entry.filter, Notification.of(values))]
+    matched = state.prt._find_out(matching)
+    return plain(POLICIES[broker.routing].route(state, matched, header, came_by))
+
+
+def published(broker: Broker, client: str, values: dict[str, Any]) -> Plain:
+    own = broker.state.advertisements.of(client).values()
+    satisfied = [each for each in own if conforms(Notification.of(values), each.filter)]
+    if not satisfied:
+        return "refused"
+    return decided(broker, values, POLICIES[broker.routing].first_header(broker.state, satisfied), None)
+
+
+def plain(answer: Decision | Refusal) -> Plain:
+    return "refused" if isinstance(answer, Refusal) else (answer.recipients, answer.copies)
+
+
+def check_published(broker: Broker, client: str, batch: list[dict[str, Any]]) -> None:
+    assert list(map(plain, broker.publish(client, batch, 0.0))) == [published(broker, client, each) for each in batch]
+
+
+def check_received(broker: Broker, sender: BrokerId, header: Header, batch: list[dict[str, Any]]) -> None:
+    assert list(map(plain, broker.receive(sender, header, batch, 0.0))) == [
+        decided(broker, each, header, sender) for each in batch
+    ]
+
+
+def drawn_header(broker: Broker, draw: Random) -> Header:
+    state = broker.state
+    trees = [entry.key for entry in state.srt] or [Key(broker.id, 0)]
+    if POLICIES[broker.routing].header is Civ:
+        return Civ(draw.choice((0, 0, 0b01, 0b10, 0b11, 0b110)))
+    if POLICIES[broker.routing].header is Tree:
+        return Tree(draw.choice(trees))
+    hosts = [broker.id, *(entry.key.host for entry in state.prt)]
+    return Routes(tuple(Route(host, draw.choice(trees), ()) for host in dict.fromkeys(draw.choices(hosts, k=2))))
+
+
+def check_everywhere(harness: Harness, draw: Random) -> None:
+    for name, home in harness.world.homes.items():
+        check_published(harness.network.brokers[home], name, drawn_batch(draw))
+    for id, broker in harness.network.brokers.items():
+        for neighbour in broker.state.neighbours:
+            if neighbour in broker.state.up and draw.random() < 0.5:
+                check_received(broker, neighbour, drawn_header(broker, draw), drawn_batch(draw))
+        assert broker.id == id
+
+
+def run_histories(kind: type[Harness], routing: str, weights: dict[str, int], seeds: range, steps: int) -> None:
+    operations = [name for name, weight in weights.items() for _ in range(weight)]
+    for seed in seeds:
+        draw = Random(seed)
+        harness = kind(routing, draw)
+        try:
+            for _ in range(steps):
+                getattr(harness, draw.choice(operations))(draw)
+                check_everywhere(harness, draw)
+        except Exception as error:
+            error.add_note(f"routing {routing}, seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_equal_in_long_random_histories(routing: str) -> None:
+    run_histories(Harness, routing, WEIGHTS, range(5000, 5012), 50)
+
+
+def test_equal_where_queues_decide_and_no_link_is_overloaded() -> None:
+    """Dynamic TID routing compares queues of any length; of hundreds of histories this one shows it."""
+    run_histories(Harness, "tid-dynamic", WEIGHTS, range(9007, 9008), 60)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_equal_where_every_match_goes_through_runs_and_kernels(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher, "WAITING_TESTS_MAX", 0)
+    run_histories(Harness, routing, WEIGHTS, range(6000, 6004), 50)
+
+
+@pytest.mark.parametrize("routing", ["snr", "idr"])
+def test_equal_while_links_break_and_brokers_restart(routing: str) -> None:
+    run_histories(BreakingHarness, routing, BREAKING_WEIGHTS, range(7000, 7010), 50)
+
+
+@pytest.mark.parametrize(
+    "bound", ["tables.REMEMBERED_MAX", "conforming.COMBINATIONS_MAX", "conforming.COMBINED_NAMES_MAX"]
+)
+@pytest.mark.parametrize("routing", ["idr", "tid-dynamic"])
+def test_equal_at_the_bounds_of_what_is_remembered(routing: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"octopia.routing.{bound}", 30 if "tables" in bound else 2)
+    run_histories(Harness, routing, WEIGHTS, range(8000, 8006), 40)
+
+
+def test_at_the_bound_the_oldest_sets_go_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum of what is there is the weight, and what goes is what came first."""
+    monkeypatch.setattr("octopia.routing.tables.REMEMBERED_MAX", 200)
+    broker = overlay_broker()
+    broker.handle(Advertised("p", "1", parse_filter("x is not null")), 0.0)
+    for x in range(40):
+        broker.handle(Subscribed("s", str(x), parse_filter(f"x = {x}")), 0.0)
+    table = broker.state.prt
+    for x in range(40):
+        first = broker.publish("p", [{"x": x}], 0.0)
+        assert broker.publish("p", [{"x": x}], 0.0)[0] is first[0], "what came last is there"
+        assert sum(found.weight for found in table._remembered.values()) == table._weight
+        assert table._weight <= 200 + 10
+    kept = [each[0].key.serial for each in (found.entries for found in table._remembered.values())]
+    assert kept == list(range(kept[0], kept[-1] + 1))
+    assert 15 <= len(kept) < 40
+
+
+def overlay_broker(routing: str = "idr") -> Broker:
+    return Broker(B0, Scot(parse_tree("path:3"), 2), routing)
+
+
+def test_equal_sets_share_their_orders_until_an_entry_or_a_bit_or_a_link_changes() -> None:
+    broker = overlay_broker()
+    broker.handle(Advertised("p", "1", parse_filter("x is not null")), 0.0)
+    broker.handle(Subscribed("s", "1", parse_filter("x > 0")), 0.0)
+    values: list[dict[str, Any]] = [{"x": 1}, {"x": 2}, {"x": -1}]
+
+    def orders() -> list[Decision | Refusal]:
+        return broker.publish("p", values, 0.0)
+
+    first = orders()
+    assert first[0] is first[1]
+    assert first[0] is not first[2]
+    assert orders()[0] is first[0]
+    broker.handle(Subscribed("s", "2", parse_filter("x > 1")), 0.0)
+    second = orders()
+    assert [r.subscriptions for each in second for r in each.recipients] == [("1",), ("1", "2")]
+    broker.handle(LinkSampled(B1, 1000, 0, 0), 0.0)
+    third = orders()
+    assert third[0] is not second[0]
+    assert orders()[0] is third[0]
+
+
+def test_a_link_that_is_overloaded_and_then_down_is_not_the_same() -> None:
+    """Case iv of IDR: the least loaded iLink carries the rest, as long as it is up."""
+    broker = Broker(BrokerId("a", 0), Scot(parse_tree("path:1"), 3))
+    a1, a2 = BrokerId("a", 1), BrokerId("a", 2)
+    broker.handle(Advertised("p", "1", parse_filter("x is not null")), 0.0)
+    key = broker.state.advertisements.of("p")["1"].key
+    for neighbour, queue in ((a1, 50), (a2, 60)):
+        broker.handle(Received(neighbour, CibSet((key,))), 0.0)
+        broker.handle(LinkSampled(neighbour, queue, 0, 0), 0.0)
+
+    def carriers() -> list[tuple[BrokerId, int]]:
+        (decision,) = broker.publish("p", [{"x": 1}], 0.0)
+        return [(to, header.civ) for to, header in decision.copies]
+
+    assert carriers() == [(a1, 0b100)]
+    broker.handle(LinkWentDown(a1), 0.0)
+    assert carriers() == [(a2, 0b010)]
+
+
+def test_a_batch_is_refused_notification_by_notification() -> None:
+    broker = overlay_broker()
+    values: list[dict[str, Any]] = [{"x": 1}, {"y": 1}, {"x": 0}]
+    reason = "p has no advertisement here; advertise before you publish"
+    assert [each.reason for each in broker.publish("p", values, 0.0) if isinstance(each, Refusal)] == [reason] * 3
+    broker.handle(Advertised("p", "1", parse_filter("x > 0")), 0.0)
+    answers = broker.publish("p", values, 0.0)
+    assert [isinstance(each, Refusal) for each in answers] == [False, True, True]
+    (refused,) = answers[1].actions("p", "7", Notification.of(values[1]))
+    assert isinstance(refused, Refused)
+    assert (refused.client, refused.request, refused.id) == ("p", "publish", "7")
+    assert broker.publish("p", [], 0.0) == []
+
+
+def test_handle_tells_the_same_as_actions() -> None:
+    broker = overlay_broker()
+    broker.handle(Advertised("p", "1", parse_filter("x > 0")), 0.0)
+    broker.handle(Subscribed("s", "1", parse_filter("x > 1")), 0.0)
+    broker.handle(Received(C0, Subscribe(Key(C0, 1), parse_filter("x > 0"))), 0.0)
+    seen = Notification.of({"x": 5})
+    deliver, copy = Deliver("p", "n", seen, (Recipient("s", ("1",)),)), Notify("p", "n", seen)
+    assert broker.handle(Published("p", "n", seen), 0.0) == [deliver, Send(C0, copy)]
+    assert broker.handle(Received(A0, copy), 0.0) == [deliver, Send(C0, copy)]
+    assert broker.handle(Received(C0, copy), 0.0) == [deliver]
+
+
+def test_who_may_not_send_copies_is_told_so() -> None:
+    for sender, routing, reason in ((BrokerId("x", 9), "idr", "is no neighbour"), (A0, "tid", "tid routing has not")):
+        broker = overlay_broker(routing)
+        with pytest.raises(RemoteProtocolError, match=reason):
+            broker.receive(sender, PLAIN, [{"x": 1}], 0.0)
+    apart = Broker(B0, Scot(parse_tree("path:3"), 2), links_up=False)
+    with pytest.raises(LocalProtocolError):
+        apart.receive(C0, PLAIN, [{"x": 1}], 0.0)
