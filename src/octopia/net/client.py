@@ -32,6 +32,7 @@ from octopia.net.reconnect import Reconnecting
 from octopia.net.subscription import Subscription
 from octopia.wire import (
     POLICIES,
+    POLICY_DEFAULT,
     Accepted,
     Delivery,
     Dropped,
@@ -93,8 +94,7 @@ class Client(Reconnecting):
             elif kind is Dropped:
                 self.dropped += message.count
                 for subscription in subscriptions.values():
-                    if subscription.policy != "block":
-                        subscription.dropped += message.count
+                    subscription.dropped += message.count
 
     def _answer(self, request: str, id: str, error: RefusedError | None) -> None:
         if request == "publish" and error is not None:
@@ -156,7 +156,7 @@ class Client(Reconnecting):
         filter: FilterLike,
         *,
         id: str | None = None,
-        policy: str = "block",
+        policy: str = POLICY_DEFAULT,
         ordered: bool = True,
         inbox_max: int = INBOX_MAX,
     ) -> Subscription:

@@ -158,6 +158,13 @@ class Outbox:
             self._turn.note(self)
         return True
 
+    def put_below_mark(self, frames: list[bytes], start: int) -> int:
+        """Queue those from there on that stay below the mark; returns the place of the first that would not."""
+        stop = min(len(frames), start + self.mark_frames - 1 - len(self.waiting))
+        if stop > start and self.put_if_room(frames[start:stop]):
+            return stop
+        return start
+
     def turn_ended(self) -> None:
         self._noted = False
         self.flush()

@@ -30,6 +30,7 @@ from octopia.wire.limits import (
 from octopia.wire.link_messages import PLAIN, CopyHeader, copy_heads, link_frames
 from octopia.wire.messages import (
     POLICIES,
+    POLICY_DEFAULT,
     ROLE_BROKER,
     ROLE_CLIENT,
     VERSION,
@@ -64,6 +65,7 @@ __all__ = [
     "PLAIN",
     "PLAIN_OVERHEAD_BYTES",
     "POLICIES",
+    "POLICY_DEFAULT",
     "ROLE_BROKER",
     "ROLE_CLIENT",
     "TOKEN_CHARS_MAX",

@@ -29,6 +29,7 @@
     token = "…"                         # or certificate = "common name"
     advertise = "class = 'STOCK' and price is not null"
     subscribe = "true"                  # left out: nothing may be subscribed to
+    block = true                        # left out: it may not subscribe with policy block, which slows publishers
     clusters = [0, 1]                   # left out: any; another entry may give other rights in other clusters
 
 Rules of this file: everything is checked while reading, nothing unknown is passed over; an error names the file, the
@@ -298,7 +299,9 @@ def _authority(text: ConfigText, scot: Scot, tls: bool) -> Authority:
 
 
 def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) -> ClientEntry:
-    text.check_keys("clients", entry, ("name", "token", "certificate", "advertise", "subscribe", "clusters"), number)
+    text.check_keys(
+        "clients", entry, ("name", "token", "certificate", "advertise", "subscribe", "block", "clusters"), number
+    )
 
     def words(key: str) -> str:
         return text.typed("clients", entry, key, str, "text", "", number)
@@ -321,6 +324,7 @@ def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) ->
         _right(text, entry, "advertise", number),
         _right(text, entry, "subscribe", number),
         None if clusters is None else tuple(clusters),
+        text.typed("clients", entry, "block", bool, "true or false", False, number),
     )
     return ClientEntry(rights, words("token"), words("certificate"))
 

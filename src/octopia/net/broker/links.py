@@ -77,7 +77,6 @@ class Link:
         self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
         self._asks = False  # whether the publishers of what goes there are to pause
         self._names = False  # whether the neighbour named publishers that are to pause
-        self._set_mark()
         self.channel: Channel | None = None
         self.broken_since: float | None = None
         self.is_up = False  # as far as the core knows
@@ -114,13 +113,14 @@ class Link:
         box = self.box
         if box.put_if_room(frames):
             return
-        unwanted = []
-        for frame in frames:
-            box.put(frame)
+        unwanted, at = [], 0
+        while (at := box.put_below_mark(frames, at)) < len(frames):
+            box.put(frames[at])
             if box.is_full:
                 self._overflow()
             if self._is_over_mark() or self._names:
-                unwanted.append(frame)
+                unwanted.append(frames[at])
+            at += 1
         if unwanted:
             self._intake.went_in(self, unwanted)
 
@@ -144,7 +144,11 @@ class Link:
     def _set_mark(self) -> None:
         """Frames are looked at from the mark on, or all of them where the neighbour has named some publishers."""
         marks, box = self._marks, self.box
-        box.mark_frames, box.mark_bytes = (0, 0) if self._names else (marks.frames, marks.bytes)
+        if self.channel is None:
+            # Nobody pauses for a neighbour that is not there.
+            box.mark_frames, box.mark_bytes = box.frames_max, box.bytes_max
+        else:
+            box.mark_frames, box.mark_bytes = (0, 0) if self._names else (marks.frames, marks.bytes)
 
     def _overflow(self) -> None:
         if self.channel is not None:
@@ -255,6 +259,7 @@ class Link:
         self.their_life = life
         self.channel = channel
         self.broken_since = None
+        self._set_mark()
         self.box.attach(channel.transport, confirmed)
         channel.carry(self, ROLE_BROKER, self.received)
         self.down_since = None

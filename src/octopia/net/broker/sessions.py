@@ -23,6 +23,7 @@ from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
 from octopia.routing import Advertised, ClientLeft, Subscribed, Unadvertised, Unsubscribed
 from octopia.wire import (
+    POLICY_DEFAULT,
     Accepted,
     AdvertiseRequest,
     BadRequest,
@@ -38,8 +39,6 @@ from octopia.wire import (
 )
 
 _STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
-# Of a client that has no subscription: what comes was under way when it withdrew the last.
-POLICY_DEFAULT = "drop_oldest"
 _POLICY_OF = {strength: policy for policy, strength in _STRENGTH.items()}
 
 
@@ -94,7 +93,8 @@ class Session:
         self.published = 0
         self.received = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
-        # The policy, where all subscriptions have the same: no need to look at each delivery.
+        # The policy, where all subscriptions have the same: no need to look at each delivery. What comes where there is
+        # none was under way when the last was withdrawn.
         self._only_policy: str | None = POLICY_DEFAULT
 
     # -- what the client asks
@@ -155,6 +155,7 @@ class Session:
         self._router.handle(Unadvertised(self.name, request.id), now)
 
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
+        self.rights.check_policy(request.policy)
         self.rights.check_subscribe(request.filter, self._router.id)
         self._router.handle(Subscribed(self.name, request.id, request.filter), now)
 
@@ -224,11 +225,12 @@ class Session:
         box = self.box
         if box.put_if_room(deliveries):
             return
-        unwanted = []
-        for delivery in deliveries:
-            box.put(delivery)
-            if self._asks_for(delivery):
-                unwanted.append(delivery)
+        unwanted, at = [], 0
+        while (at := box.put_below_mark(deliveries, at)) < len(deliveries):
+            box.put(deliveries[at])
+            if self._asks_for(deliveries[at]):
+                unwanted.append(deliveries[at])
+            at += 1
         if unwanted:
             self._intake.went_in(self, unwanted)
 
