@@ -148,7 +148,7 @@ def test_holds_end_with_the_connection_and_are_asked_for_again() -> None:
         subscription = await live.subscriber("c,0", "n >= 0", policy="block")
         name = subscription._client.name
         await stop_reading(live, "c,0", name)
-        publishing = publish(publisher)
+        publishing = publish(publisher, 3 * COUNT)
         for region, other in (("b", "c"), ("a", "b"), ("b", "c")):
             await until(is_held(live, "a,0", publisher))
             link = live.host(f"{region},0").links[BrokerId(other, 0)]
@@ -159,13 +159,35 @@ def test_holds_end_with_the_connection_and_are_asked_for_again() -> None:
         await until(is_held(live, "a,0", publisher))
         assert not publishing.done()
         start_reading(live, name)
-        assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
+        assert numbers(await take(subscription, 3 * COUNT)) == list(range(3 * COUNT))
         await publishing
         await until(lambda: nobody_is_held(live))
 
-    # Room for what comes while there is no connection: a link that has none is down.
-    limits = replace(SMALL, link_grace_s=100.0, link_queue_frames_max=COUNT, client_queue_frames_max=COUNT // 2)
+    # Room for what comes between one hold and the next.
+    limits = replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT)
     in_overlay(scene, tree="path:3", clusters=1, net_limits=limits, routing="snr")
+
+
+def test_a_broken_link_stops_its_publishers_before_it_loses_anything() -> None:
+    async def scene(live: Live) -> None:
+        publisher = await live.publisher("a,0", "n is not null and s is not null")
+        subscription = await live.subscriber("b,0", "n >= 0", policy="block")
+        host = live.host("a,0")
+        link, dialler = host.links[B0], host.diallers[B0]
+        address, dialler.address = dialler.address, None
+        link.channel.abort()
+        await until(lambda: link.channel is None)
+        publishing = publish(publisher)
+        await until(is_held(live, "a,0", publisher))
+        assert len(link.box.waiting) < SMALL.link_queue_frames_max
+        dialler.address = address
+        dialler.dial()
+        assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
+        await publishing
+        assert link.dropped == 0
+        await until(lambda: nobody_is_held(live))
+
+    in_overlay(scene, tree="path:2", clusters=1, net_limits=replace(SMALL, link_grace_s=100.0))
 
 
 def test_a_subscriber_that_is_gone_holds_nobody() -> None:

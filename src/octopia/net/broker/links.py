@@ -8,8 +8,9 @@ order. Each process of a broker has a life, a random number; when both ends stil
 they had sent, the link goes on as if nothing had happened: nothing is lost or doubled, and the core is told nothing.
 Otherwise the link is fresh: the core is told that it went down and came up, and brings the tables in line. What waits
 for a link that is down are notifications that were never sent, up to the bound; more are dropped and counted. While it
-is connected nothing is dropped: from a mark on (`marks.py`) the publishers of what goes there are asked to pause, until
-half of that is gone; at the bound, the last resort, whoever brings more is not read from.
+is up nothing is dropped: from a mark on the publishers of what goes there are asked to pause, until half of that is
+gone. While it is connected the mark keeps the queue short (`marks.py`); while it is broken it is half of the bound. At
+the bound, the last resort, whoever brings more is not read from, and a link that is broken is down.
 """
 
 from collections.abc import Callable, Iterable
@@ -75,6 +76,7 @@ class Link:
         self.box = Outbox(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
         self.stall = StallWatch(self.box, limits.stall_s)
         self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
+        self._mark: tuple[int, int] | None = None  # frames and bytes; None where nobody is asked to pause
         self._asks = False  # whether the publishers of what goes there are to pause
         self._names = False  # whether the neighbour named publishers that are to pause
         self.channel: Channel | None = None
@@ -126,13 +128,13 @@ class Link:
 
     def _is_over_mark(self) -> bool:
         """Whether publishers of what goes here are to pause."""
-        marks, box = self._marks, self.box
-        if self.channel is None or not box.reaches(marks.frames, marks.bytes):
+        mark, box = self._mark, self.box
+        if mark is None or not box.reaches(*mark):
             return False
         if not self._asks:
             self._asks = True
             self._intake.fills(self)
-            box.when_low(marks.frames // 2, marks.bytes // 2, self._stop_asking)
+            box.when_low(mark[0] // 2, mark[1] // 2, self._stop_asking)
         return True
 
     def _stop_asking(self) -> None:
@@ -143,12 +145,15 @@ class Link:
 
     def _set_mark(self) -> None:
         """Frames are looked at from the mark on, or all of them where the neighbour has named some publishers."""
-        marks, box = self._marks, self.box
-        if self.channel is None:
-            # Nobody pauses for a neighbour that is not there.
-            box.mark_frames, box.mark_bytes = box.frames_max, box.bytes_max
+        box = self.box
+        if self.channel is not None:
+            self._mark = self._marks.frames, self._marks.bytes
         else:
-            box.mark_frames, box.mark_bytes = (0, 0) if self._names else (marks.frames, marks.bytes)
+            self._mark = (box.frames_max // 2, box.bytes_max // 2) if self.is_up else None
+        if self._names:
+            box.mark_frames = box.mark_bytes = 0
+        else:
+            box.mark_frames, box.mark_bytes = self._mark or (box.frames_max, box.bytes_max)
 
     def _overflow(self) -> None:
         if self.channel is not None:
@@ -316,6 +321,8 @@ class Link:
         self.their_life = b""
         if self.is_up:
             self.is_up = False
+            self._stop_asking()
+            self._set_mark()
             self.down_since = self._now()
             self.dropped += self.box.keep_unsent(_is_notification)
             self._router.link_down(self.neighbour)
