@@ -155,6 +155,35 @@ def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
     in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05))
 
 
+def test_a_link_that_goes_down_while_it_is_dialled_begins_anew() -> None:
+    """The neighbour has said that the link goes on, with counts that are not ours any more."""
+
+    async def scene(live: Live) -> None:
+        publisher = await live.publisher("a,0", "n is not null")
+        subscription = await live.subscriber("b,0", "n >= 0")
+        await publisher.publish_many({"n": n} for n in range(100))
+        await take(subscription, 100)
+        host = live.host("a,0")
+        link = host.links[BrokerId("b", 0)]
+        said = link.hello
+
+        def hello() -> Any:
+            asyncio.get_running_loop().call_soon(link.go_down)
+            link.hello = said
+            return said()
+
+        link.hello = hello
+        link.channel.abort()
+        await until(lambda: link.hello is said)
+        await until(live.all_links_up)
+        await publisher.publish_many({"n": n} for n in range(100, 2000))
+        assert [d.notification["n"] for d in await take(subscription, 1900)] == list(range(100, 2000))
+        await until(lambda: link.box.held == 0 or host.counters.peers_at_fault > 0)
+        assert host.counters.peers_at_fault == live.host("b,0").counters.peers_at_fault == 0
+
+    in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=100))
+
+
 def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_comes_back() -> None:
     async def scene(live: Live) -> None:
         publisher = await live.publisher("a,0", "n is not null")

@@ -164,7 +164,7 @@ def test_holds_end_with_the_connection_and_are_asked_for_again() -> None:
         await until(lambda: nobody_is_held(live))
 
     # Room for what comes between one hold and the next.
-    limits = replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT)
+    limits = replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT, link_queue_frames_max=COUNT)
     in_overlay(scene, tree="path:3", clusters=1, net_limits=limits, routing="snr")
 
 

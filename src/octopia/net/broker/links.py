@@ -228,6 +228,10 @@ class Link:
         if welcome.version != VERSION or welcome.broker != str(self.neighbour):
             raise RemoteProtocolError(f"{welcome.broker} answered (version {welcome.version}), not {self.neighbour}")
         resumed = welcome.resumed and welcome.session == self.their_life
+        if welcome.resumed and not resumed:
+            # It went down here while we dialled, and the neighbour goes on as before: the next call begins anew.
+            channel.close("replaced", "the link went down while it was being taken up again")
+            return
         self._take_up(channel, welcome.session, resumed, welcome.received)
 
     def accept(self, channel: Channel, hello: Hello) -> None:
