@@ -50,7 +50,7 @@ def alternative(host: str) -> str:
 
 def main() -> int:
     file, *clients = sys.argv[1:]
-    config = load_config(file)
+    config = load_config(file, secrets=False)
     if config.tls is None:
         raise InputError(f"{file} has no table [tls]")
     folder = Path(file).parent

@@ -18,6 +18,7 @@ from octopia.errors import (
     RemoteProtocolError,
     ScenarioError,
     TopologyError,
+    UndeliveredError,
     UnreachableError,
 )
 from octopia.language import (
@@ -58,6 +59,7 @@ __all__ = [
     "Subscriber",
     "TopologyError",
     "Tree",
+    "UndeliveredError",
     "UnreachableError",
     "__version__",
     "conforms",

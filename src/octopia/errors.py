@@ -8,6 +8,7 @@
     │   └── ScenarioError     a scenario file, with the place in it
     ├── RefusedError          a broker refused a client's request, and says why
     ├── UnreachableError      no broker answers, or the connection is gone for good
+    │   └── UndeliveredError  a client was closed before a broker had taken everything it published
     └── ProtocolError
         ├── LocalProtocolError    our own host or broker broke the protocol: a bug on this side
         └── RemoteProtocolError   a peer broke the protocol: its connection is at fault, not ours
@@ -89,6 +90,16 @@ class RefusedError(OctopiaError):
 
 class UnreachableError(OctopiaError):
     """No broker answers, or the connection is gone and will not be made again."""
+
+
+class UndeliveredError(UnreachableError):
+    """A client was closed, and no broker has confirmed `count` of the notifications that it published."""
+
+    def __init__(self, count: int, why: str) -> None:
+        self.count = count
+        self.why = why
+        noun = "notification was" if count == 1 else "notifications were"
+        super().__init__(f"{count:,} published {noun} not delivered to a broker: {why}")
 
 
 class ProtocolError(OctopiaError):

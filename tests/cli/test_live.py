@@ -2,18 +2,23 @@
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from octopia.cli import main
+from octopia.cli import live_options, main
 from octopia.net import connect_sync
 from tests.net.processes import OCTOPIA, Processes, octopia
+from tests.net.test_http_and_sync import serving
+from tests.net.test_http_and_sync import url as url_of
 
 Said = Callable[..., tuple[int, str]]
 
@@ -200,3 +205,23 @@ def test_units_are_written_where_one_says(tmp_path: Path, overlay: Processes) ->
     names = [f"octopia-{broker.replace(',', '-')}.service" for broker in overlay.brokers]
     assert done.stdout.split() == [str(tmp_path / "units" / name) for name in names]
     assert sorted(path.name for path in (tmp_path / "units").iterdir()) == sorted(names)
+
+
+def test_pub_says_how_much_it_could_not_deliver(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker is gone for good while lines still come."""
+    monkeypatch.setattr(live_options, "client", partial(live_options.client, close_s=0.1))
+    with ExitStack() as stack:
+        url = url_of(stack.enter_context(serving("path:1", 1)), "a,0")
+
+        class Lines(io.StringIO):
+            """The broker stops after the first line."""
+
+            def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+                if self.tell():
+                    stack.close()
+                return super().readline()
+
+        monkeypatch.setattr(io, "StringIO", Lines)
+        code, text = said("pub", "--url", url, "-a", "n > 0", stdin='{"n": 1}\n' * 5)
+    assert code == 1
+    assert re.search(r"[45] published notifications were not delivered to a broker", text)

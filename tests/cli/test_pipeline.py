@@ -9,6 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.patience import PATIENT_SPARK
+
+PATIENT_OCTOPIA = f"{PATIENT_SPARK}\nfrom octopia.cli import main\nmain()"
 QUICK = [
     *("--conf", "spark.driver.memory=1g"),
     *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
@@ -87,7 +90,7 @@ def test_reproduce_is_stopped_and_goes_on(tmp_path: Path) -> None:
     command += ["--set", "notifications_per_publisher=20", "--master", "local[1]", *QUICK]
     command += ["--set", "points=[100, 200]"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "octopia", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", PATIENT_OCTOPIA, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
     with process:

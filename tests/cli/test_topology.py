@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from octopia import InputError, PlacementError, TopologyError
 from octopia.cli.topology import topology
 
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "three-machines.toml")
 app = typer.Typer()
 app.command()(topology)
 
@@ -121,6 +122,14 @@ def test_a_file_and_its_machines(tmp_path: Path) -> None:
     assert len(_json("--file", str(file), "--machines", "3")["placement"]["machines"]) == 3
     with pytest.raises(PlacementError, match="3 machines are needed"):
         _run("--file", str(file), "--strict")
+
+
+@pytest.mark.parametrize("arguments", [("-f", EXAMPLE), (EXAMPLE,)])
+def test_the_file_of_the_examples_is_read_with_and_without_the_option(arguments: tuple[str, ...]) -> None:
+    document = _json(*arguments)
+    assert document["name"] == "quotes"
+    assert document["tree"]["nodes"] == ["a", "b", "c"]
+    assert [each["machine"] for each in document["placement"]["machines"]] == ["m1", "m2", "m3"]
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])

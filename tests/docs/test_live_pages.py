@@ -174,7 +174,7 @@ def test_across_machines(started: Terminals, tmp_path: Path) -> None:
     for machine in ("m1", "m2", "m3"):
         next_line(started.start(f"octopia serve /etc/octopia/overlay.toml --machine {machine}"))
     subscriber = started.start(
-        """octopia sub "class = 'STOCK'" --url octopias://10.0.0.3:7401 --ca authority.pem --token 'change me'"""
+        """octopia sub "class = 'STOCK'" --url octopias://10.0.0.3:7401 --ca authority.pem --token 'change me please'"""
     )
     http = load_config(file).http
     wait_for_subscription([str(http[BrokerId(region, 0)]) for region in "abc"])

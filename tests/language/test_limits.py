@@ -12,14 +12,17 @@ from octopia.language import (
     NESTING_LEVELS_MAX,
     NOTIFICATION_TEXT_CHARS_MAX,
     PREDICATES_MAX,
+    STRING_CHARS_MAX,
     Conjunction,
     Filter,
     Operator,
     Predicate,
     covers,
+    impossible,
     overlaps,
     parse_filter,
     parse_notification,
+    pattern_count,
 )
 
 HINT = "(each 'or' and 'in' under an 'and' multiplies; split it into several subscriptions)"
@@ -131,3 +134,44 @@ def test_huge_constants_answer_on_the_safe_side() -> None:
     thick = Filter.of(*(Predicate("x", Operator.NOT_CONTAINS, f"{i}") for i in range(3000)))
     assert overlaps(thick, thick)
     assert covers(thick, thick)
+
+
+def test_a_string_of_any_length_is_not_taken() -> None:
+    longest = "x" * STRING_CHARS_MAX
+    assert parse_notification({"s": longest})["s"] == longest
+    for refused in (
+        lambda: parse_notification({"s": longest + "x"}),
+        lambda: Predicate("s", Operator.EQ, longest + "x"),
+    ):
+        with pytest.raises(LanguageError, match="is a string of 65537 characters; expected at most 65536"):
+            refused()
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("a = 'x' and b <> 'y' and c in (1, 2) and d > 1.5 and e is not null and f = true", 0),
+        ("a like 'x%' or a like '%x' or a like '%x%' or a not like '%x%' or a < 'm'", 5),
+        (f"a like '%{'x' * 64}%' or b like '{'x' * 65}%'", 3),
+        (f"n > {2**53} or n = {-(2**60)} or n < {2**53 - 1}", 2),
+    ],
+)
+def test_patterns_are_counted(text: str, patterns: int) -> None:
+    assert pattern_count(parse_filter(text)) == patterns
+
+
+def test_covering_a_filter_of_very_many_parts_ends() -> None:
+    """Not proved after so many predicates; before, the same took seconds for a few hundred parts."""
+    parts = [f"x > {n} and x < {n}.5" for n in range(400)]
+    many, more = parse_filter(" or ".join(parts)), parse_filter(" or ".join([*parts, "y > 1"]))
+    assert covers(many, many)
+    assert not covers(many, more)
+    listed, longer = parse_filter(f"x in ({', '.join(map(str, range(1000)))})"), parse_filter("x in (1, 7, 999)")
+    assert covers(listed, longer)
+    assert not covers(longer, listed)
+
+
+def test_many_values_left_out_are_no_search() -> None:
+    left_out = [Predicate("x", Operator.NE, value) for value in range(4000)]
+    assert not impossible([Predicate("x", Operator.GE, 0), *left_out])
+    assert impossible([Predicate("x", Operator.EQ, 7), *left_out])

@@ -191,7 +191,7 @@ def test_what_is_removed_is_given_back() -> None:
         runs = index.runs()
         assert sum(run.size for run in runs) <= 20 + store.REBUILD_DEAD_MIN, "a run is rebuilt when most of it is dead"
         space = index._space
-        assert (len(space.kinds) <= 10, space.size <= 70, len(space._codes) <= 50) == (True, True, True)
+        assert (space.kinds_count <= 10, space.size <= 70, len(space._codes) <= 50) == (True, True, True)
         assert sum(len(codes.of) for codes in space._codes.values()) <= 20
         for id in range(2990, 3000):
             index.remove(id)

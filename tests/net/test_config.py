@@ -1,6 +1,7 @@
 # ruff: noqa: S105
 """What a file says is what runs; what is wrong in it is named by file, line, key and fix."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from octopia.errors import InputError
 from octopia.language import parse_filter
 from octopia.net import Address, Server, default_config, load_config
+from octopia.net.secret import is_same
 from octopia.topology import BrokerId
 
 FULL = """
@@ -25,7 +27,7 @@ window_ms = 20
 host = "127.0.0.2"
 port = 8000
 http_port = 9000
-http_token = "of who measures"
+http_token = "token of who measures"
 machines = { m2 = "127.0.0.3" }
 addresses = { "b,1" = "localhost:8888" }
 [limits]
@@ -33,10 +35,10 @@ frame_bytes_max = 4096
 stall_s = 3
 subscriptions_per_client_max = 7
 [links]
-token = "between us"
+token = "between us brokers"
 [[clients]]
 name = "feed"
-token = "t1"
+token = "token of the feed"
 advertise = "class = 'STOCK' and price > 0"
 clusters = [1]
 [[clients]]
@@ -65,13 +67,13 @@ def test_everything_that_a_file_can_say(tmp_path: Path) -> None:
             host = "127.0.0.3" if broker in on_m2 else "127.0.0.2"
             assert config.addresses[broker] == Address(host, 8000 + number)
             assert config.http[broker] == Address(host, 9000 + number)
-    assert config.http_token == "of who measures"
+    assert config.http_token == "token of who measures"
     assert config.wire_limits.frame_bytes_max == 4096
     assert config.net_limits.stall_s == 3
     assert config.limits.subscriptions_per_client_max == 7
-    assert config.authority.link_token == "between us"
+    assert config.authority.link_token == "between us brokers"
     feed, reader = config.authority.clients
-    assert (feed.rights.name, feed.token, feed.rights.clusters) == ("feed", "t1", (1,))
+    assert (feed.rights.name, feed.token, feed.rights.clusters) == ("feed", "token of the feed", (1,))
     assert feed.rights.advertise == parse_filter("class = 'STOCK' and price > 0")
     assert feed.rights.subscribe is None
     assert (reader.certificate, reader.rights.subscribe) == ("reader.example", parse_filter("true"))
@@ -98,12 +100,13 @@ def test_which_brokers(tmp_path: Path) -> None:
         config.brokers_of(machine="m3")
 
 
+LONG = "a token of the tests"
 OVERLAY = '[overlay]\ntree = "path:3"\nclusters = 3\n'
 WRONG = [
     ("", "the table [overlay] is missing"),
     ("[overlay", "no TOML"),
     (OVERLAY + "[rooting]\n", "line 4: rooting: unknown (did you mean routing?)"),
-    ("links = 3\n" + OVERLAY, "links must be a table"),
+    ("links = 3\n" + OVERLAY, "line 1: links: must be a table: write [links]"),
     ("\nport = 3\n" + OVERLAY, "line 2: port: unknown; known are overlay"),
     (OVERLAY.replace("path:3", "paht:3"), "line 2: overlay.tree: "),
     (OVERLAY + '[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),
@@ -122,26 +125,65 @@ WRONG = [
     (OVERLAY + '[[clients]]\ntoken = "x"\n', "line 4: clients: name is missing"),
     (OVERLAY + '[[clients]]\nname = "x"\n', "line 4: clients: x needs a token or a certificate"),
     (
-        OVERLAY + '[[clients]]\nname = "x"\ntoken = "1"\n[[clients]]\nname = "y"\ntoken = "2"\nsubscribe = "p >"\n',
+        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n',
+        "line 4: clients: clients are named, and anyone could call itself a broker",
+    ),
+    (OVERLAY + '[[clients]]\nname = "x"\ntoken = "1"\n', "line 6: clients.token: a token has at least 16 characters"),
+    (OVERLAY + '[links]\ntoken = "short"\n', "line 5: links.token: a token has at least 16 characters, not 5"),
+    (OVERLAY + '[brokers]\nhttp_token = "x"\n', "line 5: brokers.http_token: a token has at least 16 characters"),
+    (OVERLAY + f'[links]\ntoken = "{"x" * 5000}"\n', "line 5: links.token: a token has at most 4096 characters"),
+    (OVERLAY + '[links]\ntoken = "sha256:0123456789"\n', "line 5: links.token: a token must not begin with sha256:"),
+    (
+        OVERLAY + f'[links]\ntoken = "{LONG}"\ntoken_env = "X"\n',
+        "line 6: links.token_env: give token or token_env, not both",
+    ),
+    (
+        OVERLAY + '[links]\ntoken_file = "none"\n',
+        "line 5: links.token_file: {folder}/none cannot be read: No such file",
+    ),
+    (OVERLAY + '[links]\ntoken_file = "."\n', "line 5: links.token_file: {folder} cannot be read: Is a directory"),
+    (
+        OVERLAY + '[links]\ntoken_env = "NO_SUCH"\n',
+        "line 5: links.token_env: the environment variable 'NO_SUCH' is not",
+    ),
+    (OVERLAY + f'[links]\ntoken_sha256 = "{"0" * 64}"\n', "line 5: links.token_sha256: a broker must know the token"),
+    (
+        OVERLAY + '[[clients]]\nname = "x"\ntoken_sha256 = "0123"\n',
+        "line 6: clients.token_sha256: must be the 64 hex digits of a SHA-256",
+    ),
+    (
+        OVERLAY + '[brokers]\nhost = "0.0.0.0"\n',
+        "line 4: brokers: everyone who reaches 0.0.0.0:7400 could publish and subscribe; add tables [tls] and",
+    ),
+    (OVERLAY + '[brokers]\nopen = "yes"\n', "line 5: brokers.open: must be true or false, not 'yes'"),
+    (
+        OVERLAY + '[brokers]\naddresses = { "b,1" = "10.0.0.1:7400" }\n',
+        "line 4: brokers: everyone who reaches 10.0.0.1:7400 could",
+    ),
+    (OVERLAY.replace("clusters = 3", 'clusters = "3"'), "line 3: overlay.clusters: the number of clusters must be"),
+    (
+        OVERLAY
+        + '[[clients]]\nname = "x"\ntoken = "0123456789abcdef"\n'
+        + '[[clients]]\nname = "y"\ncertificate = "2"\nsubscribe = "p >"\n',
         "line 10: clients.subscribe: ",
     ),
     (
-        OVERLAY + '[[clients]]\nname = "x"\ntoken = "1"\n[[clients]]\nname = "y"\ntoken = "1"\n',
+        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n[[clients]]\nname = "y"\ntoken = "{LONG}"\n',
         "line 9: clients.token: y and x have the same token",
     ),
     (
-        OVERLAY + '[[clients]]\nname = "x"\ntoken = "1"\nclusters = [0, 3]\n',
+        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0, 3]\n',
         "line 7: clients.clusters: there is no cluster 3; there are 0 to 2",
     ),
     (
         OVERLAY
-        + '[[clients]]\nname = "x"\ntoken = "1"\nclusters = [0]\n'
-        + '[[clients]]\nname = "x"\ntoken = "1"\nclusters = [1, 0]\n',
+        + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0]\n'
+        + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [1, 0]\n',
         "line 10: clients.token: two entries of x hold in one cluster",
     ),
     (
-        OVERLAY + '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "x"\n',
-        "line 4: brokers: tokens would travel in the clear to 10.0.0.1:7400",
+        OVERLAY + '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "0123456789abcdef"\n',
+        "line 4: brokers: tokens and notifications would travel in the clear to 10.0.0.1:7400",
     ),
     (OVERLAY + "clients = 3\n", "unknown key"),
 ]
@@ -153,7 +195,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, said: s
     with pytest.raises(InputError) as caught:
         load_config(file)
     assert str(caught.value).startswith(f"{file}: ")
-    assert said in str(caught.value)
+    assert said.format(folder=tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -179,3 +221,56 @@ def test_http_is_for_the_own_machine_unless_the_file_says_otherwise(
     tls = '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\nauthorities = "a.pem"\n'
     text = f'[overlay]\ntree = "path:1"\nclusters = 1\n[brokers]\nhost = "{host}"\n{said}\n{tls}'
     assert set(load_config(written(tmp_path, text)).http.values()) == {Address(expected, 9400)}
+
+
+@pytest.mark.parametrize(
+    "more", ["open = true\n", '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\nauthorities = "a.pem"\n']
+)
+def test_other_machines_are_let_in_where_the_file_says_so(tmp_path: Path, more: str) -> None:
+    config = load_config(written(tmp_path, f'{OVERLAY}[brokers]\nhost = "0.0.0.0"\n{more}'))
+    assert {address.host for address in config.addresses.values()} == {"0.0.0.0"}  # noqa: S104
+
+
+def test_tokens_may_be_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "feed.token").write_text(f"{LONG} in a file\nand more\n", encoding="utf-8")
+    monkeypatch.setenv("READER_TOKEN", f"{LONG} in the environment")
+    monkeypatch.setenv("LINK_TOKEN", f"{LONG} between brokers")
+    digest = hashlib.sha256(f"{LONG} unseen".encode()).hexdigest()
+    text = f"""{OVERLAY}[brokers]
+http_token_sha256 = "{digest.upper()}"
+[links]
+token_env = "LINK_TOKEN"
+[[clients]]
+name = "feed"
+token_file = "feed.token"
+[[clients]]
+name = "reader"
+token_env = "READER_TOKEN"
+[[clients]]
+name = "third"
+token_sha256 = "{digest}"
+"""
+    file = written(tmp_path, text)
+    config = load_config(file)
+    assert config.authority.link_token == f"{LONG} between brokers"
+    feed, reader, third = config.authority.clients
+    assert (feed.token, reader.token) == (f"{LONG} in a file", f"{LONG} in the environment")
+    assert is_same(third.token, f"{LONG} unseen")
+    assert is_same(config.http_token, f"{LONG} unseen")
+    assert not any(is_same(third.token, given) for given in (third.token, digest, "", LONG))
+    assert config.http_bearer == ""
+    # Commands that run no broker do not need them.
+    monkeypatch.delenv("READER_TOKEN")
+    (tmp_path / "feed.token").unlink()
+    with pytest.raises(InputError, match=r"line 10: clients\.token_file"):
+        load_config(file)
+    unread = load_config(file, secrets=False)
+    assert unread.addresses == config.addresses
+    assert not any(is_same(entry.token, LONG) for entry in unread.authority.clients)
+
+
+def test_one_token_given_in_two_ways_is_one_token(tmp_path: Path) -> None:
+    digest = hashlib.sha256(LONG.encode()).hexdigest()
+    clients = f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n[[clients]]\nname = "y"\ntoken_sha256 = "{digest}"\n'
+    with pytest.raises(InputError, match="y and x have the same token"):
+        load_config(written(tmp_path, OVERLAY + clients))

@@ -2,17 +2,21 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from octopia.errors import OctopiaError
+from octopia.errors import OctopiaError, UndeliveredError
 from octopia.net import Client, NetLimits, Subscription, UnreachableError, connect
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, run, take, until, waiting
+from tests.net.live import QUICK, Live, box_of, in_overlay, run, take, until, waiting
 from tests.net.processes import Processes
+from tests.patience import HANG_S
 
+# A broker that drains waits as long as the test takes.
+PATIENT = replace(QUICK, drain_s=HANG_S, stall_s=HANG_S, heartbeat_s=HANG_S, handshake_s=HANG_S)
 # The ADVERTISE of a publisher is a numbered frame as well.
 REQUESTS = 1
 
@@ -41,7 +45,9 @@ async def publish_without_end(client: Client) -> None:
 @pytest.mark.parametrize("together", [True, False])
 def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Path, together: bool) -> None:
     """Publishers never pause; of what they send, exactly what the broker confirmed has arrived when it is gone."""
-    processes = Processes(tmp_path, "path:2" if together else "path:1", 2 if together else 1, together=together)
+    tree, clusters = ("path:2", 2) if together else ("path:1", 1)
+    patient = f"drain_s = {HANG_S}\nstall_s = {HANG_S}\n"
+    processes = Processes(tmp_path, tree, clusters, together=together, more=patient)
     processes.start()
     processes.wait_for_links()
     part, near, far = ("all", "a,0", "b,1") if together else ("a,0", "a,0", "a,0")
@@ -56,13 +62,17 @@ def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Pa
             async with reader.subscribe("n >= 0") as numbers:
                 publishing = asyncio.create_task(publish_without_end(publisher))
                 reading = asyncio.create_task(read_to_the_end(numbers))
-                await until(lambda: publisher.box.confirmed > 5000)
+                await until(lambda: box_of(publisher).confirmed > 5000)
                 code = await asyncio.to_thread(processes.stop, part, signal.SIGTERM)
                 got = await reading
                 with pytest.raises(OctopiaError):
                     await publishing
                 assert code == 0
-                assert got == list(range(publisher.box.confirmed - REQUESTS))
+                confirmed = box_of(publisher).confirmed - REQUESTS
+                assert got == list(range(confirmed))
+                with pytest.raises(UndeliveredError) as left:
+                    await publisher.close()
+                assert left.value.count == publisher.last_id - confirmed
 
     try:
         run(main)
@@ -84,15 +94,15 @@ def test_a_broker_waits_for_those_who_read_slowly() -> None:
         assert waiting(subscription) == []
         # Taken no more, and not confirmed: it stays with the publisher.
         await publisher.publish({"n": 500})
-        await until(lambda: not publisher.box.waiting)
+        await until(lambda: not box_of(publisher).waiting)
         await until(lambda: len(session.box.waiting) == 500)
         session.box.resume_writing()
         assert [d.notification["n"] for d in await take(subscription, 500)] == list(range(500))
         await stopping
         assert waiting(subscription) == []
-        assert publisher.box.confirmed == 500 + REQUESTS
+        assert box_of(publisher).confirmed == 500 + REQUESTS
 
-    in_overlay(scene)
+    in_overlay(scene, net_limits=PATIENT)
 
 
 def test_a_broker_does_not_wait_longer_than_it_may() -> None:

@@ -49,7 +49,7 @@ def test_three_machines_and_their_certificates(tmp_path: Path) -> None:
             urls = [f"octopias://{server.addresses[BrokerId('a', cluster)]}" for cluster in (0, 1)]
             trusted = tmp_path / "authority.pem"
             feed = Client(urls[0], tls=client_context(trusted, tmp_path / "feed.pem", tmp_path / "feed.key"))
-            reader = Client(urls[1], token="change me", tls=client_context(trusted))  # noqa: S106
+            reader = Client(urls[1], token="change me please", tls=client_context(trusted))  # noqa: S106
             async with feed, reader, reader.subscribe("class = 'STOCK' and price > 100") as quotes:
                 await feed.advertise("class = 'STOCK' and symbol is not null and price > 0")
                 await feed.publish({"class": "STOCK", "symbol": "AAPL", "price": 120})

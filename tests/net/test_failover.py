@@ -20,7 +20,7 @@ from octopia.net import (
     parse_urls,
 )
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, run, take, until
+from tests.net.live import Live, box_of, channel_of, in_overlay, run, take, until
 from tests.net.processes import Processes, own_host
 
 TOKEN = "of a client in this test"  # noqa: S105
@@ -80,7 +80,7 @@ def test_refused_by_one_is_not_refused_by_all() -> None:
         with pytest.raises(UnreachableError, match="may not connect to cluster 0"):
             await Client([live.url("a,0"), NOWHERE], token=TOKEN).open()
 
-    in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,)))
+    in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,), link_token=TOKEN))
 
 
 def test_a_cut_connection_is_taken_up_at_the_same_broker() -> None:
@@ -90,7 +90,7 @@ def test_a_cut_connection_is_taken_up_at_the_same_broker() -> None:
         live.clients.append(client)
         for _ in range(3):
             before = client.reconnects
-            client._protocol.transport.abort()  # type: ignore[union-attr]
+            channel_of(client).transport.abort()
             await until(lambda: client.reconnects > before)  # noqa: B023  within the round
             assert client.broker == "(a,0)"
         assert live.host("a,0").counters.sessions_resumed == 3
@@ -114,7 +114,7 @@ def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_t
         host.drain()
         # Not confirmed by a broker that stops: published again at the next.
         await client.publish_many({"n": n} for n in range(100, 200))
-        await until(lambda: not client.box.waiting)
+        await until(lambda: not box_of(client).waiting)
         host.stop()
         await until(lambda: client.broker == "(a,1)")
         # Registered there when it may publish again.
@@ -149,6 +149,42 @@ def test_a_killed_broker_is_left_for_the_next(tmp_path: Path) -> None:
                     got += [d.notification["n"] for d in await take(numbers, 1)]
                 assert list(dict.fromkeys(got)) == list(range(1000, 2000))
                 assert publisher.broker == "(b,0)"
+
+    try:
+        run(main)
+    finally:
+        processes.close()
+
+
+def test_a_full_queue_moves_to_the_next_broker_in_order(tmp_path: Path) -> None:
+    """Tasks wait to publish when the broker dies; none of theirs may pass what is in the queue."""
+    processes = Processes(tmp_path, "path:2", 1)
+    processes.start()
+    processes.wait_for_links()
+    count = 60_000
+
+    async def main() -> None:
+        urls = [processes.url("a,0"), processes.url("b,0")]
+        async with connect(urls) as publisher, connect(processes.url("b,0")) as reader:
+            await publisher.advertise("n is not null")
+            async with reader.subscribe("n >= 0") as numbers:
+                processes.running["a,0"].send_signal(signal.SIGSTOP)
+                ids = iter(range(count))
+
+                async def publish() -> None:
+                    for n in ids:
+                        await publisher.publish({"n": n})
+
+                publishing = [asyncio.create_task(publish()) for _ in range(3)]
+                await until(lambda: not publisher._journal.has_room)
+                await asyncio.to_thread(processes.stop, "a,0", signal.SIGKILL)
+                reading = asyncio.create_task(take(numbers, count))
+                await asyncio.gather(*publishing)
+                await publisher.flush()
+                got = await reading
+                # Numbered in the order in which they were published, whichever task did it.
+                assert [int(d.id) for d in got] == list(range(1, count + 1))
+                assert {d.notification["n"] for d in got} == set(range(count))
 
     try:
         run(main)

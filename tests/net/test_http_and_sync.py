@@ -6,14 +6,15 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from octopia.errors import LanguageError, OctopiaError, RefusedError
-from octopia.net import Address, Server, UnreachableError, connect_sync
+from octopia.net import Address, Server, UndeliveredError, UnreachableError, connect_sync
 from octopia.topology import BrokerId, Scot, parse_tree
 
 
@@ -95,6 +96,47 @@ def test_errors_without_asyncio() -> None:
             client.publish({"n": 1})
     with pytest.raises(UnreachableError):
         connect_sync("octopia://127.0.0.1:1").open()
+    never = connect_sync("octopia://127.0.0.1:1")
+    with pytest.raises(OctopiaError, match="not connected"):
+        never.advertise("n > 0")
+    never.close()
+
+
+def test_closing_without_asyncio_says_how_much_was_not_delivered() -> None:
+    with serving("path:1", 1) as server:
+        client = connect_sync(url(server, "a,0"), close_s=0.2)
+        client.open()
+        client.advertise("n is not null")
+        client.publish({"n": 0})
+        client.flush()
+        client._client._journal.box.frames_max = 10
+    # Some are in the client's queue, the rest could not even be put there.
+    assert client.publish_many({"n": n} for n in range(100)) == 100
+    with pytest.raises(UndeliveredError, match="100 published notifications were not delivered"):
+        client.close()
+    client.close()
+
+
+def test_leaving_by_an_exception_without_asyncio_is_not_masked() -> None:
+    with serving("path:1", 1) as server:
+        client = connect_sync(url(server, "a,0"), close_s=0.1).__enter__()
+        client.advertise("n is not null")
+    client.publish({"n": 1})
+    error = ZeroDivisionError()
+    client.__exit__(ZeroDivisionError, error, None)
+    assert "1 published notification was not delivered" in error.__notes__[0]
+
+
+def test_a_client_that_failed_says_so_without_asyncio() -> None:
+    with serving("path:1", 1) as server:
+        client = connect_sync(url(server, "a,0"), reconnect=False)
+        client.open()
+        client.advertise("n is not null")
+    with pytest.raises(UnreachableError, match="ended the connection"):
+        client.publish_many({"n": n} for n in count())
+    # Whether anything was still on its way depends on the moment.
+    with suppress(UndeliveredError):
+        client.close()
 
 
 def test_a_token_guards_what_tells_of_clients_and_not_health() -> None:

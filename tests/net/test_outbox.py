@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from octopia.net import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, channel_of, in_overlay, take, until
 
 
 class Wire:
@@ -148,8 +148,7 @@ def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
             await until(lambda: link.is_up)
         assert failures == []
         session = await live.client("a,0", reconnect=False, session_s=0.01, name="short")
-        assert session._protocol is not None
-        session._protocol.transport.abort()
+        channel_of(session).transport.abort()
         await until(lambda: "short" not in host.sessions)
 
     in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05))

@@ -16,12 +16,15 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, in_overlay, kill_host, run, take, until
+from tests.net.live import Live, channel_of, in_overlay, kill_host, run, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
 READER = Rights("reader", None, parse_filter("class = 'STOCK'"))
-CLIENTS = Authority((ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")))
+CLIENTS = Authority(
+    (ClientEntry(FEED, token="t-feed"), ClientEntry(READER, token="t-reader", certificate="reader")),
+    link_token="between us",
+)
 
 
 def test_rights_are_filters() -> None:
@@ -54,7 +57,8 @@ def test_rights_differ_from_cluster_to_cluster() -> None:
         (
             ClientEntry(Rights("desk", stocks, bonds, (0,)), token="t"),
             ClientEntry(Rights("desk", bonds, stocks, (1,)), token="t"),
-        )
+        ),
+        link_token="between us",
     )
 
     async def scene(live: Live) -> None:
@@ -142,7 +146,7 @@ def test_tls_between_brokers_and_for_clients_by_token_and_certificate(tmp_path: 
             async with reader.subscribe("class = 'STOCK'") as quotes:
                 await feed.publish({"class": "STOCK", "price": 30})
                 assert [d.notification["price"] for d in await take(quotes, 1)] == [30]
-            transport = feed._protocol.transport  # type: ignore[union-attr]
+            transport = channel_of(feed).transport
             assert transport.get_extra_info("ssl_object").version() == "TLSv1.3"
 
     in_overlay(scene, **with_tls(certificates))
@@ -187,21 +191,6 @@ def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) 
             assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
             await impostor.stop()
             del live.servers[forged]
-
-    run(main)
-
-
-def test_links_need_the_token_where_there_is_one() -> None:
-    async def main() -> None:
-        live = Live("path:2", 1, authority=Authority(link_token="right"))
-        async with live:
-            await until(live.all_links_up)
-            server = live.servers[live.scot.brokers[0]]
-            host = server.hosts[live.scot.brokers[1]]
-            hello = Hello([1], "broker", "(a,0)", "wrong", to="(b,0)")
-            answer = await converse(live.url("b,0"), message_frame(hello))
-            assert b"the link token is wrong" in answer
-            assert host.counters.peers_at_fault == 1
 
     run(main)
 
@@ -270,15 +259,15 @@ def test_connections_have_a_bound() -> None:
 def test_a_client_cannot_publish_for_another_nor_more_than_it_may() -> None:
     async def scene(live: Live) -> None:
         client = await live.publisher("a,0", "x > 0", name="me", reconnect=False)
-        client.name = "you"
+        client._publishing.name = "you"
         await client.publish({"x": 1})
-        await until(lambda: client._failure is not None)
-        assert "me published in the name of you" in str(client._failure)
+        await until(lambda: client.failure is not None)
+        assert "me published in the name of you" in str(client.failure)
         big = await live.publisher("a,0", "s is not null", reconnect=False)
-        big._frame_bytes_max = 1 << 30
+        big._journal.frame_bytes_max = 1 << 30
         await big.publish({"s": "x" * 5000})
-        await until(lambda: big._failure is not None)
-        assert "at most 4,096 are accepted" in str(big._failure)
+        await until(lambda: big.failure is not None)
+        assert "at most 4,096 are accepted" in str(big.failure)
 
     in_overlay(scene, tree="path:1", clusters=1, wire_limits=WireLimits(frame_bytes_max=4096))
 

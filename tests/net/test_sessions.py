@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
-from octopia.errors import InputError, RefusedError
+from octopia.errors import InputError
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, in_overlay, kill_host, run, take, until, waiting
+from tests.net.live import QUICK, Live, channel_of, in_overlay, kill_host, run, take, until, waiting
 
 
 def cut(client: Client) -> None:
     """Break the client's connection as a failing network would."""
-    assert client._protocol is not None
-    client._protocol.transport.abort()
+    channel_of(client).transport.abort()
 
 
-async def unreachable() -> None:
+async def unreachable(channel: object) -> None:
     raise ConnectionRefusedError
 
 
@@ -34,7 +33,7 @@ def test_a_session_survives_cuts_on_both_sides_without_loss_or_repeat() -> None:
                 await publisher.publish({"n": sent})
                 sent += 1
             for client in draw.choice([[publisher], [subscription._client], [publisher, subscription._client]]):
-                if client._protocol is not None:
+                if client._connecting.channel is not None:
                     cut(client)
             got += [d.notification["n"] for d in await take(subscription, draw.randrange(0, sent - len(got) + 1))]  # type: ignore[misc]
         got += [d.notification["n"] for d in await take(subscription, sent - len(got))]  # type: ignore[misc]
@@ -69,15 +68,16 @@ def test_what_a_vanished_client_was_to_get_waits_for_it_up_to_the_bound() -> Non
         publisher = await live.publisher("a,0", "n is not null")
         subscription = await live.subscriber("c,2", "n >= 0")
         client = subscription._client
-        dial, client._dial = client._dial, unreachable  # type: ignore[method-assign]
-        client._protocol.confirm()  # type: ignore[union-attr]
+        connecting = client._connecting
+        dial, connecting._make_connection = connecting._make_connection, unreachable  # type: ignore[method-assign]
+        channel_of(client).confirm()
         cut(client)
         session = live.host("c,2").sessions[client.name]
         await until(lambda: session.channel is None)
         await publisher.publish_many({"n": n} for n in range(150))
         await until(lambda: session.box.held + session.box.dropped_total >= 150)
         kept = 150 - session.box.dropped_total
-        client._dial = dial  # type: ignore[method-assign]
+        connecting._make_connection = dial  # type: ignore[method-assign]
         assert [d.notification["n"] for d in await take(subscription, kept)] == list(range(kept))
         await until(lambda: client.dropped == 150 - kept)
         assert 0 < client.dropped <= 51
@@ -145,7 +145,7 @@ def test_a_restarted_broker_gets_its_tables_back(broker: str, kill: bool) -> Non
         await restart(live, BrokerId.parse(broker), kill=kill)
         await until(live.all_links_up)
         clients = [publisher, *(s._client for s in subscriptions)]
-        await until(lambda: all(c._protocol is not None and not c._registering for c in clients))
+        await until(lambda: all(c._connecting.channel is not None and not c._registry.is_registering for c in clients))
         # Whatever was registered last is in force when a later registration is acknowledged.
         for client in clients:
             async with client.subscribe("n = -1"):
@@ -223,18 +223,5 @@ def test_a_closed_client_says_so() -> None:
         await client.close()
         with pytest.raises(InputError, match="closed"):
             await client.publish({"x": 1})
-
-    in_overlay(scene, tree="path:1", clusters=1)
-
-
-def test_a_name_is_free_again_when_its_client_has_gone() -> None:
-    async def scene(live: Live) -> None:
-        first = await live.client("a,0", name="n", session_s=30, reconnect=False)
-        with pytest.raises(RefusedError):
-            await live.client("a,0", name="n")
-        cut(first)
-        await until(lambda: live.host("a,0").sessions["n"].channel is None)
-        second = await live.client("a,0", name="n")
-        assert second.name == "n"
 
     in_overlay(scene, tree="path:1", clusters=1)

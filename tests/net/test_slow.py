@@ -13,7 +13,7 @@ import pytest
 
 from octopia.net import Client, NetLimits, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, box_of, channel_of, in_overlay, take, until
 
 PAYLOAD = "x" * 1000
 SMALL = NetLimits(
@@ -34,15 +34,13 @@ async def stop_reading(live: Live, broker: str, name: str) -> None:
     """The subscriber's socket takes no more, as that of a process that hangs."""
     session = live.host(broker).sessions[name]
     client = next(c for c in live.clients if c.name == name)
-    assert client._protocol is not None
-    client._protocol.transport.pause_reading()
+    channel_of(client).transport.pause_reading()
     assert session.channel is not None
 
 
 def start_reading(live: Live, name: str) -> None:
     client = next(c for c in live.clients if c.name == name)
-    assert client._protocol is not None
-    client._protocol.transport.resume_reading()
+    channel_of(client).transport.resume_reading()
 
 
 def publish(client: Client, count: int = COUNT, **more: Any) -> "asyncio.Task[int]":
@@ -69,13 +67,14 @@ def test_block_stops_the_publisher_and_loses_nothing() -> None:
         publisher = await live.publisher("a,0", "n is not null and s is not null")
         subscription = await live.subscriber("b,1", "n >= 0", policy="block")
         name = subscription._client.name
-        publisher.box.frames_max = publisher.box.mark_frames = 500
+        box = box_of(publisher)
+        box.frames_max = box.mark_frames = 500
         await stop_reading(live, "b,1", name)
         publishing = publish(publisher)
         session = live.host("b,1").sessions[name]
         # The subscriber's broker reads on from the link, and the publisher's broker no longer from the publisher.
         await until(is_held(live, "a,0", publisher))
-        await until(lambda: publisher.box.is_full)
+        await until(lambda: box.is_full)
         assert not any(channel.is_held for channel in live.host("b,1").channels)
         assert not publishing.done()
         start_reading(live, name)

@@ -13,6 +13,7 @@ from typing import Any, Self
 from octopia.net import Client, NetLimits, Server
 from octopia.topology import BrokerId
 from tests.net.live import Live, kill_host
+from tests.patience import HANG_S
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -26,7 +27,8 @@ class Brokers:
     """An overlay whose event loop runs in a thread of its own."""
 
     def __init__(self, tree: str = "path:2", clusters: int = 2, **limits: Any) -> None:
-        quick = {"link_grace_s": 0.3, "link_give_up_s": 2.0, "heartbeat_s": 5.0, **limits}
+        # A peer that is slow to answer is slow, not gone: nothing here is about heartbeats.
+        quick = {"link_grace_s": 0.3, "link_give_up_s": 2.0, "heartbeat_s": HANG_S, "handshake_s": HANG_S, **limits}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.live = Live(tree, clusters, net_limits=NetLimits(**quick))

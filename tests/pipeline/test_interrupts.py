@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from octopia.pipeline.interrupts import Interrupts
+from tests.patience import HANG_S
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 
@@ -44,7 +45,7 @@ def test_while_java_is_waited_for_jobs_are_cancelled_and_nothing_is_raised(
     with interrupts.installed():
         inside_py4j(ctrl_c)
         assert interrupts.pending
-        assert cancelled.wait(30)
+        assert cancelled.wait(HANG_S)
         assert interrupts.settle()
         assert not interrupts.settle()
 
@@ -63,7 +64,7 @@ def test_cancelling_goes_on_until_an_answer_comes(inside_py4j: Callable[[Callabl
     interrupts = Interrupts(cancel)
     with interrupts.installed():
         inside_py4j(ctrl_c)
-        assert third.wait(30)
+        assert third.wait(HANG_S)
         interrupts.settle()
 
 

@@ -25,6 +25,7 @@ from octopia.workload import (
     truth_pairs,
     workload_from_tables,
 )
+from tests.patience import HANG_S, PATIENT_SPARK
 from tests.pipeline.cluster import standalone
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
@@ -39,7 +40,7 @@ QUICK = {
 }
 
 # What the command does with an interrupt, and nothing more.
-WAITING = """
+WAITING = f"""{PATIENT_SPARK}
 import sys, time
 from octopia.pipeline import SparkSettings, open_session
 
@@ -52,7 +53,7 @@ def slow(batches):
         yield batch
 
 try:
-    with open_session(SparkSettings(master="local[1]", conf={conf})) as session:
+    with open_session(SparkSettings(master="local[1]", conf={QUICK})) as session:
         with session.errors("work"):
             session.spark.range(1).mapInArrow(slow, "id long").collect()
 except KeyboardInterrupt:
@@ -67,10 +68,9 @@ def temporary(tmp_path: Path) -> dict[str, str]:
 
 
 def test_ctrl_c_cancels_the_job_ends_the_jvm_and_prints_nothing(tmp_path: Path) -> None:
-    script = WAITING.replace("{conf}", repr(QUICK))
     running = tmp_path / "running"
     process = subprocess.Popen(
-        [sys.executable, "-c", script, str(running)],
+        [sys.executable, "-c", WAITING, str(running)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -95,7 +95,7 @@ def test_ctrl_c_cancels_the_job_ends_the_jvm_and_prints_nothing(tmp_path: Path) 
         os.killpg(process.pid, 0)
 
 
-PIPELINE = """
+PIPELINE = f"""{PATIENT_SPARK}
 import json, sys
 from octopia.pipeline import SparkSettings
 from octopia.pipeline.run import run_pipeline
@@ -104,10 +104,10 @@ from octopia.topology import Scot, parse_tree
 from octopia.workload import WorkloadSpec
 
 master, out = sys.argv[1:]
-conf = {conf}
+conf = {QUICK}
 spec = PipelineSpec(QuotesSpec(seed=2, symbols=30, days=25), WorkloadSpec(12, 40, 0.1, "mixed", 20, seed=4), None,
                     Scot(parse_tree("path:3"), 3), SimulateSpec(("snr", "idr")))
-events = run_pipeline(out, spec, settings=SparkSettings(master=master, conf=conf))
+events = run_pipeline(out, spec, settings=SparkSettings(master=master, conf=conf, executor_wait_s={HANG_S}))
 print(json.dumps([[event.stage, event.state, dict(event.rows)] for event in events]))
 """
 
@@ -137,7 +137,7 @@ def test_the_pipeline_on_a_standalone_cluster_of_two_workers(tmp_path: Path) -> 
     out = tmp_path / "out"
     with standalone(tmp_path / "cluster") as (address, _):
         done = subprocess.run(
-            [sys.executable, "-c", PIPELINE.replace("{conf}", repr(QUICK)), address, str(out)],
+            [sys.executable, "-c", PIPELINE, address, str(out)],
             capture_output=True,
             text=True,
             env=environment,

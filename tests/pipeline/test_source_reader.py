@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from octopia.errors import InputError, OctopiaError, UnreachableError
 from octopia.net import Client
 from octopia.pipeline.source.reader import StreamReader
+from tests.patience import HANG_S
 from tests.pipeline.brokers import Brokers, until
 
 SCHEMA = t.StructType([t.StructField("_id", t.LongType()), t.StructField("n", t.LongType())])
@@ -233,8 +234,7 @@ def test_a_full_spool_is_filled_no_further_and_loses_nothing(tmp_path: Path) -> 
 
 
 def test_a_query_that_is_too_slow_for_too_long_begins_anew_and_keeps_its_rows(tmp_path: Path) -> None:
-    # One broker, since a link that is held up for so short a time would be given up, too.
-    with Brokers("path:1", 1, client_queue_frames_max=100, stall_s=0.3) as brokers:
+    with Brokers("path:1", 1, client_queue_frames_max=100, stall_s=HANG_S) as brokers:
         publisher = brokers.publisher(AT, "n is not null and text is not null")
         query = Query(brokers, tmp_path, spoolBytesMax=1024 * 1024)
         host = brokers.live.host(AT)
@@ -242,7 +242,9 @@ def test_a_query_that_is_too_slow_for_too_long_begins_anew_and_keeps_its_rows(tm
         # More than the spool, the window of unconfirmed frames and all queues take together.
         rows: list[Any] = [{"n": n, "text": "x" * 1000} for n in range(9000)]
         publishing = brokers.look(lambda: brokers._loop.create_task(publisher.publish_many(rows)))
-        until(lambda: first.ended)
+        until(lambda: brokers.look(lambda: first.box.is_full))
+        # As when it has taken nothing for `stall_s`.
+        brokers.look(lambda: host.sessions.end(first, "stalled", "it took nothing"))
         until(publishing.done)
         got = query.take(1)
         until(lambda: query.batch()[1]["gaps"] > 0)

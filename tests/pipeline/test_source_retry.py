@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENT_SPARK
 from tests.pipeline.brokers import Brokers
 
-SCRIPT = """
+SCRIPT = f"""{PATIENT_SPARK}
 import os, signal, sys, time
 from pathlib import Path
 from pyspark import TaskContext
@@ -28,8 +29,8 @@ def dying(batches):
             os.kill(os.getpid(), signal.SIGKILL)
         yield batch
 
-conf = {"spark.sql.execution.arrow.maxRecordsPerBatch": "100", "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+conf = {{"spark.sql.execution.arrow.maxRecordsPerBatch": "100", "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}}
 with open_session(SparkSettings(master="local[2,3]", conf=conf)) as session:
     register(session.spark)
     rows = session.spark.range(0, 1000, 1, 2).selectExpr("id as n", "repeat('x', 2000) as text").mapInArrow(

@@ -271,6 +271,7 @@ class BreakingHarness(Harness):
             }
             assert {self.which(entry.key): entry.last_hop for entry in state.prt} == expected
             assert (state.unlearnt, [keys for keys in state.stale.values() if keys]) == ({}, [])
+            assert (state.cut_off, [entry.key for entry in state.srt if entry.unknown]) == (0, [])
             assert (state.up_a_links, state.up_i_links) == (state.a_links, state.i_links)
 
     def which(self, key: tuple[BrokerId, int]) -> Which:

@@ -235,3 +235,45 @@ def test_a_cib_message_changes_only_what_this_broker_hosts() -> None:
     for message in (CibSet((foreign,)), CibClear((foreign,))):
         assert handle(target, Received(B0, message)) == []
         assert target.state.srt.get(foreign).civ == before
+
+
+@pytest.mark.parametrize("routing", POLICIES)
+def test_a_client_leaves_in_slices(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octopia.routing.broker.DEPARTURE_SLICE_MAX", 3)
+    sliced, whole = broker(routing), broker(routing)
+    for target in (sliced, whole):
+        for n in range(4):
+            handle(target, Subscribed("S", f"s{n}", STOCK), Advertised("S", f"a{n}", STOCK))
+        handle(target, Subscribed("T", "s0", STOCK))
+    slices: list[list[Action]] = []
+    while not slices or sliced.is_leaving("S"):
+        slices.append(handle(sliced, ClientLeft("S")))
+        if sliced.is_leaving("S"):
+            (refused,) = handle(sliced, Subscribed("S", "new", STOCK))
+            assert isinstance(refused, Refused)
+            assert refused.reason == "S is leaving; what it registered before is still being withdrawn"
+    done = [[action.id for action in actions if isinstance(action, Accepted)] for actions in slices]
+    assert done == [["s0", "s1", "s2"], ["s3", "a0", "a1"], ["a2", "a3"]]
+    assert [action for actions in slices for action in actions] == whole.handle_whole(ClientLeft("S"), 0.0)
+    for target in (sliced, whole):
+        assert (len(target.state.srt), len(target.state.prt), target.is_leaving("S")) == (0, 1, False)
+        assert handle(target, Subscribed("S", "new", STOCK))[0] == Accepted("S", "subscribe", "new")
+
+
+def test_patterns_and_advertised_conjunctions_of_a_client_are_bounded() -> None:
+    target = broker(limits=Limits(patterns_per_client_max=2, advertised_conjunctions_per_client_max=3))
+    like, two = parse_filter("name like '%x%'"), parse_filter("name like 'x%' or name > 'y'")
+    for request in (Subscribed("S", "1", like), Advertised("S", "1", like), Subscribed("T", "1", two)):
+        assert isinstance(handle(target, request)[0], Accepted)
+    for kind, noun in ((Subscribed, "subscription"), (Advertised, "advertisement")):
+        (refused,) = handle(target, kind("S", "2", two))
+        assert isinstance(refused, Refused)
+        assert refused.reason == (
+            f"with this {noun} S would have 3 conditions on parts or order of strings or huge numbers in its {noun}s, "
+            "at most 2 are allowed for one client; withdraw one first"
+        )
+    assert isinstance(handle(target, Unsubscribed("S", "1"), Subscribed("S", "2", two))[0], Accepted)
+    assert isinstance(handle(target, Advertised("S", "2", parse_filter("a = 1 or a = 2")))[0], Accepted)
+    (refused,) = handle(target, Advertised("S", "3", STOCK))
+    assert isinstance(refused, Refused)
+    assert "4 conjunctions in its advertisements, at most 3" in refused.reason

@@ -164,9 +164,9 @@ def test_at_the_bound_the_oldest_sets_go_and_no_others(monkeypatch: pytest.Monke
     for x in range(40):
         first = broker.publish("p", [{"x": x}], 0.0)
         assert broker.publish("p", [{"x": x}], 0.0)[0] is first[0], "what came last is there"
-        assert sum(found.weight for found in table._remembered.values()) == table._weight
+        assert sum(found.weight for found in table.found.values()) == table._weight
         assert table._weight <= 200 + 10
-    kept = [each[0].key.serial for each in (found.entries for found in table._remembered.values())]
+    kept = [each[0].key.serial for each in (found.entries for found in table.found.values())]
     assert kept == list(range(kept[0], kept[-1] + 1))
     assert 15 <= len(kept) < 40
 
@@ -192,9 +192,15 @@ def test_equal_sets_share_their_orders_until_an_entry_or_a_bit_or_a_link_changes
     second = orders()
     assert [r.subscriptions for each in second for r in each.recipients] == [("1",), ("1", "2")]
     broker.handle(LinkSampled(B1, 1000, 0, 0), 0.0)
+    assert orders()[0] is second[0], "nothing goes to another cluster: the links have no say"
+    broker.handle(Received(B1, CibSet((broker.state.advertisements.of("p")["1"].key,))), 0.0)
     third = orders()
     assert third[0] is not second[0]
     assert orders()[0] is third[0]
+    broker.handle(LinkSampled(B1, 0, 0, 0), 0.0)
+    fourth = orders()
+    assert fourth[0] is not third[0]
+    assert orders()[0] is fourth[0]
 
 
 def test_a_link_that_is_overloaded_and_then_down_is_not_the_same() -> None:

@@ -200,7 +200,7 @@ def test_a_learner_sends_superfluous_copies_only_until_it_has_learnt() -> None:
     scene.run_until_quiet()
     scene.do(B0, Advertised("P", "a", STOCK))
     assert scene.publish(B0) == []
-    assert scene.sent("notify") == [(B0, C0)], "to the neighbour it has not heard yet, and not to the other"
+    assert scene.sent("notify") == [(B0, C0), (B0, B1)], "to those it has not heard yet, and not to the other"
     scene.come_back(B0)
     scene.hops.clear()
     assert scene.publish(B0) == []

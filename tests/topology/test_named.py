@@ -1,7 +1,5 @@
 """Trees by name: the families against networkx, the paper's two, and what names do not mean."""
 
-import time
-
 import networkx as nx
 import pytest
 
@@ -77,9 +75,7 @@ def test_edges_as_text(text: str) -> None:
     ],
 )
 def test_what_a_name_does_not_mean(text: str, problem: str) -> None:
-    begun = time.perf_counter()
     with pytest.raises(TopologyError) as caught:
         parse_tree(text)
     assert problem in str(caught.value)
     assert len(str(caught.value)) < 250
-    assert time.perf_counter() - begun < 5.0

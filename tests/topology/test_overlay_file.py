@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from octopia import InputError, PlacementError, TopologyError
-from octopia.topology import OverlayFile, Scot, Tree, load_overlay, parse_tree, place
+from octopia.topology import OverlayFile, Scot, Tree, find_overlay, load_overlay, parse_tree, place
 
 
 def _load(folder: Path, text: str | bytes) -> OverlayFile:
@@ -51,38 +51,39 @@ def test_machines_by_number_and_a_single_node(tmp_path: Path) -> None:
     [
         (
             '[overlay]\ntree = "h"\nclustres = 3',
-            "unknown key 'clustres' in [overlay] (did you mean clusters?); known are ",
-        ),
-        ('[overlays]\ntree = "h"', "unknown key 'overlays' in the file (did you mean overlay?)"),
-        (
-            '[overlay]\ntree = "h"\n[placement]\nmachine = 3',
-            "unknown key 'machine' in [placement] (did you mean machines?)",
+            "line 3: overlay.clustres: unknown key (did you mean clusters?); known are ",
         ),
         ("", "the table [overlay] is missing"),
-        ("overlay = 3", "overlay must be a table: write [overlay]"),
+        ("overlay = 3", "line 1: overlay: must be a table: write [overlay]"),
         ('[overlay]\ntree = "path:3"', "overlay.clusters: missing: give the number of clusters"),
-        ("[overlay]\nclusters = 3", "overlay: give either tree, a name, or edges, with or without nodes"),
-        ('[overlay]\ntree = "h"\nedges = []', "overlay: give either tree, a name, or edges, with or without nodes"),
-        ("[overlay]\ntree = 3", "overlay.tree must be text, not 3"),
-        ('[overlay]\ntree = "hh"', "overlay.tree: no tree is called 'hh'"),
-        ('[overlay]\ntree = "h"\nname = 3', "overlay.name must be text, not 3"),
-        ('[overlay]\nedges = "a-b"\nclusters = 1', "overlay.edges must be a list of pairs, not 'a-b'"),
-        ('[overlay]\nedges = [["a"]]\nclusters = 1', "overlay.edges: bad edge ['a']"),
-        ('[overlay]\nedges = [["a", 3]]\nclusters = 1', "overlay.edges: bad label 3"),
+        ("[overlay]\nclusters = 3", "line 1: overlay: give either tree, a name, or edges, with or without nodes"),
+        (
+            '[overlay]\ntree = "h"\nedges = []',
+            "line 1: overlay: give either tree, a name, or edges, with or without nodes",
+        ),
+        ("[overlay]\ntree = 3", "line 2: overlay.tree: must be text, not 3"),
+        ('[overlay]\ntree = "hh"', "line 2: overlay.tree: no tree is called 'hh'"),
+        ('[overlay]\ntree = "h"\nname = 3', "line 3: overlay.name: must be text, not 3"),
+        ('[overlay]\nedges = "a-b"\nclusters = 1', "line 2: overlay.edges: must be a list of pairs, not 'a-b'"),
+        ('[overlay]\nedges = [["a"]]\nclusters = 1', "line 2: overlay.edges: bad edge ['a']"),
+        ('[overlay]\nedges = [["a", 3]]\nclusters = 1', "line 2: overlay.edges: bad label 3"),
         (
             '[overlay]\nedges = [["a", "b"], ["b", "c"], ["c", "a"]]\nclusters = 1',
-            "overlay.edges: the tree has a cycle: a-b-c-a",
+            "line 2: overlay.edges: the tree has a cycle: a-b-c-a",
         ),
         (
             '[overlay]\nnodes = ["a", "b"]\nclusters = 1',
-            "overlay.nodes: the tree is not connected: no path from a to b",
+            "line 2: overlay.nodes: the tree is not connected: no path from a to b",
         ),
-        ('[overlay]\ntree = "h"\nclusters = 0', "overlay.clusters: 0 clusters: between 1 and 1,024"),
+        ('[overlay]\ntree = "h"\nclusters = 0', "line 3: overlay.clusters: 0 clusters: between 1 and 1,024"),
         (
             '[overlay]\ntree = "h"\nclusters = "3"',
-            "overlay.clusters: the number of clusters must be a whole number, not '3'",
+            "line 3: overlay.clusters: the number of clusters must be a whole number, not '3'",
         ),
-        ('[overlay]\ntree = "h"\nclusters = 3.0', "overlay.clusters: the number of clusters must be a whole number"),
+        (
+            '[overlay]\ntree = "h"\nclusters = 3.0',
+            "line 3: overlay.clusters: the number of clusters must be a whole number",
+        ),
         ("[overlay]\ntree =\nclusters = 3", "no TOML: Invalid value (at line 2, column 7)"),
         ("x = " + "[" * 100_000, "no TOML: values are nested too deeply"),
         (b'[overlay]\ntree = "\xff"', "line 2: the text is not UTF-8"),
@@ -98,9 +99,10 @@ def test_what_is_wrong_is_named_by_file_and_key(tmp_path: Path, text: str | byte
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("machines = 2\nstrict = true", "placement.machines: 3 machines are needed"),
-        ('machines = ["a", "a"]', "placement.machines: machine a is given twice"),
-        ('machines = "m1"', "placement.machines: machines must be a number or a list of names, not 'm1'"),
+        ("machines = 2\nstrict = true", "line 4: placement.machines: 3 machines are needed"),
+        ('machines = ["a", "a"]', "line 4: placement.machines: machine a is given twice"),
+        ('machines = "m1"', "line 4: placement.machines: machines must be a number or a list of names, not 'm1'"),
+        ("machine = 3", "line 4: placement.machine: unknown key (did you mean machines?)"),
         ("strict = true", "placement.machines: missing: give a number or a list of names"),
     ],
 )
@@ -120,3 +122,46 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the file is larger than"):
         _load(tmp_path, b"#" * 20_000_001)
+
+
+def test_tables_of_the_network_layer_are_known_and_left_alone(tmp_path: Path) -> None:
+    others = "[routing]\nname = 3\n[brokers]\n[limits]\n[tls]\n[links]\n[[clients]]\n"
+    found = _load(tmp_path, f'[overlay]\ntree = "path:2"\nclusters = 2\n{others}')
+    assert found == OverlayFile("site", Scot(parse_tree("path:2"), 2))
+    with pytest.raises(InputError, match=r"site\.toml: line 2: routes: unknown"):
+        _load(tmp_path, "[overlay]\n[routes]\n")
+    with pytest.raises(InputError, match=r"site\.toml: line 1: overlays: unknown \(did you mean overlay\?\)"):
+        _load(tmp_path, '[overlays]\ntree = "h"')
+
+
+def test_lists_over_several_lines_are_not_taken_for_tables(tmp_path: Path) -> None:
+    text = '[overlay]\nnodes = [\n  "a",\n"c",\n"b"]\nedges = [\n["a", "b"],\n["b", "c"]\n]\nclusters = "3"\n'
+    with pytest.raises(TopologyError, match=r"site\.toml: line 10: overlay\.clusters: the number of clusters"):
+        _load(tmp_path, text)
+
+
+def test_an_overlay_is_found_by_name_by_edges_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("three-machines.toml", "three-machines", "h"):
+        (tmp_path / name).write_text('[overlay]\ntree = "path:2"\nclusters = 2\n', encoding="utf-8")
+    path = Scot(parse_tree("path:2"), 2)
+    assert find_overlay("three-machines.toml") == OverlayFile("three-machines", path)
+    assert find_overlay("three-machines").scot == path
+    assert find_overlay("h") == OverlayFile("h × 3", Scot(parse_tree("h"), 3))
+    assert find_overlay("a-b", 4) == OverlayFile("a-b × 4", Scot(parse_tree("a-b"), 4))
+    assert find_overlay("path:2").scot.clusters == 3
+    with pytest.raises(TopologyError, match=r"three-machines\.toml gives the number of clusters itself"):
+        find_overlay("three-machines.toml", 3)
+    with pytest.raises(TopologyError, match=r"no-such\.toml: no such file"):
+        find_overlay("no-such.toml")
+    with pytest.raises(TopologyError, match=r"'three-machines\.toml' is an overlay file"):
+        parse_tree("three-machines.toml")
+    with pytest.raises(TopologyError, match="no tree is called"):
+        find_overlay("x" * 10_000)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).parents[2] / "examples").glob("*.toml")), ids=lambda file: file.name
+)
+def test_the_overlays_of_the_examples_can_be_read(file: Path) -> None:
+    assert load_overlay(file).scot.broker_count > 1

@@ -363,3 +363,32 @@ def test_a_frame_with_any_byte_changed_gives_messages_or_one_error(sent: bytes, 
     changed = sent[:at] + bytes([data.draw(st.integers(0, 255))]) + sent[at + 1 :]
     for connection in (at_broker("client"), at_broker("broker"), at_client()):
         assert outcome(connection, changed).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("filter", "reason"),
+    [
+        (" or ".join(f"x > {n}" for n in range(257)), "257 conjunctions; expected at most 256"),
+        (" and ".join(f"x{n} > 1" for n in range(1025)), "1025 predicates; expected at most 1024"),
+        (" or ".join(f"x like '%{n}%'" for n in range(17)), "huge numbers; expected at most 16"),
+        (" or ".join(f"x <> {n}" for n in range(17)), "17 conjunctions with '<>'; expected at most 16"),
+    ],
+)
+def test_a_filter_that_means_too_much_work_is_refused(filter: str, reason: str) -> None:
+    (came,) = at_broker("client").receive(advertise_frame("a", parse_filter(filter)))
+    assert isinstance(came, BadRequest)
+    assert reason in came.reason
+    assert "split the filter into several" in came.reason
+
+
+def test_text_takes_longer_than_structure_and_is_bounded_for_itself() -> None:
+    text = b"x > 1" + b" " * 1020
+    (came,) = at_broker("client").receive(frame(Kind.ADVERTISE, b"\x92\xa1a\xda\x04\x01" + text))
+    assert isinstance(came, BadRequest)
+    assert "1025 characters of text; expected at most 1024 (send it in structure)" in came.reason
+
+
+def test_a_string_past_the_bound_is_a_breach() -> None:
+    parcel = b"\x93\x81\xa1s\xdb\x00\x01\x00\x01" + b"x" * 65_537 + b"\xa1p\x01"
+    with pytest.raises(RemoteProtocolError, match="string of 65537 characters; expected at most 65536"):
+        at_broker("client").receive(publish_frame(parcel))

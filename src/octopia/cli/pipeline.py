@@ -142,13 +142,9 @@ def _scaled(count: int, scale: float) -> int:
 
 def overlay_of(text: str, clusters: int | None) -> Any:
     """The overlay that the options name."""
-    from octopia.topology import Scot, default_clusters, load_overlay, parse_tree
+    from octopia.topology import find_overlay
 
-    if text.endswith(".toml"):
-        if clusters is not None:
-            raise InputError(f"--clusters: {text} gives the number of clusters itself; leave it out")
-        return load_overlay(text).scot
-    return Scot(parse_tree(text), clusters if clusters is not None else default_clusters(text) or 3)
+    return find_overlay(text, clusters).scot
 
 
 def run_and_show(

@@ -2,7 +2,8 @@
 
 Rules of this file: a line is an object of strings, numbers and booleans. What is to be published must be advertised:
 by `--advertise`, or, without it, this command advertises the attribute names of each kind of line when it first comes.
-A wrong line ends the command with its number; what came before it was published.
+A wrong line ends the command with its number; what came before it was published. What no broker has confirmed in the
+end is an error with the number of notifications: closing the client says so.
 """
 
 import sys
@@ -80,7 +81,6 @@ async def _publish_all(client: "Client", source: TextIO, filters: list[str]) -> 
             while line := await asyncio.to_thread(lines.readline):
                 count += 1
                 await _publish(client, line, count, None if filters else seen)
-        await client.flush()
     return count
 
 

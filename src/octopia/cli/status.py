@@ -1,7 +1,7 @@
 """`octopia status [FILE]`: what the brokers of a running overlay say of themselves.
 
-Rules of this file: it asks every broker's `/healthz`, all at once, and shows the answers; a broker that does not answer
-is shown as down. Exit code 1 where one is.
+It asks every broker's `/healthz`, all at once, and shows the answers. A broker that does not answer is shown as down. A
+port that answers for another broker or overlay is shown as wrong, with what is there instead. Either gives exit code 1.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from octopia.cli.console import out, print_json, say
 
 if TYPE_CHECKING:
     from octopia.net import ServeConfig
+    from octopia.topology import BrokerId
 
 ANSWER_S = 2.0
 
@@ -26,7 +27,7 @@ def status(
     """Show brokers, clients, links, Q_l and overload of a running overlay."""
     from octopia.net import default_config, load_config
 
-    config = default_config() if file is None else load_config(file)
+    config = default_config() if file is None else load_config(file, secrets=False)
     answers = ask_all(config)
     if as_json:
         print_json(answers)
@@ -38,10 +39,24 @@ def status(
 
 def ask_all(config: "ServeConfig") -> list[dict[str, Any]]:
     """The state of every broker, in the overlay's order."""
-    return [
-        {"broker": str(broker), "status": "down", "reason": answer, "links": []} if isinstance(answer, str) else answer
-        for broker, answer in zip(config.scot.brokers, fetch_all(config, "/healthz"), strict=True)
-    ]
+    found = zip(config.scot.brokers, fetch_all(config, "/healthz"), strict=True)
+    return [_checked(config, broker, answer) for broker, answer in found]
+
+
+def _checked(config: "ServeConfig", broker: "BrokerId", answer: Any) -> dict[str, Any]:
+    """An answer, if it is this broker's; what is wrong otherwise."""
+    if isinstance(answer, str):
+        return {"broker": str(broker), "status": "down", "reason": answer, "links": []}
+    at = config.http[broker]
+    if not isinstance(answer, dict) or "broker" not in answer or not isinstance(answer.get("links"), list):
+        reason = f"what answers at {at} is not a broker"
+    elif answer.get("overlay") != config.digest:
+        reason = f"{answer['broker']} of another overlay answers at {at}"
+    elif answer["broker"] != str(broker):
+        reason = f"{answer['broker']} answers at {at}"
+    else:
+        return answer
+    return {"broker": str(broker), "status": "wrong", "reason": reason, "links": []}
 
 
 def fetch_all(config: "ServeConfig", path: str) -> list[Any]:
@@ -54,7 +69,7 @@ def fetch_all(config: "ServeConfig", path: str) -> list[Any]:
         raise InputError(f"{config.name} has no http_port in [brokers], which this command needs")
     with ThreadPoolExecutor(min(32, len(config.scot.brokers))) as pool:
         urls = [f"http://{config.http[broker]}{path}" for broker in config.scot.brokers]
-        return list(pool.map(_fetch, urls, [config.http_token] * len(urls)))
+        return list(pool.map(_fetch, urls, [config.http_bearer] * len(urls)))
 
 
 def _fetch(url: str, token: str) -> Any:
@@ -97,3 +112,6 @@ def _show(answers: list[dict[str, Any]]) -> None:
     down = [answer["broker"] for answer in answers if answer["status"] == "down"]
     if down:
         say(console, f"No answer from {', '.join(down)}.")
+    for answer in answers:
+        if answer["status"] == "wrong":
+            say(console, f"{answer['broker']}: {answer['reason']}; is this the overlay's file?")

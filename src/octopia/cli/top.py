@@ -29,7 +29,7 @@ def top(
     from octopia.cli.status import ask_all
     from octopia.net import default_config, load_config
 
-    config = default_config() if file is None else load_config(file)
+    config = default_config() if file is None else load_config(file, secrets=False)
     before: dict[str, dict[str, Any]] = {}
     looked_s = time.monotonic()
     with Live(console=out(), auto_refresh=False, screen=False) as live:

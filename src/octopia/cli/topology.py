@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from octopia.topology import BrokerId, Placement, Scot
 
 TREE_DEFAULT = "evaluation"
-# For a tree without an overlay of its own: with three clusters there is a way around one congested iLink.
-CLUSTERS_DEFAULT = 3
 _SHOWN_MAX = 20
 _MACHINES_SHOWN_MAX = 40
 
@@ -32,7 +30,8 @@ def topology(
     tree: Annotated[
         str | None,
         typer.Argument(
-            help="path:N, star:N, balanced:R,H, h, evaluation, or edges such as a-b,b-c.", show_default=TREE_DEFAULT
+            help="path:N, star:N, balanced:R,H, h, evaluation, edges such as a-b,b-c, or an overlay file.",
+            show_default=TREE_DEFAULT,
         ),
     ] = None,
     clusters: Annotated[
@@ -60,17 +59,15 @@ def topology(
 
 
 def _overlay(tree: str | None, clusters: int | None, file: Path | None) -> "tuple[str, Scot, Placement | None]":
-    from octopia.topology import Scot, default_clusters, load_overlay, parse_tree
+    from octopia.topology import find_overlay, load_overlay
 
     if file is not None:
         if tree is not None or clusters is not None:
             raise InputError("--file gives the tree and the clusters: leave out TREE and --clusters")
         overlay = load_overlay(file)
-        return overlay.name, overlay.scot, overlay.placement
-    text = TREE_DEFAULT if tree is None else tree
-    if clusters is None:
-        clusters = default_clusters(text) or CLUSTERS_DEFAULT
-    return f"{text} × {clusters}", Scot(parse_tree(text), clusters), None
+    else:
+        overlay = find_overlay(TREE_DEFAULT if tree is None else tree, clusters)
+    return overlay.name, overlay.scot, overlay.placement
 
 
 def _placed(scot: "Scot", placement: "Placement | None", machines: str | None, strict: bool) -> "Placement | None":

@@ -49,7 +49,7 @@ def trace(
     from octopia.cli.live_options import client
     from octopia.net import default_config, load_config
 
-    config = default_config() if file is None else load_config(file)
+    config = default_config() if file is None else load_config(file, secrets=False)
     records = asyncio.run(_probe(client(url, name, token, ca, cert, key), notification, config))
     if as_json:
         print_json(records)

@@ -1,7 +1,8 @@
 """`octopia units FILE`: systemd units that run an overlay across machines.
 
-Rules of this file: one unit per machine of the overlay file, or per broker where no machines are named; it writes files
-and starts nothing. Every unit restarts its brokers when they die: neighbours and clients find them again.
+One unit per machine of the overlay file, or per broker where no machines are named; it writes files and starts nothing.
+Every unit restarts its brokers when they die or hang: neighbours and clients find them again. What a unit may use is
+bounded by what its brokers need together, since they are one process; what it may do, by what brokers do.
 """
 
 from pathlib import Path
@@ -12,7 +13,10 @@ import typer
 from octopia.cli.console import out, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from octopia.net import ServeConfig
+    from octopia.topology import BrokerId
 
 _UNIT = """[Unit]
 Description=OctopiA {name}: {what}
@@ -20,20 +24,49 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
+Type=notify
+NotifyAccess=main
 ExecStart={command} serve {file} {option}
 Restart=always
 RestartSec=1
+WatchdogSec={watchdog_s}
 TimeoutStopSec={stop_s}
 LimitNOFILE={files}
+MemoryMax={memory}
 DynamicUser=yes
 NoNewPrivileges=yes
+CapabilityBoundingSet={capabilities}
+AmbientCapabilities={capabilities}
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
 ProtectSystem=strict
 ProtectHome=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+PrivateDevices=yes
 PrivateTmp=yes
+UMask=0077
+CacheDirectory=octopia-{unit}
+Environment=NUMBA_CACHE_DIR=%C/octopia-{unit}
 
 [Install]
 WantedBy=multi-user.target
 """
+
+
+# Beside the connections of clients and neighbours: HTTP, libraries, and connections that are being closed.
+_FILES_MARGIN = 1024
+# Room for full queues; without full queues a broker uses a tenth of it.
+MEMORY_PER_BROKER_GB = 2
+# A process that gave no sign of life for so long is restarted. A busy loop gives one within a second.
+WATCHDOG_S = 30
+PORTS_FREE_FROM = 1024
 
 
 def units(
@@ -47,12 +80,21 @@ def units(
     command: Annotated[
         str, typer.Option("--command", metavar="PATH", help="The octopia command on the machines.")
     ] = "/usr/local/bin/octopia",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="MemoryMax of each unit.",
+            show_default=f"{MEMORY_PER_BROKER_GB}G per broker",
+        ),
+    ] = None,
 ) -> None:
     """Make systemd units from an overlay file: one per machine, or per broker where it names no machines."""
     from octopia.net import load_config
 
-    config = load_config(file)
-    for unit, text in unit_files(config, installed, command).items():
+    config = load_config(file, secrets=False)
+    for unit, text in unit_files(config, installed, command, memory).items():
         if folder is None:
             say(out(), f"# {unit}\n{text}")
         else:
@@ -61,21 +103,37 @@ def units(
             say(out(), str(folder / unit))
 
 
-def unit_files(config: "ServeConfig", installed: str, command: str) -> dict[str, str]:
+def unit_files(config: "ServeConfig", installed: str, command: str, memory: str | None = None) -> dict[str, str]:
     """The text of each unit by file name."""
     if config.placement is not None:
-        parts = [(machine, f"--machine {machine}", machine) for machine in config.placement.machines]
+        parts = [
+            (machine, f"--machine {machine}", machine, there) for machine, there in config.placement.brokers.items()
+        ]
     else:
-        parts = [(f"{b.region}-{b.cluster}", f"--broker {b.region},{b.cluster}", str(b)) for b in config.scot.brokers]
+        parts = [
+            (f"{b.region}-{b.cluster}", f"--broker {b.region},{b.cluster}", str(b), (b,)) for b in config.scot.brokers
+        ]
     return {
         f"octopia-{name}.service": _UNIT.format(
+            unit=name,
             name=config.name,
             what=what,
             command=command,
             file=installed,
             option=option,
+            watchdog_s=WATCHDOG_S,
             stop_s=round(config.net_limits.drain_s + 5),
-            files=config.net_limits.connections_max + 1024,
+            files=config.net_limits.connections_max * len(brokers) + _FILES_MARGIN,
+            memory=memory or f"{MEMORY_PER_BROKER_GB * len(brokers)}G",
+            capabilities=_capabilities(config, brokers),
         )
-        for name, option, what in parts
+        for name, option, what, brokers in parts
     }
+
+
+def _capabilities(config: "ServeConfig", brokers: "Sequence[BrokerId]") -> str:
+    """None at all, but for one where a port needs it."""
+    listening = [
+        at for broker in brokers for at in (config.addresses[broker], config.http.get(broker)) if at is not None
+    ]
+    return "CAP_NET_BIND_SERVICE" if any(0 < at.port < PORTS_FREE_FROM for at in listening) else ""

@@ -81,7 +81,7 @@ class Network:
 
     def tell(self, broker: BrokerId, event: Event) -> None:
         """Let something happen at a broker; its messages are put in flight, not yet received."""
-        self._carry_out(broker, self.brokers[broker].handle(event, 0.0), None)
+        self._carry_out(broker, self.brokers[broker].handle_whole(event, 0.0), None)
 
     def hold_queue(self, sender: BrokerId, receiver: BrokerId, queue_length: int) -> None:
         """Tell a broker that its output queue towards a neighbour has this length and neither grows nor shrinks."""

@@ -23,11 +23,10 @@ from octopia.experiments.settings import MODEL_PREFIX, Point, Settings, changed,
 from octopia.hints import maybe_meant
 from octopia.routing import CongestionParameters, check_routings, policy_named
 from octopia.sim import Model, RunSpec, load_model
-from octopia.topology import Scot, Tree, default_clusters, load_overlay, parse_tree
+from octopia.topology import Scot, Tree, find_overlay
 from octopia.version import __version__
 from octopia.workload import BurstSpec, WorkloadSpec, quote_files
 
-CLUSTERS_DEFAULT = 3
 DAYS_LEAST, DAYS_MOST = 250, 2000
 SECOND_NS = 1_000_000_000
 _CHUNK_BYTES = 1 << 20
@@ -163,13 +162,7 @@ def _cell(
 
 def overlay_of(settings: Settings) -> Scot:
     """The overlay that the settings name: a tree with its clusters, or an overlay file."""
-    text = settings.overlay
-    if text.endswith(".toml"):
-        if settings.clusters is not None:
-            raise InputError(f"clusters: {text} gives the number of clusters itself; leave it out")
-        return load_overlay(text).scot
-    clusters = settings.clusters if settings.clusters is not None else default_clusters(text) or CLUSTERS_DEFAULT
-    return Scot(parse_tree(text), clusters)
+    return find_overlay(settings.overlay, settings.clusters).scot
 
 
 def model_of(settings: Settings) -> Model:

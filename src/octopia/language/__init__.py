@@ -17,6 +17,7 @@ from octopia.language.explain import why_not_conforms, why_not_matches, why_not_
 from octopia.language.filter import Conjunction, Filter
 from octopia.language.limits import (
     COVER_STEPS_MAX,
+    COVER_WORK_MAX,
     DISJUNCTS_MAX,
     FILTER_TEXT_CHARS_MAX,
     INTEGER_BITS_MAX,
@@ -25,6 +26,8 @@ from octopia.language.limits import (
     NOTIFICATION_TEXT_CHARS_MAX,
     PREDICATES_MAX,
     STRING_CANDIDATES_MAX,
+    STRING_CHARS_MAX,
+    STRING_TESTS_MAX,
 )
 from octopia.language.notification import Notification
 from octopia.language.padres_writer import to_padres
@@ -33,18 +36,23 @@ from octopia.language.predicate import Operator, Predicate
 from octopia.language.relations import conforms, covers, matches, overlaps
 from octopia.language.sat import impossible
 from octopia.language.values import Kind, Value
+from octopia.language.work import PATTERN_CHARS, pattern_count, unequal_count
 
 __all__ = [
     "ALWAYS",
     "COVER_STEPS_MAX",
+    "COVER_WORK_MAX",
     "DISJUNCTS_MAX",
     "FILTER_TEXT_CHARS_MAX",
     "INTEGER_BITS_MAX",
     "NESTING_LEVELS_MAX",
     "NOTIFICATION_ATTRIBUTES_MAX",
     "NOTIFICATION_TEXT_CHARS_MAX",
+    "PATTERN_CHARS",
     "PREDICATES_MAX",
     "STRING_CANDIDATES_MAX",
+    "STRING_CHARS_MAX",
+    "STRING_TESTS_MAX",
     "Alternatives",
     "Conformity",
     "Conjunction",
@@ -66,7 +74,9 @@ __all__ = [
     "overlaps",
     "parse_filter",
     "parse_notification",
+    "pattern_count",
     "to_padres",
+    "unequal_count",
     "why_not_conforms",
     "why_not_matches",
     "why_not_overlaps",

@@ -26,6 +26,10 @@ PREDICATES_MAX: Final = 4096
 # Attributes of one notification.
 NOTIFICATION_ATTRIBUTES_MAX: Final = 10_000
 
+# Characters of a string, in a notification or a filter. A string is held against thousands of substrings that filters
+# ask for; at this length that takes milliseconds.
+STRING_CHARS_MAX: Final = 65_536
+
 # Size of an integer. Python refuses to print far larger ones (4300 digits), so every value can be shown and parsed;
 # and with a largest integer, every number but infinity has a next one, which makes the interval arithmetic exact.
 INTEGER_BITS_MAX: Final = 8192
@@ -36,5 +40,11 @@ INTEGER_DIGITS_MAX: Final = len(str(INTEGER_MAX))
 # handful; only bounds of a thousand characters and more come near.
 STRING_CANDIDATES_MAX: Final = 1024
 
+# Predicates that the candidates of one such question may be tested against, all together: about 2 ms.
+STRING_TESTS_MAX: Final = 16_384
+
 # Satisfiability questions that one `covers` between unions may ask before it falls back to the simpler, weaker test.
 COVER_STEPS_MAX: Final = 512
+
+# Predicates that one `covers` may look at, all together, before it answers "not proved": about 20 ms.
+COVER_WORK_MAX: Final = 32_768

@@ -2,8 +2,8 @@
 
 Rules of this file: every answer is sound. `overlaps` is never False when a notification exists that conforms to the
 advertisement and matches the subscription; `covers` is never True when a notification exists that matches the second
-filter and not the first. Where satisfiability is unknown, the answer is the one that costs traffic and not the one
-that loses notifications.
+filter and not the first. Where satisfiability is unknown, or `covers` has looked at COVER_WORK_MAX predicates, the
+answer is the one that costs traffic and not the one that loses notifications.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from octopia.language.notification import Notification
 from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification
 from octopia.language.predicate import Operator, Predicate
 from octopia.language.sat import impossible
-from octopia.language.union_cover import union_covers
+from octopia.language.union_cover import CoverWork, WorkExhausted, union_covers
 
 # Operators that, by themselves, say no more of a string's place in the order than that it is not the empty one.
 _EXCLUDING_EMPTY: Final = frozenset({Operator.NE, Operator.POSTFIX, Operator.CONTAINS})
@@ -49,7 +49,11 @@ def covers(wider: FilterLike, narrower: FilterLike) -> bool:
     inner = narrower if isinstance(narrower, Filter) else parse_filter(narrower)
     if outer == inner:
         return True
-    return all(_filter_covers(outer, conjunction) for conjunction in inner.conjunctions)
+    work, parts = CoverWork(), _Parts(outer)
+    try:
+        return all(_covered(conjunction, parts, work) for conjunction in inner.conjunctions)
+    except WorkExhausted:
+        return False
 
 
 # ---- one conjunction at a time
@@ -90,13 +94,14 @@ def conjunctions_overlap(advertisement: Conjunction, subscription: Conjunction) 
     return not any(impossible((*promised[name], *predicates)) for name, predicates in wanted.items())
 
 
-def conjunction_covers(wider: Conjunction, narrower: Conjunction) -> bool:
+def conjunction_covers(wider: Conjunction, narrower: Conjunction, work: CoverWork) -> bool:
     """`covers` for one conjunction of each, where the narrower one can be satisfied."""
     given = narrower.by_attribute
     for predicate in wider.predicates:
         known = given.get(predicate.attribute)
         if known is None:
             return False
+        work.spend(len(known))
         if predicate.kind is None or predicate in known:
             continue
         # Present alone, or of another kind: some value of the attribute fails the predicate.
@@ -124,10 +129,41 @@ def _without_below_empty(known: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
     return tuple(p for p in known if p.operator is not Operator.LT or p.value != "")
 
 
-def _filter_covers(outer: Filter, inner: Conjunction) -> bool:
-    if any(conjunction_covers(conjunction, inner) for conjunction in outer.conjunctions):
+class _Parts:
+    """The conjunctions of a filter, by a value that they ask for: of a long `in` list only one needs a look."""
+
+    def __init__(self, filter: Filter) -> None:
+        self._others: list[Conjunction] = []
+        self._asking: dict[str, list[Conjunction]] = {}
+        self._asking_for: dict[Predicate, list[Conjunction]] = {}
+        for part in filter.conjunctions:
+            value = next((p for p in part.predicates if p.operator is Operator.EQ), None)
+            if value is None:
+                self._others.append(part)
+            else:
+                self._asking.setdefault(value.attribute, []).append(part)
+                self._asking_for.setdefault(value, []).append(part)
+
+    def meeting(self, inner: Conjunction) -> list[Conjunction]:
+        """All parts but those that ask for an attribute that `inner` does not name, or for another value of it."""
+        meeting = self._others.copy()
+        for attribute, parts in self._asking.items():
+            known = inner.by_attribute.get(attribute, ())
+            value = next((p for p in known if p.operator is Operator.EQ), None)
+            if value is not None:
+                meeting += self._asking_for.get(value, ())
+            elif known:
+                meeting += parts
+        return meeting
+
+
+def _covered(inner: Conjunction, parts: _Parts, work: CoverWork) -> bool:
+    meeting = parts.meeting(inner)
+    work.spend(len(meeting))
+    if any(conjunction_covers(conjunction, inner, work) for conjunction in meeting):
         return True
     # Nothing matches a contradiction, so everything covers it.
+    work.spend(len(inner))
     if any(impossible(_without_below_empty(predicates)) for predicates in inner.by_attribute.values()):
         return True
-    return len(outer) > 1 and union_covers(outer, inner)
+    return len(meeting) > 1 and union_covers(meeting, inner, work)

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from octopia.language import sat_numbers, sat_strings
+from octopia.language.limits import STRING_TESTS_MAX
 from octopia.language.predicate import Operator, Predicate
 from octopia.language.values import Kind, Value
 
@@ -53,7 +54,7 @@ def solve(predicates: Sequence[Predicate]) -> Answer:
 
 def impossible(predicates: Sequence[Predicate]) -> bool:
     """Whether it is proved that no value satisfies them all."""
-    return solve(predicates).verdict is Verdict.UNSATISFIABLE
+    return not sat_strings.plainly_possible(predicates) and solve(predicates).verdict is Verdict.UNSATISFIABLE
 
 
 def _first_accepted(predicates: Sequence[Predicate], complete: Sequence[Value | None]) -> Answer:
@@ -65,8 +66,12 @@ def _first_accepted(predicates: Sequence[Predicate], complete: Sequence[Value | 
 
 
 def _of_strings(predicates: Sequence[Predicate]) -> Answer:
+    tests_left = STRING_TESTS_MAX
     try:
         for value in sat_strings.candidates(predicates):
+            tests_left -= len(predicates)
+            if tests_left < 0:
+                return UNKNOWN
             if all(p.accepts(value) for p in predicates):
                 return Answer(Verdict.SATISFIABLE, value)
     except sat_strings.GaveUp:

@@ -2,8 +2,8 @@
 
 Rules of this file: exact, over all ints and floats of the language as one ordered set. Between two of them there are
 finitely many, so "the next number after v" exists: the next float where floats are denser than integers, the next
-integer where integers are. `<>` takes out single points, so one number more than there are such points, counted from
-the lower end, is always enough to try.
+integer where integers are. `<>` takes out single points, so the first number from the lower end on that is none of
+them is the only one to try.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,12 @@ _FLOATS_ARE_INTEGERS: Final = 2**53
 
 
 def candidates(predicates: Sequence[Predicate]) -> list[Number]:
-    """Numbers among which there is one that satisfies all predicates, if any number does."""
+    """A number that satisfies all predicates, if any number does; none where there is no number left to try."""
     number: Number | None = _lower_end(predicates)
-    excluded = sum(p.operator is Operator.NE for p in predicates)
-    found: list[Number] = []
-    while number is not None and len(found) <= excluded:
-        found.append(number)
+    excluded = {p.value for p in predicates if p.operator is Operator.NE}
+    while number is not None and number in excluded:
         number = successor(number)
-    return found
+    return [] if number is None else [number]
 
 
 def successor(number: Number) -> Number | None:

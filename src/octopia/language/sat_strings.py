@@ -12,7 +12,7 @@ equal an excluded string. So it is enough to try the shortest free prefixes, whi
 character; and of the characters that can stand there, x again, or when x does not fit, all of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -23,6 +23,16 @@ _CODE_POINT_MAX: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 # Where the search for an unused character starts: letters read better in an explanation than control characters.
 _UNUSED_FROM: Final = ord("a")
+
+
+# What is forbidden, in which of the required parts it may lie (prefixes, postfixes, all), and how.
+_WITHIN: Final[dict[Operator, Callable[[str, str], bool]]] = {
+    Operator.NOT_PREFIX: str.startswith,
+    Operator.NOT_POSTFIX: str.endswith,
+    Operator.NOT_CONTAINS: str.__contains__,
+}
+_PART_OF: Final = {Operator.NOT_PREFIX: 0, Operator.NOT_POSTFIX: 1, Operator.NOT_CONTAINS: 2}
+_PLAIN_TESTS_MAX: Final = 256
 
 
 class GaveUp(Exception):  # noqa: N818 (not an error: an answer that never leaves the package)
@@ -38,6 +48,35 @@ class _Interval(NamedTuple):
     @property
     def empty(self) -> bool:
         return self.high is not None and self.low >= self.high
+
+
+def plainly_possible(predicates: Sequence[Predicate]) -> bool:
+    """Whether a look at patterns alone shows that a string satisfies them: nearly all questions end here.
+
+    The string is prefix + x + pieces, with x between them, + x + postfix, where x occurs in no constant. What is
+    forbidden has no x in it, so it lies within one of the parts or it is not there.
+    """
+    required: dict[Operator, list[str]] = {Operator.PREFIX: [], Operator.POSTFIX: [], Operator.CONTAINS: []}
+    forbidden: list[tuple[Operator, str]] = []
+    for predicate in predicates:
+        operator, value = predicate.operator, predicate.value
+        if operator is Operator.PRESENT:
+            continue
+        if type(value) is not str:
+            return False
+        if operator in required:
+            required[operator].append(value)
+        elif operator in _WITHIN:
+            if not value:
+                return False
+            forbidden.append((operator, value))
+        elif operator is not Operator.NE:
+            return False
+    prefixes, postfixes, pieces = required.values()
+    if len(prefixes) > 1 or len(postfixes) > 1 or len(forbidden) * (len(pieces) + 1) > _PLAIN_TESTS_MAX:
+        return False
+    parts = (prefixes, postfixes, (*prefixes, *postfixes, *pieces))
+    return not any(_WITHIN[operator](part, text) for operator, text in forbidden for part in parts[_PART_OF[operator]])
 
 
 def candidates(predicates: Sequence[Predicate]) -> Iterator[str]:

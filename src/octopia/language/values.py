@@ -11,7 +11,7 @@ from math import isfinite, isnan
 from typing import Final, TypeAlias
 
 from octopia.errors import LanguageError
-from octopia.language.limits import INTEGER_BITS_MAX
+from octopia.language.limits import INTEGER_BITS_MAX, STRING_CHARS_MAX
 
 Value: TypeAlias = str | int | float | bool
 Number: TypeAlias = int | float
@@ -44,6 +44,12 @@ def checked_value(value: object, what: str) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
+        if len(value) > STRING_CHARS_MAX:
+            raise LanguageError(
+                f"{what} is a string of {len(value)} characters",
+                expected=f"at most {STRING_CHARS_MAX}",
+                hint="cut it into several attributes",
+            )
         return checked_string(value, what)
     if isinstance(value, int):
         return _checked_integer(int(value), what)

@@ -50,9 +50,16 @@ def search_batch(
 ) -> Answers:
     """What the layouts hold for each match, of this type; for each event after what was found `before`."""
     answers = [*before, *(_search_run(layout, events, room) for layout in layouts)]
+    if not answers:
+        return Answers(np.zeros(len(events.combination), dtype=np.int64), np.empty(0, dtype=dtype))
+    return merged(answers, dtype)
+
+
+def merged(answers: Sequence[Answers], dtype: npt.DTypeLike) -> Answers:
+    """Several answers about the same events as one; for each event in the order of the answers."""
     if len(answers) == 1:
         return answers[0]
-    total = np.zeros(len(events.combination), dtype=np.int64)
+    total = np.zeros(len(answers[0].counts), dtype=np.int64)
     for counts, _ in answers:
         total += counts
     starts = np.cumsum(total) - total

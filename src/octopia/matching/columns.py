@@ -5,6 +5,7 @@ its rows, except for types that Arrow cannot give as plain arrays (unions and th
 Null is absent. NaN is refused, with its column and row, as everywhere.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +17,14 @@ from octopia.errors import LanguageError
 from octopia.language import Value
 from octopia.matching.batch import Room
 from octopia.matching.boxes import EXACT_MAX, floats_around
+from octopia.matching.openings import Key
 from octopia.matching.placing import Sides
 from octopia.matching.points import Points, nowhere
 from octopia.matching.space import Space
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+_Named = tuple[tuple[str, str | None], ...]
 
 
 class _Column(NamedTuple):
@@ -91,11 +94,11 @@ def _put_where(sides: Sides, place: int, there: Bools, above: Floats, below: Flo
     np.copyto(sides[1, place], below, where=there)
 
 
-def _combinations(
-    space: Space, columns: dict[str, _Column], count: int
-) -> tuple[npt.NDArray[np.int64], list[tuple[str | None, ...]]]:
+def _combinations(space: Space, columns: dict[str, _Column], count: int) -> tuple[npt.NDArray[np.int64], Sequence[Key]]:
     """Which strings events have together in the attributes that open kinds: a number per event, and their strings."""
     names = space.atom_attributes
+    if space.opens_by_name:
+        return _named_combinations(space, columns, count)
     combination = np.zeros(count, dtype=np.int64)
     known: list[tuple[str | None, ...]] = [()]
     for name in names:
@@ -108,6 +111,28 @@ def _combinations(
             (*known[b], None if i == 0 else strings[i - 1]) for b, i in zip(before.tolist(), at.tolist(), strict=True)
         ]
     return combination.reshape(count), known
+
+
+def _named_combinations(
+    space: Space, columns: dict[str, _Column], count: int
+) -> tuple[npt.NDArray[np.int64], list[Key]]:
+    """The same where there are many attributes: of those that the batch has, which are there, with which string."""
+    combination = np.zeros(count, dtype=np.int64)
+    known: list[_Named] = [()]
+    with_atoms = frozenset(space.atom_attributes)
+    for name, column in columns.items():
+        if not space.decides_openings(name):
+            continue
+        # absent, there, and there with a string that matters
+        choices: list[_Named] = [(), ((name, None),)]
+        index = column.present.astype(np.int64)
+        if name in with_atoms:
+            choices += [((name, text),) for text in column.strings]
+            index = np.where(column.string >= 0, column.string + 2, index)
+        pairs, combination = np.unique(combination * len(choices) + index, return_inverse=True)
+        before, at = np.divmod(pairs, len(choices))
+        known = [(*known[b], *choices[i]) for b, i in zip(before.tolist(), at.tolist(), strict=True)]
+    return combination.reshape(count), list(known)
 
 
 def _read(array: pa.Array, name: str) -> _Column:

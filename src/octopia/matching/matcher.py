@@ -21,11 +21,11 @@ from octopia.language import (
     parse_filter,
     parse_notification,
 )
-from octopia.matching.batch import Answers, agreed, notification_of, search_batch
+from octopia.matching.batch import Answers, agreed, merged, notification_of, search_batch
 from octopia.matching.kernels import kernels
-from octopia.matching.overlap import Stored, question
+from octopia.matching.overlap import Questions, Stored
 from octopia.matching.placing import Sides
-from octopia.matching.points import Points, one_point, point_of, points_of
+from octopia.matching.points import Points, fit_together, one_point, point_of, points_of
 from octopia.matching.run import BLOCK_BOXES, Layout
 from octopia.matching.store import Id, Rows, Store
 
@@ -100,7 +100,12 @@ class Matcher(Store[Id]):
             rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
             waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
         layouts = [run.layout for run in self._runs.values()]
-        answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
+        if fit_together(len(seen), self._space):
+            answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
+        else:
+            alone = [self._search(point_of(one, self._space), layouts).copy() for one in seen]
+            found = Answers(np.array(list(map(len, alone)), dtype=np.int64), np.concatenate(alone))
+            answers = merged([*waiting, found], np.int32)
         return self._checked(answers, lambda event: seen[event])
 
     def _checked(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:
@@ -148,8 +153,10 @@ class Matcher(Store[Id]):
         rows: Rows = np.zeros(0, dtype=np.int32)
         if self._waiting.rows and not self._settle_if_it_pays():
             rows = self._overlapping_of(self._waiting.rows, asked, stored)
-        for conjunction in asked.conjunctions if self._runs else ():
-            certain, doubtful, sides = question(self._space, conjunction, stored)
+        conjunctions = asked.conjunctions if self._runs else ()
+        for certain, doubtful, sides in Questions(self._space, stored).ask(conjunctions):
+            if len(rows) == len(self):
+                break
             rows = self._more_rows(rows, self._search_kinds(certain, sides))
             in_doubt = self._search_kinds(doubtful, sides)
             if len(in_doubt):
@@ -159,8 +166,8 @@ class Matcher(Store[Id]):
         return self.ids_at(rows)
 
     def _more_rows(self, rows: Rows, found: Rows) -> Rows:
-        """All of both, each once, in memory of its own: what was found may hold rows that have several boxes twice."""
-        if self._several:
+        """All of both, each once, in memory of its own: what was found may hold rows twice."""
+        if len(found) > 1:
             found = np.unique(found)
         return np.concatenate([rows, found[~np.isin(found, rows)] if len(rows) else found])
 
@@ -241,10 +248,12 @@ class Matcher(Store[Id]):
         """The same among the boxes of some kinds alone."""
         if not kinds:
             return self._out[:0]
-        families = dict.fromkeys(self._space.kind(number).family.id for number in kinds)
+        families = dict.fromkeys(map(self._space.family_id, kinds))
         all_of_them = len(kinds) == self._space.kinds_count
         layouts = [run.layout if all_of_them else run.only(kinds) for run in self._runs.values()]
-        return self._search(one_point(list(families), sides), layouts)
+        if sides.shape[2] == 1:
+            return self._search(one_point(list(families), sides), layouts)
+        return search_batch(layouts, one_point(list(families), sides), np.int32).found
 
     def _search(self, point: Points, layouts: list[Layout] | None = None) -> Rows:
         """Rows of all runs around a point, with repeats where a filter has several boxes."""

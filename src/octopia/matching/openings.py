@@ -2,8 +2,8 @@
 
 Rules of this file: what is remembered lies in two arrays, as the kernels take them, so that the answers for many events
 need not be put together; a combination is its number in there. Numbers, and the arrays, hold until the next call of any
-method. Up to `OPENINGS_REMEMBERED_MAX` combinations are remembered, and as many more as one call brings; then all are
-forgotten, and worked out anew as they come.
+method. Up to `OPENINGS_REMEMBERED_MAX` combinations are remembered, and as many more as one call brings, of up to
+`OPENINGS_WEIGHT_MAX` characters and families; then all are forgotten, and worked out anew as they come.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,19 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 OPENINGS_REMEMBERED_MAX = 65_536
+# About 64 MB: four bytes for a character or a family.
+OPENINGS_WEIGHT_MAX = 1 << 24
 _STARTS_MIN = 4
 _PROBES_MIN = 8
 
-# one string per attribute, None where there is none
-Strings = tuple[str | None, ...]
+# One string per attribute, None where there is none; or the attributes, each with its string or None.
+Key = tuple[str | None, ...] | tuple[tuple[str, str | None], ...]
 
 
 class Openings:
     """The families that combination c opens are `probes[starts[c]:starts[c + 1]]`."""
 
-    __slots__ = ("_alone", "_number_of", "_work_out", "probes", "starts")
+    __slots__ = ("_alone", "_number_of", "_weight", "_work_out", "probes", "starts")
 
-    def __init__(self, work_out: Callable[[Strings], Sequence[int]]) -> None:
+    def __init__(self, work_out: Callable[[Key], Sequence[int]]) -> None:
         self._work_out = work_out
         self._alone: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._start_anew()
@@ -35,28 +37,30 @@ class Openings:
             self._start_anew()
 
     def _start_anew(self) -> None:
-        self._number_of: dict[Strings, int] = {}
+        self._number_of: dict[Key, int] = {}
+        self._weight = 0
         self.starts: npt.NDArray[np.int64] = np.zeros(_STARTS_MIN, dtype=np.int64)
         self.probes: npt.NDArray[np.int32] = np.empty(_PROBES_MIN, dtype=np.int32)
 
     def __len__(self) -> int:
         return len(self._number_of)
 
-    def numbers_of(self, combinations: Iterable[Strings]) -> list[int]:
+    def numbers_of(self, combinations: Iterable[Key]) -> list[int]:
         """The numbers of combinations, which are worked out if they are not known."""
-        if len(self._number_of) >= OPENINGS_REMEMBERED_MAX:
+        if len(self._number_of) >= OPENINGS_REMEMBERED_MAX or self._weight > OPENINGS_WEIGHT_MAX:
             self.forget()
         known = self._number_of
-        return [known[strings] if strings in known else self._remember(strings) for strings in combinations]
+        return [known[key] if key in known else self._remember(key) for key in combinations]
 
-    def number_alone(self, strings: Strings) -> npt.NDArray[np.int64]:
+    def number_alone(self, key: Key) -> npt.NDArray[np.int64]:
         """The number of one combination, as the kernels take it; the same array every time."""
-        number = self._number_of.get(strings)
-        self._alone[0] = self.numbers_of((strings,))[0] if number is None else number
+        number = self._number_of.get(key)
+        self._alone[0] = self.numbers_of((key,))[0] if number is None else number
         return self._alone
 
-    def _remember(self, strings: Strings) -> int:
-        families = self._work_out(strings)
+    def _remember(self, key: Key) -> int:
+        families = self._work_out(key)
+        self._weight += len(families) + sum(map(_weight, key))
         number = len(self._number_of)
         start = int(self.starts[number])
         stop = start + len(families)
@@ -68,5 +72,11 @@ class Openings:
             self.probes = more
         self.starts[number + 1] = stop
         self.probes[start:stop] = families
-        self._number_of[strings] = number
+        self._number_of[key] = number
         return number
+
+
+def _weight(part: str | tuple[str, str | None] | None) -> int:
+    if part is None:
+        return 1
+    return len(part) if isinstance(part, str) else len(part[0]) + len(part[1] or "")

@@ -11,15 +11,15 @@ against a value left out, a box wider than its predicate, a filter that names no
 there is tested with `octopia.overlaps`.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
-from octopia.language import Conjunction, Predicate, impossible
-from octopia.matching.boxes import Axis, Box, take_apart
+from octopia.language import Conjunction, Operator, Predicate, impossible
+from octopia.matching.boxes import Axis, Box, Dimension, Span, take_apart
 from octopia.matching.placing import Sides
 from octopia.matching.space import BoxKind, Family, Shape, Space
 
@@ -45,32 +45,159 @@ class Question(NamedTuple):
     sides: Sides
 
 
-def question(space: Space, conjunction: Conjunction, stored: Stored) -> Question:
-    """One conjunction of an advertisement, or of a subscription, as a search among the other."""
-    box = take_apart(conjunction, _codes(space))
-    # the values that it leaves out follow the intervals, and say nothing that an interval could
-    spans = dict(zip(box.dimensions, zip(box.highs, box.lows, strict=True), strict=False))
-    with_more = {atom.attribute for atom in box.atoms} | {attribute for attribute, _ in box.without}
-    # An attribute that the question does not name: a subscription may not ask for it, an advertisement may promise it.
-    unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
-    sides = [unnamed] * space.size
-    types = _types(box)
-    for attribute in conjunction.by_attribute:
-        typed = types.get(attribute, {})
-        for axis, place in zip(_AXES, space.axes_of(attribute) or (), strict=False):
-            if place is not None:
-                sides[place] = _side(spans.get((attribute, axis)), axis, typed, wide=box.inexact)
-    contradictory = box.inexact or any(len(typed) > 1 for typed in types.values())
-    certain: list[int] = []
-    doubtful: list[int] = []
-    points = {attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis is not _PRESENT}
-    meeting = _Meeting(conjunction, with_more, points - with_more, stored)
-    for kind in space.kinds:
-        sure = meeting.decides(kind)
-        if sure is not False:
-            (doubtful if contradictory or sure is None else certain).append(kind.number)
-    both = np.array(sides, dtype=np.float64).reshape(space.size, 2)
-    return Question(certain, doubtful, both.T.copy()[:, :, None])
+# Conjunctions that are searched for together: as many points of a space that may have thousands of dimensions.
+TOGETHER_MAX = 16
+
+
+class _Asked(NamedTuple):
+    """One conjunction of the question, taken apart."""
+
+    box: Box
+    spans: Mapping[Dimension, Span]
+    types: Mapping[str, Collection[Axis]]
+    meeting: "_Meeting"
+
+    @property
+    def contradictory(self) -> bool:
+        return self.box.inexact or any(len(typed) > 1 for typed in self.types.values())
+
+    @property
+    def likeness(self) -> Hashable:
+        """What conjunctions have in common that meet all kinds alike, but for conditions on strings."""
+        types = tuple((attribute, tuple(typed)) for attribute, typed in self.types.items())
+        return self.meeting.names, types, self.contradictory
+
+
+class _OpenKind(NamedTuple):
+    """A kind that an equal string decides about: those of its atoms, by attribute, that the string must satisfy."""
+
+    number: int
+    certain: bool
+    atoms: tuple[tuple[str, int], ...]
+
+
+class Questions:
+    """The conjunctions of one advertisement, or of one subscription, as searches among the others.
+
+    What names alone decide between a kind and a conjunction is worked out once for all conjunctions that name the same,
+    and these are searched for together; a kind of which all boxes were found is not asked about again. Filters may have
+    hundreds of conjunctions, and tables thousands of kinds.
+    """
+
+    def __init__(self, space: Space, stored: Stored) -> None:
+        self._space = space
+        self._stored = stored
+        # An attribute that the question does not name: subscriptions may not ask for it, advertisements may promise it.
+        self._unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
+        self._found_whole: dict[int, None] = {}
+
+    def ask(self, conjunctions: Iterable[Conjunction]) -> Iterator[Question]:
+        """All of them, as searches. To be searched one after the other, as they come."""
+        alike: dict[Hashable, list[_Asked]] = {}
+        for conjunction in conjunctions:
+            asked = self._taken_apart(conjunction)
+            alike.setdefault(asked.likeness, []).append(asked)
+        for group in alike.values():
+            yield from self._ask_alike(group)
+
+    def _ask_alike(self, group: list[_Asked]) -> Iterator[Question]:
+        first = group[0]
+        certain, doubtful, open_kinds = self._by_names(first.meeting)
+        if first.contradictory:
+            certain, doubtful = [], certain + doubtful
+        if certain or doubtful:
+            for at in range(0, len(group), TOGETHER_MAX):
+                yield Question(certain, doubtful, self._sides(group[at : at + TOGETHER_MAX]))
+        if not open_kinds:
+            return
+        if first.meeting.is_plain and not first.contradictory:
+            waiting = self._open_to_equal_strings(first, open_kinds)
+            for asked in group:
+                yield from self._ask_open(asked, *self._opened_by_strings(asked, waiting))
+        else:
+            for asked in group:
+                yield from self._ask_open(asked, *self._decided(asked, open_kinds))
+
+    def _ask_open(self, asked: _Asked, certain: list[int], doubtful: list[int]) -> Iterator[Question]:
+        if certain or doubtful:
+            yield Question(certain, doubtful, self._sides([asked]))
+            for kind in map(self._space.kind, certain):
+                if not kind.shape.places and not kind.family.places:
+                    self._found_whole[kind.number] = None
+
+    def _taken_apart(self, conjunction: Conjunction) -> _Asked:
+        box = take_apart(conjunction, _codes(self._space))
+        # the values that it leaves out follow the intervals, and say nothing that an interval could
+        spans = dict(zip(box.dimensions, zip(box.highs, box.lows, strict=True), strict=False))
+        with_more = frozenset([*(atom.attribute for atom in box.atoms), *(attribute for attribute, _ in box.without)])
+        points = frozenset(
+            attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis is not _PRESENT
+        )
+        return _Asked(box, spans, _types(box), _Meeting(conjunction, with_more, points - with_more, self._stored))
+
+    def _sides(self, group: list[_Asked]) -> Sides:
+        sides = np.empty((2, self._space.size, len(group)))
+        sides[0], sides[1] = self._unnamed
+        for event, asked in enumerate(group):
+            for attribute in asked.meeting.asked:
+                typed = asked.types.get(attribute, ())
+                for axis, place in zip(_AXES, self._space.axes_of(attribute) or (), strict=False):
+                    if place is not None:
+                        span = asked.spans.get((attribute, axis))
+                        sides[:, place, event] = _side(span, axis, typed, wide=asked.box.inexact)
+        return sides
+
+    def _by_names(self, meeting: "_Meeting") -> tuple[list[int], list[int], list[BoxKind]]:
+        """Kinds that decide alone, kinds to be asked, and kinds where it depends on what the conjunction says."""
+        space, named = self._space, sorted(meeting.asked)
+        # only kinds that the names may allow: there can be many others
+        numbers = (
+            space.kinds_naming_only(named) if self._stored is Stored.SUBSCRIPTIONS else space.kinds_naming_all(named)
+        )
+        certain: list[int] = []
+        doubtful: list[int] = []
+        open_kinds: list[BoxKind] = []
+        for kind in map(space.kind, numbers):
+            if not meeting.names_allow(kind.shape, kind.family):
+                continue
+            if meeting.depends_on_strings(kind.family):
+                open_kinds.append(kind)
+            else:
+                (doubtful if meeting.decides(kind) is None else certain).append(kind.number)
+        return certain, doubtful, open_kinds
+
+    def _decided(self, asked: _Asked, open_kinds: list[BoxKind]) -> tuple[list[int], list[int]]:
+        """The open kinds whose boxes decide alone, and those whose filters must be asked."""
+        certain: list[int] = []
+        doubtful: list[int] = []
+        for kind in open_kinds:
+            sure = asked.meeting.decides(kind) if kind.number not in self._found_whole else False
+            if sure is not False:
+                (doubtful if sure is None or asked.contradictory else certain).append(kind.number)
+        return certain, doubtful
+
+    def _open_to_equal_strings(self, first: _Asked, open_kinds: list[BoxKind]) -> list[_OpenKind]:
+        """The kinds that conjunctions like this one may meet, where these have no condition on strings but equality."""
+        equal = {attribute for attribute, typed in first.types.items() if Axis.STRING in typed}
+        waiting: list[_OpenKind] = []
+        for kind in open_kinds:
+            family = kind.family
+            sure = first.meeting.decides(kind, besides=equal)
+            if sure is not False:
+                atoms = zip(family.atoms, family.atom_numbers, strict=True)
+                needed = tuple((atom.attribute, number) for atom, number in atoms if atom.attribute in equal)
+                waiting.append(_OpenKind(kind.number, sure is True, () if kind.inexact else needed))
+        return waiting
+
+    def _opened_by_strings(self, asked: _Asked, waiting: list[_OpenKind]) -> tuple[list[int], list[int]]:
+        satisfied: set[tuple[str, int]] = set()
+        for attribute, typed in asked.types.items():
+            if Axis.STRING in typed:
+                text = next(str(p.value) for p in asked.meeting.asked[attribute] if p.operator is Operator.EQ)
+                satisfied.update((attribute, number) for number in self._space.atoms_satisfied_by(attribute, text))
+        whole = self._found_whole
+        opened = [kind for kind in waiting if kind.number not in whole and satisfied.issuperset(kind.atoms)]
+        return [k.number for k in opened if k.certain], [k.number for k in opened if not k.certain]
 
 
 def _codes(space: Space) -> Callable[[str, str], float]:
@@ -120,34 +247,55 @@ class _Terms(NamedTuple):
 class _Meeting:
     """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide it."""
 
-    def __init__(self, asked: Conjunction, with_more: set[str], points: set[str], stored: Stored) -> None:
-        self._asked = asked.by_attribute
-        self._named = frozenset(asked.by_attribute)
+    def __init__(self, asked: Conjunction, with_more: frozenset[str], points: frozenset[str], stored: Stored) -> None:
+        self.asked = asked.by_attribute
+        self.named = frozenset(asked.by_attribute)
+        self.names = (self.named, with_more, points)
         self._with_more = with_more
         self._points = points
         self._stored = stored
         # by id: there are many more kinds than families
         self._terms: dict[int, _Terms] = {}
 
-    def decides(self, kind: BoxKind) -> bool | None:
-        """False: no box of the kind overlaps. True: the intervals decide. None: the filters must be asked."""
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing in the question but intervals, equal strings and presence."""
+        return not self._with_more
+
+    def decides(self, kind: BoxKind, besides: Collection[str] = ()) -> bool | None:
+        """Whether boxes of a kind that names allow overlap: False, none. True: intervals say. None: filters must.
+
+        What attributes `besides` these say is left open.
+        """
         shape, family = kind.shape, kind.family
-        if not self._names_allow(shape, family):
-            return False
-        if kind.inexact or not self._named or not (shape.attributes or family.attributes):
+        if kind.inexact or not self.named or not (shape.attributes or family.attributes):
             return None
         terms = self._terms.get(family.id)
         if terms is None:
             terms = self._terms[family.id] = self._terms_of(family)
-        if any(attribute in shape.attributes or attribute in family.attributes for attribute in terms.apart):
+        apart = (attribute for attribute in terms.apart if attribute not in besides)
+        if any(attribute in shape.attributes or attribute in family.attributes for attribute in apart):
             return False
         return True if not terms.mixed and terms.conditioned.isdisjoint(shape.typed) else None
 
-    def _names_allow(self, shape: Shape, family: Family) -> bool:
+    def names_allow(self, shape: Shape, family: Family) -> bool:
         """PADRES's rule: a subscription may only ask for attributes that the advertisement names."""
         if self._stored is Stored.SUBSCRIPTIONS:
-            return shape.attributes <= self._named and family.attributes <= self._named
-        return self._named <= shape.attributes | family.attributes
+            return shape.attributes <= self.named and family.attributes <= self.named
+        return self.named <= shape.attributes | family.attributes
+
+    def depends_on_strings(self, family: Family) -> bool:
+        """Whether what the question says of a string, and not only its names, decides about a family."""
+        return bool(self._with_more) or any(atom.attribute in self.named for atom in family.atoms)
+
+    def _apart(self, attribute: str, theirs: Sequence[Predicate]) -> bool:
+        """Whether no value of the attribute satisfies both sides."""
+        asked = self.asked[attribute]
+        for predicate in asked:
+            if predicate.operator is Operator.EQ and predicate.value is not None:
+                value = predicate.value
+                return not all(p.accepts(value) for p in theirs) or not all(p.accepts(value) for p in asked)
+        return impossible((*asked, *theirs))
 
     def _terms_of(self, family: Family) -> _Terms:
         theirs: dict[str, list[Predicate]] = {}
@@ -155,6 +303,6 @@ class _Meeting:
             theirs.setdefault(atom.attribute, []).append(atom)
         left_out = {attribute for attribute, _ in family.without}
         # one value is left out or it is not; of an interval something may remain
-        conditioned = (self._with_more | theirs.keys() | (left_out - self._points)) & self._named
-        apart = (a for a in sorted(conditioned - left_out) if impossible((*self._asked[a], *theirs.get(a, ()))))
+        conditioned = (self._with_more | theirs.keys() | (left_out - self._points)) & self.named
+        apart = (a for a in sorted(conditioned - left_out) if self._apart(a, theirs.get(a, ())))
         return _Terms(frozenset(conditioned), tuple(apart), not conditioned.isdisjoint(left_out))

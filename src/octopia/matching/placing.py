@@ -78,3 +78,63 @@ class Placing:
                 sides[there] = sides[there_2] = 1.0
         self._write(self._point, 0, *sides)
         return self._point
+
+
+# The places of an attribute by axis: number, string, boolean, presence.
+Axes = Mapping[str, list[int | None]]
+
+
+class WidePlacing:
+    """The same in a space of many attributes: only those that a notification has are looked at.
+
+    It reads the space's own tables, so that it holds whatever dimensions come and go.
+    """
+
+    __slots__ = ("_axes", "_code_of", "_flat", "_half", "_point", "_touched")
+
+    def __init__(self, axes: Axes, code_of: Callable[[str, str], float]) -> None:
+        self._axes = axes
+        self._code_of = code_of
+        self._make_room(0)
+
+    def _make_room(self, size: int) -> None:
+        # twice what is needed: the space grows one dimension at a time
+        self._half = 2 * size
+        self._point: Sides = np.empty((2, self._half, 1))
+        self._point[0], self._point[1] = -inf, inf
+        # to write single numbers to an array takes several times as long
+        self._flat = self._point.data.cast("B").cast("d") if size else memoryview(b"").cast("d")
+        self._touched: list[int] = []
+
+    def place(self, values: Mapping[str, Value], size: int) -> Sides:
+        """A notification as a point, see `Placing.place`, in a space of this size."""
+        if size > self._half:
+            self._make_room(size)
+        flat, half = self._flat, self._half
+        for place in self._touched:
+            flat[place], flat[place + half] = -inf, inf
+        touched = self._touched = []
+        # of the two, what is shorter: a notification may have thousands of attributes that no filter names
+        for name in values if len(values) < len(self._axes) else self._axes:
+            axes, value = self._axes.get(name), values.get(name)
+            if axes is None or value is None:
+                continue
+            for place, above, below in self._placed(name, value, axes):
+                touched.append(place)
+                flat[place], flat[place + half] = above, below
+        return self._point
+
+    def _placed(self, name: str, value: Value, axes: list[int | None]) -> list[tuple[int, float, float]]:
+        number, string, boolean, present = axes
+        placed = [] if present is None else [(present, 1.0, 1.0)]
+        if type(value) is str:
+            if string is not None:
+                code = self._code_of(name, value)
+                placed.append((string, code, code))
+        elif type(value) is bool:
+            if boolean is not None:
+                placed.append((boolean, float(value), float(value)))
+        elif number is not None:
+            around = floats_around(value) if isinstance(value, int) else (value, value)
+            placed.append((number, *around))  # type: ignore[arg-type]
+        return placed

@@ -35,6 +35,9 @@ class Points(NamedTuple):
     sides: Sides
 
 
+# Numbers in the array of notifications that are placed together: one per dimension and notification.
+TOGETHER_NUMBERS_MAX = 1 << 18
+
 _Values = dict[str, Value]
 _Column = Sequence[Value | None]
 
@@ -48,8 +51,9 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 
 def one_point(families: Sequence[int], sides: Sides) -> Points:
-    """One event that these families are open to."""
-    return Points(_FIRST, np.array([0, len(families)], dtype=np.int64), np.array(families, dtype=np.int32), sides)
+    """One event, or as many as the sides are of, that these families are open to."""
+    events = _FIRST if sides.shape[2] == 1 else np.zeros(sides.shape[2], dtype=np.int64)
+    return Points(events, np.array([0, len(families)], dtype=np.int64), np.array(families, dtype=np.int32), sides)
 
 
 def point_of(notification: Notification, space: Space) -> Points:
@@ -57,6 +61,11 @@ def point_of(notification: Notification, space: Space) -> Points:
     values: _Values = _values_of(notification)
     combination, openings = space.opened_by(values), space.openings
     return _new_points(Points, (combination, openings.starts, openings.probes, space.point(values)))
+
+
+def fit_together(events: int, space: Space) -> bool:
+    """Whether so many notifications are worth a common array: past this it is larger than what it saves."""
+    return events * space.size <= TOGETHER_NUMBERS_MAX
 
 
 def points_of(notifications: Sequence[Notification], space: Space) -> Points:
@@ -74,6 +83,8 @@ def nowhere(size: int, events: int) -> Sides:
 
 
 def _combinations(values: list[_Values], space: Space) -> list[int]:
+    if space.opens_by_name:
+        return space.openings.numbers_of(map(space.named_key, values))
     names = space.atom_attributes
     if not names:
         return space.openings.numbers_of([()]) * len(values)

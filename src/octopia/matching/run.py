@@ -119,9 +119,16 @@ class Run:
 
     def only(self, kinds: Sequence[int]) -> Layout:
         """The layout with all other kinds passed by."""
-        wanted = np.isin(np.array(self._kinds), kinds)
-        lines = self.layout.lines
-        return self.layout._replace(lines=np.where(wanted[lines], lines, np.int32(-1)))
+        mine = np.frombuffer(self._kinds, dtype=np.int64)
+        asked = np.array(kinds, dtype=np.int64)
+        at = np.minimum(np.searchsorted(mine, asked), len(mine) - 1)
+        wanted = at[mine[at] == asked]
+        firsts, ends = self.layout.kinds[wanted, BLOCK], self.layout.kinds[wanted + 1, BLOCK]
+        lines = np.full_like(self.layout.lines, -1)
+        # the blocks of each: its first, and so on, in one go
+        starts = starts_of(ends - firsts)
+        lines[np.repeat(firsts - starts[:-1], ends - firsts) + np.arange(starts[-1])] = np.repeat(wanted, ends - firsts)
+        return self.layout._replace(lines=lines)
 
     def move_on(self, stop: int) -> None:
         """The slots before `stop` have gone to another run."""

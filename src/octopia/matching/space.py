@@ -2,15 +2,19 @@
 
 A *kind* is what boxes have in common that share their dimensions and atoms. Kinds that differ in their intervals alone
 form a *family*; an event opens the families whose atoms its strings satisfy, and is compared with their boxes only.
+Where filters name many attributes, a family also has an *anchor*: an attribute that all its boxes name, so that events
+without it pass the family by.
 
 Rules of this file: everything here is counted and goes when its last user goes. Numbers of dimensions and shapes are
 used again, so that a point stays short and the number of a kind a number of 64 bits; numbers of families and codes are
 not, since removed boxes may lie in a run for a while. Which families a combination of strings opens is remembered
-(`openings`), and forgotten when one comes or goes.
+(`openings`), and forgotten when one comes or goes. What a notification costs here depends on the attributes that it
+has, once there are more than `FEW_ATTRIBUTES_MAX` that filters name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +22,16 @@ import numpy.typing as npt
 
 from octopia.language import Predicate, Value
 from octopia.matching.boxes import Axis, Box, Dimension
-from octopia.matching.openings import Openings, Strings
-from octopia.matching.placing import Placing, Plan, Sides
+from octopia.matching.openings import Key, Openings
+from octopia.matching.patterns import Patterns
+from octopia.matching.placing import Placing, Plan, Sides, WidePlacing
 
 # The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
 _FAMILY_BIT, _SHAPE_BIT = 32, 1
 _SHAPES_MAX = 1 << (_FAMILY_BIT - _SHAPE_BIT)
 _NAMES_REMEMBERED_MAX = 1_024
+# Up to so many attributes, going through all of them is quicker than looking up those of a notification.
+FEW_ATTRIBUTES_MAX = 64
 
 
 @lru_cache(_NAMES_REMEMBERED_MAX)
@@ -37,10 +44,13 @@ class Shape:
     """Dimensions that boxes have intervals on, and their numbers in the space. `typed`: attributes of which they ask
     for more than that they are present."""
 
-    __slots__ = ("attributes", "dimensions", "id", "kinds", "places", "typed")
+    __slots__ = ("anchor", "attributes", "dimensions", "id", "kinds", "places", "typed")
 
-    def __init__(self, id: int, dimensions: tuple[Dimension, ...], places: tuple[int, ...]) -> None:
+    def __init__(
+        self, id: int, dimensions: tuple[Dimension, ...], places: tuple[int, ...], anchor: str | None = None
+    ) -> None:
         self.id = id
+        self.anchor = anchor
         self.dimensions = dimensions
         self.attributes = _names(tuple(attribute for attribute, _ in dimensions))
         self.typed = _names(tuple(attribute for attribute, axis in dimensions if axis is not Axis.PRESENT))
@@ -51,10 +61,13 @@ class Shape:
 class Family:
     """Kinds of the same atoms, and the same dimensions that a value is left out of, with their numbers."""
 
-    __slots__ = ("atom_numbers", "atoms", "attributes", "id", "kinds", "places", "without")
+    __slots__ = ("anchor", "atom_numbers", "atoms", "attributes", "id", "kinds", "places", "without")
 
-    def __init__(self, id: int, box: Box, places: tuple[int, ...], atom_numbers: tuple[int, ...]) -> None:
+    def __init__(
+        self, id: int, box: Box, places: tuple[int, ...], atom_numbers: tuple[int, ...], anchor: str | None = None
+    ) -> None:
         self.id = id
+        self.anchor = anchor
         self.atoms = box.atoms
         self.atom_numbers = atom_numbers
         self.without = box.without
@@ -112,8 +125,12 @@ class Space:
         self._shapes: dict[int, Shape] = {}
         self._shape_of: dict[tuple[Dimension, ...], Shape] = {}
         self._free_shapes: list[int] = []
+        # the kinds that name an attribute; and each kind once, under that of its attributes that the fewest others name
+        self._kinds_naming: dict[str, dict[int, None]] = {}
+        self._kinds_under: dict[str | None, dict[int, None]] = {}
+        self._listed_under: dict[int, str | None] = {}
         self._families: dict[int, Family] = {}
-        self._family_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...]], Family] = {}
+        self._family_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...], str | None], Family] = {}
         self._next_family = 0
         self._places: dict[Dimension, int] = {}
         self._users: dict[Dimension, int] = {}
@@ -124,14 +141,18 @@ class Space:
         # worked out when they are asked for
         self._planned: list[Plan] | None = None
         self._placing: Placing | None = None
-        self._atoms: dict[str, dict[Predicate, _Atom]] = {}
+        self._wide_placing: WidePlacing | None = None
+        self._atoms: dict[str, Patterns[_Atom]] = {}
         self._next_atom = 0
-        self._without_atoms: dict[int, Family] = {}
+        # families without atoms by their anchor
+        self._without_atoms: dict[str | None, dict[int, Family]] = {None: {}}
+        # how many families have an anchor, by the attribute
+        self._anchors: dict[str, int] = {}
         self.openings = Openings(self._open)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is worked out again."""
-        return self.__dict__ | {"_planned": None, "_placing": None}
+        return self.__dict__ | {"_planned": None, "_placing": None, "_wide_placing": None}
 
     @property
     def size(self) -> int:
@@ -165,10 +186,16 @@ class Space:
 
     # -- kinds
 
-    @property
-    def kinds(self) -> list[BoxKind]:
-        """All kinds that have boxes."""
-        return [self.kind(number) for number in self._boxes]
+    def kinds_naming_all(self, attributes: Iterable[str]) -> Iterable[int]:
+        """Numbers of kinds among which are all that name each of these attributes."""
+        naming = [self._kinds_naming.get(attribute, {}) for attribute in attributes]
+        if not naming:
+            return self._boxes
+        return min(naming, key=len)
+
+    def kinds_naming_only(self, attributes: Iterable[str]) -> Iterable[int]:
+        """Numbers of kinds among which are all that name no attribute but these."""
+        return chain.from_iterable(self._kinds_under.get(attribute, ()) for attribute in (None, *attributes))
 
     @property
     def kinds_count(self) -> int:
@@ -183,30 +210,65 @@ class Space:
     def take(self, box: Box) -> int:
         """The number of the kind of a box, which now has one more box."""
         shape = self._shape_of.get(box.dimensions) or self._new_shape(box)
-        family = self._family_of.get((box.without, box.atoms)) or self._new_family(box)
+        anchor = shape.anchor if shape.dimensions else self._rarest(box.without)
+        family = self._family_of.get((box.without, box.atoms, anchor)) or self._new_family(box, anchor)
         number = family.id << _FAMILY_BIT | shape.id << _SHAPE_BIT | box.inexact
         boxes = self._boxes.get(number, 0)
         if not boxes:
             shape.kinds += 1
             family.kinds += 1
+            self._list_kind(number, shape.attributes | family.attributes)
         self._boxes[number] = boxes + 1
         return number
 
+    def _rarest(self, dimensions: tuple[Dimension, ...]) -> str | None:
+        """Of the attributes of some dimensions the one that the fewest kinds name; None while there are few at all."""
+        if not dimensions or len(self._kinds_naming) <= FEW_ATTRIBUTES_MAX:
+            return None
+        return min((attribute for attribute, _ in dimensions), key=self._naming_count)
+
+    def _naming_count(self, attribute: str) -> int:
+        return len(self._kinds_naming.get(attribute, ()))
+
+    def _list_kind(self, number: int, attributes: frozenset[str]) -> None:
+        # sorted: the order of a set differs from run to run
+        named = sorted(attributes)
+        under = min(named, key=self._naming_count, default=None)
+        self._listed_under[number] = under
+        self._kinds_under.setdefault(under, {})[number] = None
+        for attribute in named:
+            self._kinds_naming.setdefault(attribute, {})[number] = None
+
+    def _unlist_kind(self, number: int, attributes: frozenset[str]) -> None:
+        under = self._listed_under.pop(number)
+        del self._kinds_under[under][number]
+        if not self._kinds_under[under]:
+            del self._kinds_under[under]
+        for attribute in attributes:
+            del self._kinds_naming[attribute][number]
+            if not self._kinds_naming[attribute]:
+                del self._kinds_naming[attribute]
+
     def _new_shape(self, box: Box) -> Shape:
         id = self._free_shapes.pop() if self._free_shapes else len(self._shapes)
-        shape = Shape(id, box.dimensions, tuple(self._use(dimension) for dimension in box.dimensions))
+        places = tuple(self._use(dimension) for dimension in box.dimensions)
+        shape = Shape(id, box.dimensions, places, self._rarest(box.dimensions))
         self._shape_of[box.dimensions] = self._shapes[shape.id] = shape
         return shape
 
-    def _new_family(self, box: Box) -> Family:
+    def _new_family(self, box: Box, anchor: str | None) -> Family:
         atoms = [self._use_atom(atom) for atom in box.atoms]
         places = tuple(self._use(dimension) for dimension in box.without)
-        family = Family(self._next_family, box, places, tuple(atom.number for atom in atoms))
+        family = Family(self._next_family, box, places, tuple(atom.number for atom in atoms), anchor)
         self._next_family += 1
-        self._family_of[box.without, box.atoms] = self._families[family.id] = family
-        # looked up by the atom that the fewest others are looked up by
-        by_number = min(atoms, key=lambda atom: len(atom.families)).families if atoms else self._without_atoms
-        by_number[family.id] = family
+        self._family_of[box.without, box.atoms, anchor] = self._families[family.id] = family
+        if anchor is not None:
+            self._anchors[anchor] = self._anchors.get(anchor, 0) + 1
+        if atoms:
+            # looked up by the atom that the fewest others are looked up by
+            min(atoms, key=lambda atom: len(atom.families)).families[family.id] = family
+        else:
+            self._without_atoms.setdefault(anchor, {})[family.id] = family
         self.openings.forget()
         return family
 
@@ -218,6 +280,7 @@ class Space:
             return
         del self._boxes[number]
         _, shape, family, _ = self.kind(number)
+        self._unlist_kind(number, shape.attributes | family.attributes)
         shape.kinds -= 1
         if not shape.kinds:
             self._drop_shape(shape)
@@ -232,8 +295,15 @@ class Space:
             self._disuse(dimension)
 
     def _drop_family(self, family: Family) -> None:
-        del self._family_of[family.without, family.atoms], self._families[family.id]
-        self._without_atoms.pop(family.id, None)
+        anchor = family.anchor
+        del self._family_of[family.without, family.atoms, anchor], self._families[family.id]
+        if not family.atoms:
+            del self._without_atoms[anchor][family.id]
+        if anchor is not None:
+            self._anchors[anchor] -= 1
+            if not self._anchors[anchor]:
+                del self._anchors[anchor]
+                self._without_atoms.pop(anchor, None)
         for dimension in family.without:
             self._disuse(dimension)
         for atom in family.atoms:
@@ -241,10 +311,11 @@ class Space:
         self.openings.forget()
 
     def _use_atom(self, predicate: Predicate) -> _Atom:
-        of_attribute = self._atoms.setdefault(predicate.attribute, {})
+        of_attribute = self._atoms.setdefault(predicate.attribute, Patterns())
         atom = of_attribute.get(predicate)
         if atom is None:
-            atom = of_attribute[predicate] = _Atom(self._next_atom)
+            atom = _Atom(self._next_atom)
+            of_attribute.add(predicate, atom)
             self._next_atom += 1
         atom.users += 1
         return atom
@@ -255,8 +326,8 @@ class Space:
         atom.families.pop(family.id, None)
         atom.users -= 1
         if not atom.users:
-            del of_attribute[predicate]
-            if not of_attribute:
+            of_attribute.remove(predicate)
+            if not len(of_attribute):
                 del self._atoms[predicate.attribute]
 
     def _use(self, dimension: Dimension) -> int:
@@ -289,7 +360,11 @@ class Space:
     # -- where a notification lies, and what it opens
 
     def point(self, values: Mapping[str, Value]) -> Sides:
-        """Where a notification lies; the same array every time."""
+        """Where a notification lies; the same array every time, which may be longer than the space."""
+        if len(self._axes) > FEW_ATTRIBUTES_MAX:
+            if self._wide_placing is None:
+                self._wide_placing = WidePlacing(self._axes, self.known_code)
+            return self._wide_placing.place(values, self.size)
         if self._placing is None:
             self._placing = Placing(self.size, self.plan())
         return self._placing.place(values)
@@ -311,30 +386,65 @@ class Space:
     @property
     def attributes(self) -> list[str]:
         """All attributes that some filter asks for, in dimensions or in atoms."""
-        return list(dict.fromkeys([*self._axes, *self._atoms]))
+        return list(self._kinds_naming)
 
     @property
     def atom_attributes(self) -> list[str]:
         """The attributes whose strings decide which families are open."""
         return list(self._atoms)
 
+    def atoms_satisfied_by(self, attribute: str, text: str) -> list[int]:
+        """The numbers of the conditions on an attribute that a string satisfies."""
+        atoms = self._atoms.get(attribute)
+        return [] if atoms is None else [atom.number for atom in atoms.satisfied_by(text)]
+
+    @staticmethod
+    def family_id(kind: int) -> int:
+        """The family of a kind, by their numbers."""
+        return kind >> _FAMILY_BIT
+
+    @property
+    def opens_by_name(self) -> bool:
+        """Whether openings are asked for by `named_key`; otherwise, by one string or None per `atom_attributes`."""
+        return bool(self._anchors) or len(self._atoms) > FEW_ATTRIBUTES_MAX
+
+    def decides_openings(self, attribute: str) -> bool:
+        """Whether an attribute matters to which families are open."""
+        return attribute in self._atoms or attribute in self._anchors
+
+    def named_key(self, values: Mapping[str, Value]) -> Key:
+        """What decides which families a notification opens: each such attribute that it has, and its string."""
+        return tuple(
+            (name, value if type(value) is str and name in self._atoms else None)
+            for name, value in values.items()
+            if name in self._atoms or name in self._anchors
+        )
+
     def opened_by(self, values: Mapping[str, Value]) -> npt.NDArray[np.int64]:
         """What a notification opens, as its number among the openings."""
+        if self._anchors or len(self._atoms) > FEW_ATTRIBUTES_MAX:
+            return self.openings.number_alone(self.named_key(values))
         strings = []
         for attribute in self._atoms:
             value = values.get(attribute)
             strings.append(value if type(value) is str else None)
         return self.openings.number_alone(tuple(strings))
 
-    def _open(self, strings: Strings) -> list[int]:
-        """The families that strings of `atom_attributes` open; None stands for anything that is no string."""
+    def _open(self, key: Key) -> list[int]:
+        """The families that are open to this; see `opens_by_name`."""
+        pairs = key if self.opens_by_name else zip(self._atoms, key, strict=True)
+        named: dict[str, str | None] = dict(pairs)  # type: ignore[arg-type]
         satisfied: dict[int, _Atom] = {}
-        for atoms, text in zip(self._atoms.values(), strings, strict=True):
+        for attribute, text in named.items():
             if text is not None:
-                satisfied.update((a.number, a) for predicate, a in atoms.items() if predicate.accepts(text))
-        opened = list(self._without_atoms)
+                satisfied.update((atom.number, atom) for atom in self._atoms[attribute].satisfied_by(text))
+        opened = list(self._without_atoms[None])
+        for attribute in named if self._anchors else ():
+            opened += self._without_atoms.get(attribute, ())
         for atom in satisfied.values():
             for family in atom.families.values():
+                if family.anchor is not None and family.anchor not in named:
+                    continue
                 if all(number in satisfied for number in family.atom_numbers):
                     opened.append(family.id)
         return opened

@@ -14,8 +14,9 @@ How each end uses it:
 
 - Broker: `Channel(Connection(side, codec, joins=True), end, loop, handshake_s=…)`. Its tick calls `confirm` and
   `check_life` for every channel.
-- Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S)`; `End.made` says Hello, `End.greet`
-  gets the Welcome and calls `carry`, then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
+- Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S, tells_faults=False)`: its Goodbye is
+  only for leaving, since it ends the session. `End.made` says Hello, `End.greet` gets the Welcome and calls `carry`,
+  then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
 
 Rules of this file: an owner hands back every message that is about the connection itself (`manage`), in its order.
 What one read brought is confirmed after the owner has dealt with all of it, never before; a question (Ping) is
@@ -40,6 +41,8 @@ WRITE_BUFFER_BYTES = 32 * 1024
 UNSENT_BYTES = 32 * 1024
 # A peer that was silent for so many heartbeats is not there any more.
 SILENT_HEARTBEATS = 3
+# The reason where nobody gave one.
+CLOSED = "the connection was closed"
 # What is still taken from a peer whose frames are not taken any more.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
 
@@ -90,8 +93,13 @@ class Channel(asyncio.Protocol):
         *,
         handshake_s: float = 0.0,
         confirm_s: float = 0.0,
+        tells_faults: bool = True,
     ) -> None:
-        """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never."""
+        """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never.
+
+        Without `tells_faults` the connection is cut where it would be closed with a reason: for ends whose Goodbye
+        would end a session that is to go on.
+        """
         self.connection = connection
         self.owner: Owner | None = None
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -104,6 +112,7 @@ class Channel(asyncio.Protocol):
         self._pinged_s = 0.0
         self._handshake_s = handshake_s
         self._confirm_s = confirm_s
+        self._tells_faults = tells_faults
         self._confirmed = 0
         self._asked: list[int] = []  # numbers of questions to be answered after this read
         self._holding: dict[Holder, None] = {}
@@ -180,7 +189,7 @@ class Channel(asyncio.Protocol):
             return self._reason
         if self.goodbye is not None:
             return f"{self.goodbye.code}: {self.goodbye.reason}"
-        return str(exc) if exc else "the connection was closed"
+        return str(exc) if exc else CLOSED
 
     # -- handshake
 
@@ -254,6 +263,8 @@ class Channel(asyncio.Protocol):
             self._confirm_timer = None
         if self._frozen or self._confirmed == self.connection.received or self.closing or self.owner is None:
             return
+        # Answers to these frames go before: who waits for the confirmation knows them by then.
+        self.owner.box.flush()
         self._confirmed = self.connection.received
         self.transport.write(message_frame(Ack(self._confirmed)))
 
@@ -313,8 +324,19 @@ class Channel(asyncio.Protocol):
         if self.closing:
             return
         self._reason = f"{code}: {reason}"
-        self.say(Goodbye(code, reason_text(reason)))
-        self.hang_up()
+        if self._tells_faults:
+            self.say(Goodbye(code, reason_text(reason)))
+            self.hang_up()
+        else:
+            self.abort()
+
+    def close_later(self, delay_s: float, code: str, reason: str) -> None:
+        """Listen to it no more; say why, and close, after this time."""
+        self.connection.closed = True
+        self.transport.pause_reading()
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._handshake_timer = self._loop.call_later(delay_s, self.close, code, reason)
 
     def hang_up(self) -> None:
         """Close without a word; what was written before still goes out."""

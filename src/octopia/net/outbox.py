@@ -37,13 +37,14 @@ class Turn:
 
     __slots__ = ("_boxes", "_loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Of this loop, or of the one that runs when a box is noted."""
         self._loop = loop
         self._boxes: list[Outbox] = []
 
     def note(self, box: "Outbox") -> None:
         if not self._boxes:
-            self._loop.call_soon(self.flush)
+            (self._loop or asyncio.get_running_loop()).call_soon(self.flush)
         self._boxes.append(box)
 
     def flush(self) -> None:
@@ -269,11 +270,9 @@ class Outbox:
         self.put_many(kept)
         return before - len(kept)
 
-    def take_all(self) -> list[bytes]:
-        """Everything that is not confirmed, in order; the box is empty after."""
-        frames = [*(frame for chunk in self._unconfirmed for frame in chunk), *self.waiting]
-        self.clear()
-        return frames
+    def unconfirmed(self) -> list[bytes]:
+        """Everything that is not confirmed, in order: what was sent, then what waits."""
+        return [*(frame for chunk in self._unconfirmed for frame in chunk), *self.waiting]
 
     def resume_writing(self) -> None:
         self.writable = self.transport is not None

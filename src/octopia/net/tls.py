@@ -1,13 +1,16 @@
-"""TLS contexts: version 1.3 and nothing older, certificates checked on both sides.
+"""TLS contexts: version 1.3 and nothing older, certificates checked on both sides; and what went wrong, in words.
 
-Rules of this file: whoever asks for TLS gets it or an error; there is no way to go on without. A broker's certificate
-has the broker as its common name, e.g. `(b,2)`, and the names or addresses it listens on; a client's has the client's.
+Whoever asks for TLS gets it or an error; there is no way to go on without. A broker's certificate has the broker as its
+common name, e.g. `(b,2)`, and the names or addresses it listens on; a client's has the client's. The system's own words
+for a failed handshake are those of another error ("Operation not permitted"): they are translated here, with the fix.
 """
 
+import os
 import ssl
 from os import PathLike
 
 from octopia.errors import InputError
+from octopia.net.addresses import SCHEME_PLAIN, SCHEME_TLS, Url
 
 File = str | PathLike[str]
 
@@ -45,3 +48,57 @@ def _load(context: ssl.SSLContext, certificate: File | None, key: File | None, a
         raise InputError(f"tls: one of these files is not there: {files}") from None
     except (ssl.SSLError, OSError) as error:
         raise InputError(f"tls: {certificate or authorities} cannot be used: {error}") from None
+
+
+# -- what went wrong
+
+# What OpenSSL says when the other side does not speak TLS at all.
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
+_OLD_TLS = frozenset({"UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE"})
+_UNTRUSTED_CODES = frozenset({18, 19, 20, 21})  # X509_V_ERR: self-signed, or no way to a trusted authority
+_NAME_CODES = frozenset({62, 64})  # X509_V_ERR: another host name, another address
+
+
+def explain_dial_error(error: OSError, url: Url) -> str:
+    """Why a broker could not be dialled, in one line with the fix."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _explain_certificate(error, url)
+    if isinstance(error, ssl.SSLError):
+        return _explain_tls(error, url)
+    if url.tls and isinstance(error, ConnectionResetError):
+        return f"the broker ended the TLS handshake; if it does not speak TLS, {_plainly(url)}; TLS must be 1.3"
+    # asyncio puts its own words, with the address once more, where those of the system belong.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+
+
+def explain_closed(url: Url) -> str:
+    """Why a broker may have closed a connection before it answered."""
+    if url.tls:
+        return "the connection was closed before an answer; the broker may not trust this client's certificate"
+    return f"the connection was closed before an answer; if the broker speaks TLS, use {SCHEME_TLS}://{url.address}"
+
+
+def _explain_certificate(error: ssl.SSLCertVerificationError, url: Url) -> str:
+    said = error.verify_message.rstrip(".")
+    if error.verify_code in _UNTRUSTED_CODES:
+        return f"its certificate is not trusted ({said}); name the authority that signed it: --ca FILE, or tls="
+    if error.verify_code in _NAME_CODES:
+        return f"its certificate is not for {url.address.host}; use a host or address that it names"
+    return f"its certificate is not accepted: {said}"
+
+
+def _explain_tls(error: ssl.SSLError, url: Url) -> str:
+    reason = getattr(error, "reason", None) or ""
+    if reason in _NO_TLS or isinstance(error, ssl.SSLEOFError):
+        return f"it does not speak TLS; {_plainly(url)}"
+    if reason in _OLD_TLS:
+        return "it speaks a version of TLS that this side does not; TLS 1.3 is needed on both"
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return (
+            f"it does not accept this client's certificate ({reason.lower().replace('_', ' ')}); see --cert and --key"
+        )
+    return f"the TLS handshake failed: {reason.lower().replace('_', ' ') or error}"
+
+
+def _plainly(url: Url) -> str:
+    return f"use {SCHEME_PLAIN}://{url.address}"

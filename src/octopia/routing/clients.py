@@ -8,9 +8,10 @@ of the overlay follow from `Limits`, which only host brokers enforce: a full cli
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 
-from octopia.language import Filter, Notification, why_not_conforms
+from octopia.language import Filter, Notification, pattern_count, why_not_conforms
 from octopia.routing.messages import Key
 
 
@@ -21,6 +22,11 @@ class Limits:
     clients_max: int = 100_000
     advertisements_per_client_max: int = 10_000
     subscriptions_per_client_max: int = 1_000_000
+    # Conjunctions of all advertisements of a client: each of its notifications may be held against all of them.
+    advertised_conjunctions_per_client_max: int = 2_000
+    # Patterns (`language.pattern_count`) of all advertisements of a client, and of all its subscriptions: filters of
+    # others are held against them one by one.
+    patterns_per_client_max: int = 256
 
 
 class Registered:
@@ -33,19 +39,29 @@ class Registered:
         self.filter = filter
 
 
+_PARTS = ("conjunctions", "conditions on parts or order of strings or huge numbers")
+
+
+def _parts(filter: Filter) -> tuple[int, int]:
+    return len(filter.conjunctions), pattern_count(filter)
+
+
 _NOTHING: Mapping[str, Registered] = MappingProxyType({})
 
 
 class Registrations:
     """The advertisements, or the subscriptions, of all clients of a broker. A client without any is not kept."""
 
-    __slots__ = ("_by_client", "_clients_max", "_noun", "_per_client_max")
+    __slots__ = ("_by_client", "_clients_max", "_noun", "_parts_max", "_parts_of", "_per_client_max")
 
-    def __init__(self, noun: str, per_client_max: int, clients_max: int) -> None:
+    def __init__(self, noun: str, per_client_max: int, clients_max: int, parts_max: tuple[int, int]) -> None:
         self._noun = noun
         self._per_client_max = per_client_max
         self._clients_max = clients_max
         self._by_client: dict[str, dict[str, Registered]] = {}
+        # conjunctions and patterns of all filters of a client, and how many it may have
+        self._parts_max = parts_max
+        self._parts_of: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_client.values()))
@@ -56,6 +72,7 @@ class Registrations:
 
     def add(self, client: str, id: str, registered: Registered) -> None:
         self._by_client.setdefault(client, {})[id] = registered
+        self._parts_of[client] = self._parts_with(client, registered.filter)
 
     def withdraw(self, client: str, id: str) -> Registered | None:
         own = self._by_client.get(client)
@@ -63,8 +80,21 @@ class Registrations:
             return None
         registered = own.pop(id, None)
         if not own:
-            del self._by_client[client]
+            del self._by_client[client], self._parts_of[client]
+        elif registered is not None:
+            conjunctions, patterns = self._parts_of[client]
+            less, fewer = _parts(registered.filter)
+            self._parts_of[client] = conjunctions - less, patterns - fewer
         return registered
+
+    def _parts_with(self, client: str, filter: Filter) -> tuple[int, int]:
+        conjunctions, patterns = self._parts_of.get(client, (0, 0))
+        more, further = _parts(filter)
+        return conjunctions + more, patterns + further
+
+    def some_of(self, client: str, most: int) -> list[str]:
+        """The ids of a client's oldest registrations, at most so many."""
+        return list(islice(self.of(client), most))
 
     def why_not_add(self, client: str, id: str, filter: Filter) -> str | None:
         """The reason to refuse a registration, or None where it is fine (also where it is there already)."""
@@ -79,6 +109,12 @@ class Registrations:
             return (
                 f"{client} has the maximum of {self._per_client_max} {self._noun}s for one client; withdraw one first"
             )
+        for count, most, what in zip(self._parts_with(client, filter), self._parts_max, _PARTS, strict=True):
+            if count > most:
+                return (
+                    f"with this {self._noun} {client} would have {count} {what} in its {self._noun}s, "
+                    f"at most {most} are allowed for one client; withdraw one first"
+                )
         if not own and len(self._by_client) >= self._clients_max:
             return f"this broker has its maximum of {self._clients_max} clients with {self._noun}s; use another broker"
         return None

@@ -54,6 +54,10 @@ class Conforming:
         if known is not None:
             self._combinations -= len(known)
 
+    def satisfied_by(self, client: str, values: Values) -> list[Registered]:
+        """The advertisements of a client that one notification satisfies, oldest first."""
+        return self._combination(client, tuple(values)).satisfied_by(values)
+
     def groups(
         self, client: str, notifications: Sequence[Values]
     ) -> Iterator[tuple[list[Registered], Sequence[int] | None]]:

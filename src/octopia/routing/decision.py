@@ -8,6 +8,7 @@ Copies are in a fixed order, those on aLinks in tree order first, then those on 
 give equal outputs.
 """
 
+from collections.abc import Hashable
 from typing import Any, ClassVar
 
 from octopia.language import Notification
@@ -22,26 +23,33 @@ Copy = tuple[BrokerId, Header]
 class Decision:
     """Recipients here and copies onward. It is never changed; what is decided anew is another object.
 
-    `memo` is the host's: what this decision means for its queues. It goes with the decision.
+    `by_links`: the status of links had a say in it; a decision without holds however the links look. `memo` is the
+    host's: what this decision means for its queues. It goes with the decision.
     """
 
-    __slots__ = ("copies", "memo", "recipients")
+    __slots__ = ("by_links", "copies", "links", "memo", "recipients")
 
-    def __init__(self, recipients: tuple[Recipient, ...] = (), copies: tuple[Copy, ...] = ()) -> None:
+    def __init__(
+        self, recipients: tuple[Recipient, ...] = (), copies: tuple[Copy, ...] = (), by_links: bool = False
+    ) -> None:
         self.recipients = recipients
         self.copies = copies
+        self.by_links = by_links
+        self.links: Hashable = None  # how they looked, for `decide.py`; None where they had no say
         self.memo: Any = None
 
     def actions(self, publisher: str, id: str, notification: Notification) -> list[Action]:
-        """The decision for this notification as orders, for hosts that carry out one after the other."""
+        """The decision for a notification that was published here as orders, for hosts that carry out one by one."""
+        return self.actions_for(Notify(publisher, id, notification))
+
+    def actions_for(self, message: Notify) -> list[Action]:
+        """The decision for a copy that came as orders, for hosts that carry out one by one."""
         out: list[Action] = []
         if self.recipients:
-            out.append(Deliver(publisher, id, notification, self.recipients))
-        last: Header | None = None
+            out.append(Deliver(message.publisher, message.id, message.notification, self.recipients))
         for to, header in self.copies:
-            if header is not last:
-                last = header
-                message = Notify(publisher, id, notification, header)
+            if header is not message.header:
+                message = Notify(message.publisher, message.id, message.notification, header)
             out.append(Send(to, message))
         return out
 

@@ -14,10 +14,11 @@ class SrtEntry:
 
     `civ`: at the host broker its own bit (the context bit) and the bits of clusters that want it; at a secondary
     neighbour the host cluster's bit and this cluster's own, ON while `interest` is not 0. `interest` counts the
-    subscriptions in this broker's PRT that overlap it.
+    subscriptions in this broker's PRT that overlap it. `unknown`, at the host broker: the bits of clusters that have
+    not answered since their iLink came up; they count as ON, whatever `civ` says.
     """
 
-    __slots__ = ("civ", "filter", "interest", "key", "last_hop")
+    __slots__ = ("civ", "filter", "interest", "key", "last_hop", "unknown")
 
     def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, civ: int = 0) -> None:
         self.key = key
@@ -25,6 +26,7 @@ class SrtEntry:
         self.last_hop = last_hop
         self.civ = civ
         self.interest = 0
+        self.unknown = 0
 
 
 class PrtEntry:

@@ -89,7 +89,12 @@ class Published(Struct, frozen=True, gc=False):
 
 
 class ClientLeft(Struct, frozen=True):
-    """The client is gone for good: everything it registered goes with it."""
+    """The client is gone for good: everything it registered goes with it.
+
+    One call withdraws a slice of it (`broker.DEPARTURE_SLICE_MAX`). While `Broker.is_leaving` says so, the host hands
+    over the same event again, at its leisure; until then it drops deliveries for the client and lets nobody else have
+    its name.
+    """
 
     client: str
 

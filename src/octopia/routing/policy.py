@@ -78,7 +78,8 @@ class Policy(Generic[State]):
     advertisements that the notification satisfies (at least one, oldest first); it need not be of the type `header`,
     which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
     (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
-    tells apart. `links` is None where it does not look at the status of links at all, which then need not be told.
+    tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
+    links at all, which then need not be told.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force

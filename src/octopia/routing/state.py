@@ -5,6 +5,7 @@ and append their orders to `out`; only `broker.py` hands them an event. Neighbou
 that no routing step ever searches the overlay. Until told otherwise every link is up.
 """
 
+from octopia.language import DISJUNCTS_MAX
 from octopia.routing.clients import Limits, Registrations
 from octopia.routing.congestion import CongestionParameters, Lst
 from octopia.routing.index import MakeIndex
@@ -20,6 +21,7 @@ class BrokerState:
         "_serial",
         "a_links",
         "advertisements",
+        "cut_off",
         "i_link_to",
         "i_links",
         "id",
@@ -52,11 +54,19 @@ class BrokerState:
         self.up = set(self.neighbours)
         self.up_a_links = self.a_links
         self.up_i_links = self.i_links
+        self.cut_off = 0  # bits of the clusters whose iLink is down
         self.srt = Srt(make_index)
         self.lst = Lst(self.neighbours, congestion)
         clients_max = limits.clients_max
-        self.advertisements = Registrations("advertisement", limits.advertisements_per_client_max, clients_max)
-        self.subscriptions = Registrations("subscription", limits.subscriptions_per_client_max, clients_max)
+        patterns_max, advertised_max = limits.patterns_per_client_max, limits.advertised_conjunctions_per_client_max
+        self.advertisements = Registrations(
+            "advertisement", limits.advertisements_per_client_max, clients_max, (advertised_max, patterns_max)
+        )
+        subscribed_max = limits.subscriptions_per_client_max
+        # subscriptions are not held against each other: the conjunctions they may have by themselves are enough
+        self.subscriptions = Registrations(
+            "subscription", subscribed_max, clients_max, (subscribed_max * DISJUNCTS_MAX, patterns_max)
+        )
         self._serial = first_serial
         self.now = 0.0  # of the event or the notifications that are being handled
 
@@ -79,6 +89,7 @@ class BrokerState:
     def _renew_up_links(self) -> None:
         self.up_a_links = tuple(neighbour for neighbour in self.a_links if neighbour in self.up)
         self.up_i_links = tuple(neighbour for neighbour in self.i_links if neighbour in self.up)
+        self.cut_off = sum(civ.bit(neighbour.cluster) for neighbour in self.i_links if neighbour not in self.up)
 
     def new_key(self) -> Key:
         """A key that this broker has never given out. A restarted broker must start above its earlier serials."""

@@ -14,7 +14,7 @@ from octopia.language import Filter
 from octopia.routing.actions import Recipient
 from octopia.routing.decision import Decision
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.index import Index, MakeIndex, Values
+from octopia.routing.index import Index, MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.topology import BrokerId
@@ -74,66 +74,62 @@ class Srt(Table[SrtEntry]):
 class Matched:
     """A set of subscriptions that notifications match, and what the routing wants to know of it.
 
-    `decisions` are those made for this set (`decide.py`), all while the links looked the same to the routing.
+    `decisions` are those made for this set (`decide.py`).
     """
 
-    __slots__ = ("decisions", "links", "recipients", "weight")
+    __slots__ = ("decisions", "recipients", "weight")
 
     def __init__(self, recipients: tuple[Recipient, ...]) -> None:
         self.recipients = recipients
         self.decisions: dict[Hashable, Decision] = {}
-        self.links: Hashable = None
         self.weight = 0  # not 0 while a table remembers it
 
 
 class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
-    """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match."""
+    """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match.
 
-    __slots__ = ("_remembered", "_weight")
+    `match_keys` names what each of several notifications matches, `found` has what is remembered of it by that name,
+    and `find` finds out what is not. `found` is always the same dict, so that the one who asks most may hold on to it.
+    """
+
+    __slots__ = ("_weight", "found", "match_keys")
 
     def __init__(self, make_index: MakeIndex) -> None:
         super().__init__(make_index)
-        self._remembered: dict[Hashable, Found] = {}
+        self.match_keys = self._index.match_keys
+        self.found: dict[Hashable, Found] = {}
         self._weight = 0
 
-    def match_many(self, notifications: Sequence[Values]) -> list[Found]:
-        """What each of these notifications, whose values were checked, matches: one object for equal sets."""
-        keys = self._index.match_keys(notifications)
-        remembered = self._remembered
-        try:
-            return [remembered[key] for key in keys]
-        except KeyError:
-            return [remembered[key] if key in remembered else self._remember(key) for key in keys]
-
-    def _remember(self, key: Hashable) -> Found:
+    def find(self, key: Hashable) -> Found:
+        """What is not remembered of a match."""
         matching = self._index.entries_of(key)
-        found = self._find_out(matching)
+        made = self._find_out(matching)
         if self._weight > REMEMBERED_MAX:
             self._forget_oldest()
-        self._remembered[key] = found
-        found.weight = len(matching) + _SET_WEIGHT
-        self._weight += found.weight
-        return found
+        self.found[key] = made
+        made.weight = len(matching) + _SET_WEIGHT
+        self._weight += made.weight
+        return made
 
     def _forget_oldest(self) -> None:
         oldest: list[Hashable] = []
-        for key, found in self._remembered.items():
+        for key, found in self.found.items():
             oldest.append(key)
             self._weight -= found.weight
             found.weight = 0
             if self._weight <= REMEMBERED_MAX - REMEMBERED_MAX // 4:
                 break
         for key in oldest:
-            del self._remembered[key]
+            del self.found[key]
 
     def remember_decision(self, found: Found, context: Hashable, decision: Decision) -> None:
+        """Remember what was decided in this context, in place of what was decided earlier."""
+        earlier = found.decisions.get(context)
         found.decisions[context] = decision
-        self.remember_more(found, len(decision.recipients) + len(decision.copies) + _DECISION_WEIGHT)
-
-    def forget_decisions(self, found: Found) -> None:
-        for decision in found.decisions.values():
-            self.remember_more(found, -len(decision.recipients) - len(decision.copies) - _DECISION_WEIGHT)
-        found.decisions.clear()
+        weight = len(decision.recipients) + len(decision.copies) + _DECISION_WEIGHT
+        if earlier is not None:
+            weight -= len(earlier.recipients) + len(earlier.copies) + _DECISION_WEIGHT
+        self.remember_more(found, weight)
 
     def remember_more(self, found: Found, weight: int) -> None:
         """What is remembered with a set has grown by as much as so many entries."""
@@ -151,8 +147,8 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
 
     def forget_matches(self) -> None:
         """To be called whenever something changed that `_find_out` looks at."""
-        if self._remembered:
-            self._remembered.clear()
+        if self.found:
+            self.found.clear()
             self._weight = 0
 
     @abstractmethod

@@ -8,7 +8,9 @@ arrived at a broker yet does not match there; it knows the filters of its worklo
 match the same filters share one number, their match set.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -106,10 +108,8 @@ class KnownIndex(Generic[Entry]):
     def __init__(self, known: KnownMatches) -> None:
         self._known = known
         self._by_number: dict[int, list[Entry]] = {}
-
-    def match_keys(self, notifications: Sequence[Any]) -> list[int]:
-        """The match sets of these, which must be of the run (`SimNotification`)."""
-        return [notification.match_set for notification in notifications]
+        # of notifications of the run (`SimNotification`); asked for every hop, so without a call of Python's
+        self.match_keys: Callable[[Sequence[Any]], Iterable[int]] = partial(map, attrgetter("match_set"))
 
     def add(self, id: Entry, filter: Filter) -> None:
         self._by_number.setdefault(self._number(filter), []).append(id)

@@ -336,7 +336,7 @@ class Simulation:
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, []
         node.catch_up(begin)
-        actions = node.handle(event, begin / SECOND_NS)
+        actions = node.broker.handle_whole(event, begin / SECOND_NS)
         if (len(srt), len(prt)) == before:
             done = begin + node.control_ns(0, False)
         else:
@@ -419,5 +419,12 @@ _NOTHING: tuple[tuple[BrokerId, Any], ...] = ()
 _LOST_AT_BROKER = -1 - FATES.index("broker down")
 _LOST_WITH_LINK = -1 - FATES.index("link down")
 # A simulated run has as many clients and registrations as its workload says.
-_LIMITS = Limits(clients_max=1 << 40, advertisements_per_client_max=1 << 40, subscriptions_per_client_max=1 << 40)
+_NO_BOUND = 1 << 40
+_LIMITS = Limits(
+    clients_max=_NO_BOUND,
+    advertisements_per_client_max=_NO_BOUND,
+    subscriptions_per_client_max=_NO_BOUND,
+    advertised_conjunctions_per_client_max=_NO_BOUND,
+    patterns_per_client_max=_NO_BOUND,
+)
 _SERIALS_PER_LIFE = 1 << 40

@@ -28,12 +28,22 @@ def parse_tree(text: str) -> Tree:
         return _PAPERS[name]()
     if name in _FAMILIES:
         return _family(name, sizes)
+    if text.strip().endswith(".toml"):
+        # A dash in a file's name would make it a list of edges.
+        raise TopologyError(
+            f"{shortened(text)!r} is an overlay file, not the name of a tree; read it with load_overlay"
+        )
     if "-" in text and (not colon or "-" in name):
         return _edges(text)
     raise TopologyError(
         f"no tree is called {shortened(text)!r}{maybe_meant(name, _NAMES)}; "
         f"the names are {', '.join(_FORMS)}, or give edges such as a-b,b-c"
     )
+
+
+def is_named(text: str) -> bool:
+    """Whether the text names a tree; it may still name one that cannot be made."""
+    return text.strip().partition(":")[0] in _NAMES
 
 
 def default_clusters(name: str) -> int | None:

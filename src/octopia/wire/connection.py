@@ -3,6 +3,8 @@
     dialling side      HELLO ->            <- WELCOME (or GOODBYE)            then both ways, as the role allows
     accepting side     -> HELLO            `open(role)`, WELCOME ->
 
+Between brokers that share a token, CHALLENGE (`expect_proof`) and PROOF come before the WELCOME.
+
 Rules of this file: nothing but the handshake is accepted before the handshake is done, and after it only the kinds that
 this role may send. Everything a peer can do wrong ends in one `RemoteProtocolError` whose text may be told to the peer;
 what came before it in the same bytes stays available in `messages`. A wrong filter is not a breach of the protocol but
@@ -21,7 +23,15 @@ from msgspec.msgpack import Decoder
 from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.hints import one_line
 from octopia.wire.frames import PREFIX_BYTES, FrameBuffer, too_long
-from octopia.wire.kinds import BROKER_TO_BROKER, BROKER_TO_CLIENT, CLIENT_TO_BROKER, FIRST_NUMBERED, Kind, kind_name
+from octopia.wire.kinds import (
+    BROKER_TO_BROKER,
+    BROKER_TO_CLIENT,
+    CLIENT_TO_BROKER,
+    FIRST_NUMBERED,
+    HANDSHAKE,
+    Kind,
+    kind_name,
+)
 from octopia.wire.limits import (
     HANDSHAKE_BYTES_MAX,
     LINK_EXTRA_BYTES,
@@ -39,6 +49,7 @@ from octopia.wire.messages import (
     AdvertiseRequest,
     Barrier,
     BarrierDone,
+    Challenge,
     Delivery,
     Drain,
     Drained,
@@ -50,6 +61,7 @@ from octopia.wire.messages import (
     Name,
     Ping,
     Pong,
+    Proof,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -69,20 +81,28 @@ _PLAIN_HEAD: Final = Struct(">IBI")
 _PLAIN_BYTES_MIN: Final = 6
 
 
-class BadRequest(msgspec.Struct, frozen=True):
-    """A client's request whose filter is none: to be refused with this reason."""
-
-    request: str
-    id: str
-    reason: str
-
-
 class Side(Enum):
     """Who we are on this connection."""
 
     CLIENT = "client"
     DIALLING_BROKER = "dialling broker"
     ACCEPTING_BROKER = "accepting broker"
+
+
+# What is accepted before the handshake is done.
+_FIRST: Final = {
+    Side.CLIENT: (Kind.WELCOME, Kind.GOODBYE),
+    Side.DIALLING_BROKER: (Kind.WELCOME, Kind.GOODBYE, Kind.CHALLENGE),
+    Side.ACCEPTING_BROKER: (Kind.HELLO,),
+}
+
+
+class BadRequest(msgspec.Struct, frozen=True):
+    """A client's request whose filter is none: to be refused with this reason."""
+
+    request: str
+    id: str
+    reason: str
 
 
 class Codec:
@@ -109,6 +129,8 @@ class Codec:
             Kind.HOLD: Decoder(Hold).decode,
             Kind.DRAIN: Decoder(Drain).decode,
             Kind.DRAINED: Decoder(Drained).decode,
+            Kind.CHALLENGE: Decoder(Challenge).decode,
+            Kind.PROOF: Decoder(Proof).decode,
             Kind.ADVERTISE: self._advertise,
             Kind.UNADVERTISE: Decoder(UnadvertiseRequest).decode,
             Kind.SUBSCRIBE: self._subscribe,
@@ -191,13 +213,18 @@ class Connection:
         self.closed = False
         self.received = 0
         self.messages: list[Any] = []
-        first = (Kind.HELLO,) if side is Side.ACCEPTING_BROKER else (Kind.WELCOME, Kind.GOODBYE)
-        self._allow(first)
+        self._allow(_FIRST[side])
 
     @property
     def is_open(self) -> bool:
         """Whether the handshake is done."""
         return self._frame_bytes_max != HANDSHAKE_BYTES_MAX
+
+    def expect_proof(self) -> None:
+        """The peer was challenged: nothing but its proof comes next."""
+        if self.is_open or self._side is not Side.ACCEPTING_BROKER:
+            raise LocalProtocolError("a challenge is for who accepts, before the handshake is done")
+        self._allow((Kind.PROOF,))
 
     def open(self, role: str, received: int = 0) -> None:
         """The handshake is done and the peer may speak in this role; so many of its frames have come before."""
@@ -265,7 +292,7 @@ class Connection:
             elif kind in others:
                 messages.append(others[kind](data[at + PREFIX_BYTES + 1 : stop]))
                 numbered += kind >= FIRST_NUMBERED
-                if kind <= Kind.GOODBYE:
+                if kind in HANDSHAKE:
                     # What follows is for `open` to allow, or comes after the end.
                     at = stop
                     self.closed = kind == Kind.GOODBYE
@@ -312,8 +339,10 @@ class Connection:
 
     def _not_allowed(self, kind: int) -> RemoteProtocolError:
         if not self.is_open:
-            first = "HELLO" if self._side is Side.ACCEPTING_BROKER else "WELCOME"
-            return RemoteProtocolError(f"a frame {kind_name(kind)} before the handshake; {first} comes first")
+            first = min(self._allowed)
+            return RemoteProtocolError(
+                f"a frame {kind_name(kind)} before the handshake; {kind_name(first)} comes first"
+            )
         return RemoteProtocolError(f"a frame {kind_name(kind)}, which this peer may not send")
 
 

@@ -19,6 +19,7 @@ from octopia.wire.messages import (
     Ack,
     Barrier,
     BarrierDone,
+    Challenge,
     Drain,
     Drained,
     Dropped,
@@ -27,6 +28,7 @@ from octopia.wire.messages import (
     Hold,
     Ping,
     Pong,
+    Proof,
     Refused,
     Welcome,
 )
@@ -48,6 +50,8 @@ _SIMPLE: dict[type, Kind] = {
     Hold: Kind.HOLD,
     Drain: Kind.DRAIN,
     Drained: Kind.DRAINED,
+    Challenge: Kind.CHALLENGE,
+    Proof: Kind.PROOF,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,
@@ -66,6 +70,8 @@ def message_frame(
     | Hold
     | Drain
     | Drained
+    | Challenge
+    | Proof
     | Accepted
     | Refused
     | Dropped

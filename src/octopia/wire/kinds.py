@@ -21,6 +21,8 @@ class Kind(IntEnum):
     HOLD = 0x07
     DRAIN = 0x08
     DRAINED = 0x09
+    CHALLENGE = 0x0A
+    PROOF = 0x0B
 
     ADVERTISE = 0x10
     UNADVERTISE = 0x11
@@ -49,6 +51,8 @@ class Kind(IntEnum):
 
 
 FIRST_NUMBERED: Final = 0x10
+# What follows one of these depends on what it said.
+HANDSHAKE: Final = frozenset({Kind.HELLO, Kind.WELCOME, Kind.GOODBYE, Kind.CHALLENGE, Kind.PROOF})
 
 MANAGEMENT: Final = (Kind.GOODBYE, Kind.ACK, Kind.PING, Kind.PONG)
 CLIENT_TO_BROKER: Final = (

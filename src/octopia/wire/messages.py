@@ -52,6 +52,20 @@ class Hello(Struct, frozen=True):
     overlay: Name = ""
     to: Name = ""
     peer: Secret = b""
+    nonce: Secret = b""
+
+
+class Challenge(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Between brokers that share a token: prove that you know it, as I do here."""
+
+    nonce: Secret
+    proof: Secret
+
+
+class Proof(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The answer to a `Challenge`."""
+
+    proof: Secret
 
 
 class Welcome(Struct, frozen=True):

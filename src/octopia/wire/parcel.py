@@ -152,6 +152,10 @@ class ParcelReader:
 
     def read_many(self, parcels: list[bytes], into: Parcels) -> None:
         """Decode parcels one after the other; at a wrong one `RemoteProtocolError`, with those before it decoded."""
+        if len(parcels) == 1:
+            values, publisher, sequence = self._read(parcels[0])
+            into.parcels, into.values, into.publishers, into.sequences = parcels, [values], [publisher], [sequence]
+            return
         if len(parcels) < MANY_MIN:
             self._read_slowly(parcels, into)
             return
@@ -160,9 +164,10 @@ class ParcelReader:
         except (msgspec.DecodeError, ValueError, RecursionError):
             self._read_slowly(parcels, into)
             return
-        values, publishers, sequences = map(list, zip(*decoded, strict=True))
-        if [parcel[1] - _FIXMAP for parcel in parcels] == list(map(len, values)) and not any("" in of for of in values):
-            into.parcels, into.values, into.publishers, into.sequences = parcels, values, publishers, sequences
+        all_values, publishers, sequences = map(list, zip(*decoded, strict=True))
+        said = [parcel[1] - _FIXMAP for parcel in parcels]
+        if said == list(map(len, all_values)) and not any("" in of for of in all_values):
+            into.parcels, into.values, into.publishers, into.sequences = parcels, all_values, publishers, sequences
         else:
             self._read_slowly(parcels, into)
 

@@ -15,7 +15,21 @@ from msgspec import Meta
 from msgspec.msgpack import Decoder, Ext
 
 from octopia.errors import LanguageError, RemoteProtocolError
-from octopia.language import Conjunction, Filter, Operator, Predicate, Value, parse_filter
+from octopia.language import (
+    DISJUNCTS_MAX,
+    FILTER_TEXT_CHARS_MAX,
+    PATTERN_CHARS,
+    PREDICATES_MAX,
+    STRING_CHARS_MAX,
+    Conjunction,
+    Filter,
+    Operator,
+    Predicate,
+    Value,
+    parse_filter,
+    pattern_count,
+    unequal_count,
+)
 from octopia.wire.limits import INTEGER_BYTES_MAX, WireLimits
 
 BIG_INTEGER: Final = 1
@@ -25,7 +39,7 @@ _FLOAT_MAX: Final = 1.7976931348623157e308
 
 # NaN fails both comparisons. So do the infinities, which the slower way then lets through.
 Finite = Annotated[float, Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)]
-PlainValue: TypeAlias = str | int | Finite | bool
+PlainValue: TypeAlias = Annotated[str, Meta(max_length=STRING_CHARS_MAX)] | int | Finite | bool
 AnyValue: TypeAlias = str | int | float | bool | Ext
 
 OPERATOR_CODES: Final[dict[Operator, int]] = {
@@ -50,10 +64,13 @@ WireFilter: TypeAlias = list[list[WirePredicate]]
 
 
 def filter_type(limits: WireLimits) -> Any:
-    """The type that a filter is decoded as: text, or conjunctions within the limits."""
-    text = Annotated[str, Meta(max_length=limits.filter_text_chars_max)]
-    conjunction = Annotated[list[WirePredicate], Meta(max_length=limits.predicates_max)]
-    return text | Annotated[list[conjunction], Meta(min_length=1, max_length=limits.conjunctions_max)]
+    """The type that a filter is decoded as: text, or conjunctions, within the bounds of the language.
+
+    Narrower limits are `filter_in`'s affair: a filter past them is a request to be refused, not a breach.
+    """
+    text = Annotated[str, Meta(max_length=FILTER_TEXT_CHARS_MAX)]
+    conjunction = Annotated[list[WirePredicate], Meta(max_length=PREDICATES_MAX)]
+    return text | Annotated[list[conjunction], Meta(min_length=1, max_length=DISJUNCTS_MAX)]
 
 
 def array_decoder(*parts: Any) -> Callable[[bytes], Any]:
@@ -96,16 +113,27 @@ def filter_out(filter: Filter) -> WireFilter:
 def filter_in(given: str | WireFilter, limits: WireLimits) -> Filter:
     """The filter that a peer sent, text or structure. `LanguageError` where it is none: a refusal, not a fault."""
     if isinstance(given, str):
+        _check("characters of text", len(given), limits.filter_text_chars_max, "send it in structure")
         parsed = parse_filter(given)
     else:
+        # counted before anything is built
+        _check("conjunctions", len(given), limits.conjunctions_max, _SPLIT)
+        _check("predicates", sum(map(len, given)), limits.predicates_max, _SPLIT)
         parsed = Filter(Conjunction([_predicate(*parts) for parts in conjunction]) for conjunction in given)
-    predicates = sum(map(len, parsed.conjunctions))
-    if predicates > limits.predicates_max or len(parsed) > limits.conjunctions_max:
-        raise LanguageError(
-            f"the filter has {len(parsed)} conjunctions and {predicates} predicates",
-            expected=f"at most {limits.conjunctions_max} and {limits.predicates_max}",
-        )
+    _check("conjunctions", len(parsed), limits.conjunctions_max, _SPLIT)
+    _check("predicates", sum(map(len, parsed.conjunctions)), limits.predicates_max, _SPLIT)
+    patterns = f"conditions on parts or order of strings (one for each {PATTERN_CHARS} characters) or huge numbers"
+    _check(patterns, pattern_count(parsed), limits.patterns_max, _SPLIT)
+    _check("conjunctions with '<>'", unequal_count(parsed), limits.patterns_max, _SPLIT)
     return parsed
+
+
+_SPLIT: Final = "split the filter into several, or raise the broker's limit"
+
+
+def _check(what: str, count: int, most: int, remedy: str) -> None:
+    if count > most:
+        raise LanguageError(f"the filter has {count} {what}", expected=f"at most {most}", hint=remedy)
 
 
 def _predicate(attribute: str, code: int, value: str | int | float | bool | Ext | None) -> Predicate:

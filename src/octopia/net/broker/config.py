@@ -10,11 +10,12 @@
     tau = 10.0
     window_ms = 50
     [brokers]
-    host = "127.0.0.1"                  # where brokers listen that nothing else is said of
+    host = "127.0.0.1"                  # default address for brokers without one
+    open = true                         # needed where brokers listen to other machines without TLS
     port = 7400                         # the first broker's port; the next ones count up
     http_port = 9400                    # the first broker's /metrics and /healthz; 0: none
     http_host = "same"                  # where they answer: the broker's host, or any other; left out: loopback
-    http_token = "…"                    # what who asks for /metrics and /traces must know
+    http_token = "…"                    # token required for /metrics and /traces
     addresses = { "b,2" = "10.0.0.5:7400" }
     machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
     [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
@@ -23,7 +24,7 @@
     key = "{broker}.key"
     authorities = "ca.pem"
     [links]
-    token = "…"                         # instead of TLS: what neighbours must know of each other
+    token = "…"                         # instead of TLS: the secret that brokers share
     [[clients]]                         # once there is one, nobody else gets in
     name = "feed"
     token = "…"                         # or certificate = "common name"
@@ -32,8 +33,12 @@
     block = true                        # left out: it may not subscribe with policy block, which slows publishers
     clusters = [0, 1]                   # left out: any; another entry may give other rights in other clusters
 
-Rules of this file: everything is checked while reading, nothing unknown is passed over; an error names the file, the
-line, the key and the fix. What is missing has a default that works on one machine.
+Each token may instead be in a file (`token_file`), in an environment variable (`token_env`), or be given as a digest
+(`token_sha256`), which is enough for whoever only has to recognise it.
+
+Everything is checked while reading, nothing unknown is passed over; an error names the file, the line, the key and the
+fix. What is missing has a default that works on one machine. What would let strangers in is an error unless the file
+says that it is meant.
 """
 
 import hashlib
@@ -44,22 +49,32 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from octopia.errors import InputError, OctopiaError
+from octopia.errors import InputError
 from octopia.language import Filter, parse_filter
 from octopia.net.addresses import PORT_DEFAULT, Address
-from octopia.net.broker.config_text import ConfigText
 from octopia.net.broker.rights import Authority, ClientEntry, Rights
+from octopia.net.broker.tokens import Tokens, token_keys
 from octopia.net.limits import NetLimits
+from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
 from octopia.routing import CongestionParameters, Limits, policy_named
-from octopia.topology import BrokerId, Placement, Scot, Tree, default_clusters, parse_tree, place
+from octopia.topology import BrokerId, Placement, Scot, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
 HOST_DEFAULT = "127.0.0.1"
 HTTP_PORT_DEFAULT = 9400
 HTTP_SAME = "same"
-_BROKERS_KEYS = ("host", "port", "http_port", "http_host", "http_token", "addresses", "machines")
-_TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
+_BROKERS_KEYS = (
+    "host",
+    "open",
+    "port",
+    "http_port",
+    "http_host",
+    *token_keys("http_token"),
+    "addresses",
+    "machines",
+)
+_CLIENT_KEYS = ("name", *token_keys("token"), "certificate", "advertise", "subscribe", "block", "clusters")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
 }
@@ -107,6 +122,11 @@ class ServeConfig:
         text = f"{self.scot.tree.edges} {self.scot.tree.nodes} {self.scot.clusters} {self.routing}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
+    @property
+    def http_bearer(self) -> str:
+        """The token to show to the brokers' HTTP ports; empty where none is needed, or only its digest is known."""
+        return spoken(self.http_token)
+
     def brokers_of(self, *, broker: str | None = None, machine: str | None = None) -> tuple[BrokerId, ...]:
         """All brokers, one of them, or those of a machine."""
         if broker is not None:
@@ -129,25 +149,25 @@ def default_config() -> ServeConfig:
     return ServeConfig("octopia", scot, *_consecutive(scot, HOST_DEFAULT, PORT_DEFAULT, HTTP_PORT_DEFAULT))
 
 
-def load_config(path: str | PathLike[str]) -> ServeConfig:
-    """Read a file; an error is one line that begins with the file's name."""
-    text = ConfigText(path)
-    for key in text.document:
-        if key not in _TABLES:
-            text.check_tables(_TABLES)
-    scot, name, placement = _overlay(text)
+def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConfig:
+    """Read a file; an error is one line that begins with the file's name.
+
+    Without `secrets` tokens that are kept elsewhere may be missing: for commands that run no broker.
+    """
+    text = TomlText(path)
+    tokens = Tokens(text, secrets)
+    overlay = read_overlay(text)
+    scot, placement = overlay.scot, overlay.placement
     routing, congestion = _routing(text)
     addresses, http = _addresses(text, scot, placement)
     bounds = _limits(text)
     tls = _tls(text)
-    authority = _authority(text, scot, tls is not None)
-    exposed = [address for address in addresses.values() if not address.is_loopback]
-    if exposed and tls is None and (authority.clients or authority.link_token):
-        raise text.error(
-            "brokers", None, f"tokens would travel in the clear to {exposed[0]}; add a table [tls], or use loopback"
-        )
+    authority = _authority(text, scot, tls is not None, tokens)
+    http_token = tokens.read("brokers", text.table("brokers", _BROKERS_KEYS), "http_token")
+    if tls is None:
+        _check_exposure(text, addresses, authority)
     return ServeConfig(
-        name,
+        overlay.name,
         scot,
         addresses,
         http,
@@ -159,47 +179,32 @@ def load_config(path: str | PathLike[str]) -> ServeConfig:
         NetLimits(**bounds[NetLimits]),
         authority,
         tls,
-        text.typed("brokers", text.table("brokers", _BROKERS_KEYS), "http_token", str, "text", ""),
+        http_token,
     )
 
 
-def _overlay(text: ConfigText) -> tuple[Scot, str, Placement | None]:
-    if "overlay" not in text.document:
-        raise InputError(f"{text.file}: the table [overlay] is missing")
-    table = text.table("overlay", ("name", "tree", "edges", "nodes", "clusters"))
-    name = text.typed("overlay", table, "name", str, "text", text.file.stem)
-    try:
-        if ("tree" in table) == ("edges" in table or "nodes" in table):
-            raise text.error("overlay", None, "give either tree, a name, or edges, with or without nodes")
-        if "tree" in table:
-            tree = parse_tree(text.typed("overlay", table, "tree", str, "text", ""))
-        else:
-            edges = text.typed("overlay", table, "edges", list, "a list of pairs", [])
-            tree = Tree.from_edges(edges, text.typed("overlay", table, "nodes", list, "a list of labels", []))
-        clusters = table.get("clusters", default_clusters(table.get("tree", "")))
-        if clusters is None:
-            raise text.error("overlay", None, "clusters is missing: give their number")
-        scot = Scot(tree, clusters)
-    except OctopiaError as error:
-        raise _at(text, "overlay", "tree" if "tree" in table else "edges", error) from None
-    if "placement" not in text.document:
-        return scot, name, None
-    machines = text.table("placement", ("machines", "strict"))
-    try:
-        strict = text.typed("placement", machines, "strict", bool, "true or false", False)
-        return scot, name, place(scot, machines.get("machines", 1), strict=strict)
-    except OctopiaError as error:
-        raise _at(text, "placement", "machines", error) from None
+def _check_exposure(text: TomlText, addresses: dict[BrokerId, Address], authority: Authority) -> None:
+    """Without TLS, other machines may reach a broker only where the file says so."""
+    opened = text.typed("brokers", text.table("brokers", _BROKERS_KEYS), "open", bool, "true or false", False)
+    exposed = next((address for address in addresses.values() if not address.is_loopback), None)
+    if exposed is None:
+        return
+    if authority.clients or authority.link_token:
+        raise text.error(
+            "brokers",
+            None,
+            f"tokens and notifications would travel in the clear to {exposed}; add a table [tls], or use loopback",
+        )
+    if not opened:
+        raise text.error(
+            "brokers",
+            None,
+            f"everyone who reaches {exposed} could publish and subscribe; add tables [tls] and [[clients]], listen on "
+            "loopback, or write open = true if that is meant",
+        )
 
 
-def _at(text: ConfigText, table: str, key: str, error: OctopiaError) -> InputError:
-    """The error with its place, unless it has one."""
-    if str(error).startswith(str(text.file)):
-        return error if isinstance(error, InputError) else InputError(str(error))
-    return text.error(table, key, str(error))
-
-
-def _routing(text: ConfigText) -> tuple[str, CongestionParameters]:
+def _routing(text: TomlText) -> tuple[str, CongestionParameters]:
     table = text.table("routing", ("name", "tau", "window_ms"))
     name = text.typed("routing", table, "name", str, "text", "idr")
     try:
@@ -224,7 +229,7 @@ def _consecutive(
 
 
 def _addresses(
-    text: ConfigText, scot: Scot, placement: Placement | None
+    text: TomlText, scot: Scot, placement: Placement | None
 ) -> tuple[dict[BrokerId, Address], dict[BrokerId, Address]]:
     table = text.table("brokers", _BROKERS_KEYS)
     host = text.typed("brokers", table, "host", str, "text", HOST_DEFAULT)
@@ -259,7 +264,7 @@ def _http_address(own: Address, http_host: str, http: Address) -> Address:
     return Address(own.host if http_host == HTTP_SAME else http_host, http.port)
 
 
-def _limits(text: ConfigText) -> dict[type[Any], dict[str, Any]]:
+def _limits(text: TomlText) -> dict[type[Any], dict[str, Any]]:
     table = text.table("limits", tuple(_LIMIT_FIELDS))
     bounds: dict[type[Any], dict[str, Any]] = {NetLimits: {}, WireLimits: {}, Limits: {}}
     for key, value in table.items():
@@ -274,7 +279,7 @@ def _limits(text: ConfigText) -> dict[type[Any], dict[str, Any]]:
     return bounds
 
 
-def _tls(text: ConfigText) -> TlsFiles | None:
+def _tls(text: TomlText) -> TlsFiles | None:
     if "tls" not in text.document:
         return None
     table = text.table("tls", ("certificate", "key", "authorities"))
@@ -287,21 +292,19 @@ def _tls(text: ConfigText) -> TlsFiles | None:
     return TlsFiles(certificate, key, authorities, text.file.parent)
 
 
-def _authority(text: ConfigText, scot: Scot, tls: bool) -> Authority:
-    links = text.table("links", ("token",))
-    token = text.typed("links", links, "token", str, "text", "")
+def _authority(text: TomlText, scot: Scot, tls: bool, tokens: Tokens) -> Authority:
+    link_token = tokens.read("links", text.table("links", token_keys("token")), "token", spoken=True)
     given = text.document.get("clients", [])
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise InputError(f"{text.file}: clients must be tables: write [[clients]]")
-    entries = tuple(_client(text, scot, entry, number) for number, entry in enumerate(given))
+    entries = tuple(_client(text, scot, entry, number, tokens) for number, entry in enumerate(given))
     _check_distinct(text, entries)
-    return Authority(entries, token, tls)
+    with text.at("clients", None):
+        return Authority(entries, link_token, tls)
 
 
-def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) -> ClientEntry:
-    text.check_keys(
-        "clients", entry, ("name", "token", "certificate", "advertise", "subscribe", "block", "clusters"), number
-    )
+def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, tokens: Tokens) -> ClientEntry:
+    text.check_keys("clients", entry, _CLIENT_KEYS, number)
 
     def words(key: str) -> str:
         return text.typed("clients", entry, key, str, "text", "", number)
@@ -309,7 +312,8 @@ def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) ->
     name = words("name")
     if not name:
         raise text.error("clients", None, "name is missing", number)
-    if not words("token") and not words("certificate"):
+    token = tokens.read("clients", entry, "token", number)
+    if not token and not words("certificate"):
         raise text.error("clients", None, f"{name} needs a token or a certificate's common name", number)
     clusters = entry.get("clusters")
     if clusters is not None and (not isinstance(clusters, list) or any(type(c) is not int for c in clusters)):
@@ -326,30 +330,24 @@ def _client(text: ConfigText, scot: Scot, entry: dict[str, Any], number: int) ->
         None if clusters is None else tuple(clusters),
         text.typed("clients", entry, "block", bool, "true or false", False, number),
     )
-    return ClientEntry(rights, words("token"), words("certificate"))
+    return ClientEntry(rights, token, words("certificate"))
 
 
-def _right(text: ConfigText, entry: dict[str, Any], key: str, number: int) -> Filter | None:
+def _right(text: TomlText, entry: dict[str, Any], key: str, number: int) -> Filter | None:
     if key not in entry:
         return None
-    try:
-        return parse_filter(text.typed("clients", entry, key, str, "a filter", "", number))
-    except OctopiaError as error:
-        raise _at_client(text, key, error, number) from None
+    given = text.typed("clients", entry, key, str, "a filter", "", number)
+    with text.at("clients", key, number):
+        return parse_filter(given)
 
 
-def _at_client(text: ConfigText, key: str, error: OctopiaError, number: int) -> InputError:
-    if str(error).startswith(str(text.file)):
-        return InputError(str(error))
-    return text.error("clients", key, str(error), number)
-
-
-def _check_distinct(text: ConfigText, entries: Iterable[ClientEntry]) -> None:
+def _check_distinct(text: TomlText, entries: Iterable[ClientEntry]) -> None:
     """A token or certificate is one client's, and in each cluster one entry holds for it."""
     seen: dict[tuple[str, str], list[Rights]] = {}
     for number, entry in enumerate(entries):
         rights = entry.rights
-        for kind, value in (("token", entry.token), ("certificate", entry.certificate)):
+        token = digest_of(entry.token) if entry.token else ""
+        for kind, value in (("token", token), ("certificate", entry.certificate)):
             before = seen.setdefault((kind, value), []) if value else []
             for other in before:
                 if other.name != rights.name:

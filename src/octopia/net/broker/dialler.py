@@ -1,7 +1,8 @@
 """Dialling a neighbour, again and again, until its link is up; and once more whenever that connection is lost.
 
 Rules of this file: there is at most one attempt at a time, and none while the link has a connection. Pauses grow from
-attempt to attempt (`pauses.py`) and begin anew when an attempt succeeded. An attempt ends after `handshake_s`.
+attempt to attempt (`pauses.py`) and begin anew when an attempt succeeded. An attempt ends after `handshake_s`. Whoever
+answers must prove to be the neighbour, by its certificate or by the link token (`link_proof.py`), first.
 """
 
 import asyncio
@@ -9,14 +10,17 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+from octopia.errors import RemoteProtocolError
 from octopia.net.addresses import Address
 from octopia.net.broker.channels import Channels
+from octopia.net.broker.link_proof import ACCEPTOR, DIALLER, is_proof, new_nonce, proof_of
 from octopia.net.broker.links import Link
 from octopia.net.broker.operations.log import Log
+from octopia.net.broker.rights import Authority
 from octopia.net.channel import Channel
 from octopia.net.pauses import Pauses
 from octopia.topology import BrokerId
-from octopia.wire import Goodbye, Side
+from octopia.wire import Challenge, Goodbye, Proof, Side
 
 # Raises `RemoteProtocolError` unless whoever answered is the neighbour that was dialled.
 CheckCertificate = Callable[[Channel, BrokerId], None]
@@ -27,7 +31,9 @@ class Dialler:
 
     def __init__(
         self,
+        own: BrokerId,
         link: Link,
+        authority: Authority,
         channels: Channels,
         check_certificate: CheckCertificate,
         tls: ssl.SSLContext | None,
@@ -36,7 +42,10 @@ class Dialler:
         log: Log,
     ) -> None:
         self.address: Address | None = None
+        # As both ends write them into their proofs.
+        self._names = (str(own), str(link.neighbour))
         self._link = link
+        self._authority = authority
         self._channels = channels
         self._check_certificate = check_certificate
         self._tls = tls
@@ -44,6 +53,8 @@ class Dialler:
         self._loop = loop
         self._log = log
         self._pauses = Pauses()
+        self._nonce = b""  # of our last hello
+        self._proved: Channel | None = None  # whose other end has shown that it knows the link token
         self._attempt: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -96,15 +107,30 @@ class Dialler:
 
     def made(self, channel: Channel) -> None:
         self._channels.add(channel)
-        channel.say(self._link.hello())
+        self._nonce = new_nonce()
+        channel.say(self._link.hello(self._nonce))
 
     def greet(self, channel: Channel, message: Any) -> None:
         if isinstance(message, Goodbye):
             self._log.warning("link refused", peer=channel.name, code=message.code, reason=message.reason)
             return
+        if isinstance(message, Challenge):
+            self._prove(channel, message)
+            return
         self._check_certificate(channel, self._link.neighbour)
+        if self._authority.wants_proof and self._proved is not channel:
+            raise RemoteProtocolError(f"what answers at {self.address} did not prove that it knows the link token")
         self._link.welcomed(channel, message)
         self._pauses.reset()
+
+    def _prove(self, channel: Channel, challenge: Challenge) -> None:
+        """Whoever answered knows the link token, or does not hear from us again."""
+        token, nonces = self._authority.link_token, (self._nonce, challenge.nonce)
+        wanted = self._authority.wants_proof
+        if not wanted or not is_proof(challenge.proof, token, ACCEPTOR, nonces, *self._names):
+            raise RemoteProtocolError(f"what answers at {self.address} does not know the link token of this overlay")
+        self._proved = channel
+        channel.say(Proof(proof_of(token, DIALLER, nonces, *self._names)))
 
     def at_fault(self, channel: Channel, error: Exception) -> None:
         self._channels.at_fault(channel, error)

@@ -132,6 +132,8 @@ class Dispatch:
         """Do what the core decided about each notification of a batch, which came from this client or neighbour."""
         start, end = 0, len(decisions)
         if batch.header is None:
+            if end == 1 and not self.ways and not self.reorder.waiting:
+                start = self._carry_out_alone(batch, decisions[0])
             while start < end:
                 if not self.ways and not self.reorder.waiting:
                     start = self._carry_out_together(batch, decisions, start)
@@ -151,12 +153,9 @@ class Dispatch:
         deliveries = 0
         for stop in range(start, len(decisions)):
             each = decisions[stop]
-            plan: Plan | None = each.memo
+            plan: Plan | None = each.memo or self._plan(each)
             if plan is None:
-                plan = self._plan(each)
-                if plan is None:
-                    break
-                each.memo = plan  # type: ignore[misc]  # a refusal has no plan
+                break
             parcel = parcels[stop]
             length = len(parcel)
             for heads, owners in plan:
@@ -176,6 +175,23 @@ class Dispatch:
         if self._overtakes and deliveries:
             self._note_delivered(batch, decisions, start, stop)
         return stop
+
+    def _carry_out_alone(self, batch: Parcels, decision: Decision | Refusal) -> int:
+        """As `_carry_out_together` for a batch of one, which needs no gathering."""
+        plan: Plan | None = decision.memo or self._plan(decision)
+        if plan is None:
+            return 0
+        (parcel,) = batch.parcels
+        for heads, owners in plan:
+            frames = [heads[len(parcel)] + parcel]
+            for owner in owners:
+                owner.put_all(frames)
+        deliveries = len(decision.recipients)
+        if deliveries:
+            self._counters.deliveries += deliveries
+            if self._overtakes:
+                self.reorder.last[batch.publishers[0]] = batch.sequences[0]
+        return 1
 
     def _plan(self, decision: Decision | Refusal) -> Plan | None:
         """Which frames go where; None where a notification must go the long way.
@@ -198,7 +214,8 @@ class Dispatch:
             if id(header) not in plan:
                 plan[id(header)] = (copy_heads(header), [])
             plan[id(header)][1].append(links[to])
-        return list(plan.values())
+        decision.memo = list(plan.values())
+        return decision.memo  # type: ignore[no-any-return]
 
     def _note_delivered(self, batch: Parcels, decisions: Sequence[Decision | Refusal], start: int, stop: int) -> None:
         """Remember for each publisher the last of its notifications that was delivered here."""

@@ -78,9 +78,8 @@ class BrokerHost:
         )
         authority = authority or Authority()
         codec = Codec(wire_limits or WireLimits())
-        identity = Identity(
-            id, overlay_digest, authority.link_token, codec.limits.frame_bytes_max, self.net_limits.heartbeat_s
-        )
+        identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.heartbeat_s)
+        self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
         turn = turn or Turn(loop)
         self.intake = intake = Intake(self.counters)
@@ -127,10 +126,23 @@ class BrokerHost:
                 now=self.now,
                 soon=loop.call_soon,
             )
-        self.door = Door(identity, authority, self.channels, self.sessions, self.links, self.counters)
+        self.door = Door(
+            identity,
+            authority,
+            self.channels,
+            self.sessions,
+            self.links,
+            self.counters,
+            self.log,
+            self.net_limits.handshake_s,
+            self.now,
+            loop.call_later,
+        )
         self.diallers = {
             neighbour: Dialler(
+                id,
                 link,
+                authority,
                 self.channels,
                 partial(check_certificate, authority),
                 tls_dial,
@@ -163,6 +175,7 @@ class BrokerHost:
         tables, reorder = self.broker.state, self.dispatch.reorder
         return Report(
             broker=str(self.id),
+            overlay=self._identity.overlay_digest,
             routing=self.broker.routing,
             takes_clients=not self.draining,
             counters=self.counters,

@@ -19,7 +19,6 @@ class Identity:
 
     broker: BrokerId
     overlay_digest: str
-    link_token: str
     frame_bytes_max: int
     heartbeat_s: float
     life: bytes = field(default_factory=new_secret, repr=False)

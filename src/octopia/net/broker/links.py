@@ -208,19 +208,19 @@ class Link:
 
     # -- handshake
 
-    def hello(self) -> Hello:
+    def hello(self, nonce: bytes) -> Hello:
         """What we say when we dial."""
         own = self._identity
         return Hello(
             [VERSION],
             ROLE_BROKER,
             str(own.broker),
-            own.link_token,
             session=own.life,
             peer=self.their_life,
             received=self.received,
             overlay=own.overlay_digest,
             to=str(self.neighbour),
+            nonce=nonce,
         )
 
     def welcomed(self, channel: Channel, welcome: Welcome) -> None:

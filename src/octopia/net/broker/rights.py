@@ -1,22 +1,29 @@
 """Who a client is, and what it may do: rights as filters.
 
-Rules of this file: a right is a filter. A client may advertise, or subscribe to, exactly what its right provably
-covers (`octopia.covers`), so that what cannot be decided is refused. Without any client named in the configuration
-everyone may do everything, which is right for trying things on one machine; once one is named, nobody else gets in.
-A client may be named several times, each time for other clusters: it has the rights of the cluster it connects to, so
-what it may advertise or subscribe to can differ from cluster to cluster. Policy `block` slows others, so it is a right
-of its own, which a client that is named must be given. Secrets are compared in constant time.
+A right is a filter. A client may advertise, or subscribe to, exactly what its right provably covers (`octopia.covers`),
+so that what cannot be decided is refused; and each notification it publishes must match its right to advertise
+(`permits.py`). What it is delivered matches a subscription and so its right to subscribe. Without any client named in
+the configuration everyone may do everything, which is right for trying things on one machine; once one is named, nobody
+else gets in. A client may be named several times, each time for other clusters: it has the rights of the cluster it
+connects to, so what it may advertise or subscribe to can differ from cluster to cluster. Policy `block` slows others,
+so it is a right of its own, which a client that is named must be given. Where clients are named,
+neighbours must prove themselves, too: whoever could call itself a broker would have every right.
 """
 
-import hmac
 from dataclasses import dataclass, field
 
-from octopia.errors import RefusedError
+from octopia.errors import InputError, RefusedError
 from octopia.language import Filter, covers, parse_filter
+from octopia.net.broker.permits import Permit
+from octopia.net.secret import is_same
 from octopia.topology import BrokerId
 from octopia.wire import Hello
 
 EVERYTHING = parse_filter("true")
+
+
+class UnknownPeerError(RefusedError):
+    """A peer that did not prove who it is: its answer may be kept waiting."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,18 @@ class Rights:
                 " drop_oldest"
             )
 
+    def permit(self) -> Permit | None:
+        """What each of its publications is asked; None where nothing can be wrong with them."""
+        # Without any right nothing can be advertised, and so nothing published.
+        if self.advertise is None or self.advertise == EVERYTHING:
+            return None
+        return Permit(self.name, self.advertise)
+
     def holds_in(self, cluster: int) -> bool:
         return self.clusters is None or cluster in self.clusters
 
     def _check(self, what: str, allowed: Filter | None, wanted: Filter) -> None:
-        if allowed is EVERYTHING:
+        if allowed == EVERYTHING:
             return
         if allowed is None:
             raise RefusedError(f"{self.name} may not {what} anything")
@@ -63,7 +77,7 @@ class Rights:
 
 @dataclass(frozen=True)
 class ClientEntry:
-    """A client of the configuration: known by a token, or by the common name of its certificate."""
+    """A client of the configuration: known by a token (see `secret.py`), or by the common name of its certificate."""
 
     rights: Rights
     token: str = ""
@@ -79,41 +93,53 @@ class Authority:
     tls: bool = False
     _anyone: Rights = field(default_factory=Rights)
 
+    def __post_init__(self) -> None:
+        if self.clients and not self.tls and not self.link_token:
+            raise InputError(
+                "clients are named, and anyone could call itself a broker: give neighbours a table [tls], or [links] "
+                "with a token"
+            )
+
     def client(self, hello: Hello, certificate_name: str, broker: BrokerId) -> Rights:
         """The rights of a client at this broker, or `RefusedError`."""
         if not self.clients:
             return self._anyone
         found: list[Rights] = []
         for entry in self.clients:
-            by_token = entry.token and hello.token and _same(entry.token, hello.token)
+            by_token = is_same(entry.token, hello.token)
             by_certificate = entry.certificate and entry.certificate == certificate_name
             if by_token or by_certificate:
                 found.append(entry.rights)
         if not found:
-            raise RefusedError("this broker knows no client with that token or certificate")
+            raise UnknownPeerError("this broker knows no client with that token or certificate")
         for rights in found:
             if rights.holds_in(broker.cluster):
                 return rights
         listed = ", ".join(str(cluster) for rights in found for cluster in rights.clusters or ()) or "none"
         raise RefusedError(f"{found[0].name} may not connect to cluster {broker.cluster}; its clusters are: {listed}")
 
-    def check_broker(self, hello: Hello, neighbour: BrokerId, certificate_name: str, is_loopback: bool) -> None:
-        """Raise `RefusedError` unless the peer is proved to be this neighbour.
+    def check_name(self, rights: Rights, wanted: str) -> None:
+        """A client may take its own name, or one below it: `feed` and `feed/2`, unless that is another client's."""
+        rights.check_name(wanted)
+        for entry in self.clients:
+            other = entry.rights.name
+            if len(other) > len(rights.name) and (wanted == other or wanted.startswith(f"{other}/")):
+                raise RefusedError(f"{rights.name} may not call itself {wanted!r}: {other} is another client")
 
-        With TLS its certificate names it; without, it must know the overlay's link token, or, where there is none,
-        sit on this machine.
+    @property
+    def wants_proof(self) -> bool:
+        """Whether neighbours prove themselves by the link token (`link_proof.py`)."""
+        return bool(self.link_token) and not self.tls
+
+    def check_broker(self, neighbour: BrokerId, certificate_name: str, is_loopback: bool) -> None:
+        """Raise `RefusedError` unless the peer may be this neighbour, but for what a link token has yet to prove.
+
+        With TLS its certificate names it; without, and without a link token, it must sit on this machine.
         """
         if self.tls:
             if certificate_name != str(neighbour):
-                raise RefusedError(
+                raise UnknownPeerError(
                     f"its certificate is for {certificate_name or 'nobody'!r}, not for broker {neighbour}"
                 )
-        elif self.link_token:
-            if not _same(self.link_token, hello.token):
-                raise RefusedError("the link token is wrong")
-        elif not is_loopback:
+        elif not self.link_token and not is_loopback:
             raise RefusedError("links from other machines need TLS or a link token")
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())

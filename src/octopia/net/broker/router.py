@@ -12,6 +12,7 @@ from octopia.net.broker.operations.log import Log
 from octopia.routing import (
     Action,
     Broker,
+    ClientLeft,
     Event,
     Header,
     LinkCameUp,
@@ -42,6 +43,7 @@ class Router:
         self._decide = broker.handle
         self._publish = broker.publish
         self._receive = broker.receive
+        self._is_leaving = broker.is_leaving
         self._carry_out = dispatch.carry_out
         self._carry_out_batch = dispatch.carry_out_batch
         self._barriers = barriers
@@ -57,6 +59,11 @@ class Router:
         actions = self._decide(event, now)
         self._carry_out(actions)
         return actions
+
+    def client_left(self, client: str, now: float) -> bool:
+        """A client is gone for good; returns whether this is to be said again, to withdraw more of what it had."""
+        self.handle(ClientLeft(client), now)
+        return self._is_leaving(client)
 
     # -- notifications
 

@@ -1,6 +1,7 @@
 """Running brokers as a process: event loop, signals, draining.
 
-Rules of this file: SIGTERM and SIGINT drain, a second one ends at once. uvloop is used where it is installed.
+SIGTERM and SIGINT drain, a second one ends at once. systemd is told what happens, where it asks. uvloop is used where
+it is installed.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from importlib.util import find_spec
 from octopia.errors import InputError
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.server import Server
+from octopia.net.broker.systemd import Systemd
 from octopia.topology import BrokerId
 
 
@@ -37,8 +39,12 @@ async def serve(
         loop.add_signal_handler(number, stop)
     if on_ready is not None:
         on_ready(server)
+    manager = Systemd()
+    manager.ready()
     await stopping.wait()
+    manager.stopping()
     await server.stop()
+    manager.stopped()
 
 
 def run(

@@ -2,7 +2,9 @@
 
 Rules of this file: a session is found by its client's name, which is taken as long as it lives, and by its secret. It
 ends when its client says goodbye, when it has been without a connection for too long, or when we end it because its
-queue is full; then the core is told that the client left, and nothing of it remains.
+queue is full; then the core is told that the client left, and nothing of it remains. What a client had registered is
+withdrawn in slices, one in each turn of the event loop, so that others are served in between. Until that is done its
+name is taken, and who asks for it waits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -57,6 +59,8 @@ class Sessions(Mapping[str, Session]):
         self._now = now
         self._soon = soon
         self._dropped_before = 0
+        # by the name of a client that is leaving, what waits for its end
+        self._leaving: dict[str, list[Callable[[], None]]] = {}
 
     def __getitem__(self, name: str) -> Session:
         return self._by_name[name]
@@ -95,12 +99,28 @@ class Sessions(Mapping[str, Session]):
         return session
 
     def forget(self, session: Session) -> None:
-        """A client is gone for good and leaves nothing behind."""
+        """A client is gone for good and leaves nothing behind: nothing is delivered to it from now on."""
         if self._by_name.get(session.name) is session:
-            session.leave(self._now())
             self._dropped_before += session.box.dropped_total
+            session.leave()
             del self._by_name[session.name]
             del self._by_secret[session.secret]
+            self._leaving[session.name] = []
+            self._withdraw_some(session.name)
+
+    def _withdraw_some(self, name: str) -> None:
+        if self._router.client_left(name, self._now()):
+            self._soon(self._withdraw_some, name)
+            return
+        for call in self._leaving.pop(name):
+            call()
+
+    def put_off(self, name: str, call: Callable[[], None]) -> bool:
+        """Whether a client of this name is still leaving; then `call` follows when it has left."""
+        if name not in self._leaving:
+            return False
+        self._leaving[name].append(call)
+        return True
 
     def end(self, session: Session, code: str, reason: str) -> None:
         """We end it, and say why."""

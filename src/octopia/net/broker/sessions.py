@@ -15,13 +15,15 @@ from typing import Any, Protocol
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.permits import Permit
 from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.routing import Advertised, ClientLeft, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Advertised, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Refused as NotAccepted
 from octopia.wire import (
     POLICY_DEFAULT,
     Accepted,
@@ -36,6 +38,7 @@ from octopia.wire import (
     WireNotification,
     delivered_for,
     message_frame,
+    reason_text,
 )
 
 _STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
@@ -80,11 +83,13 @@ class Session:
         self.secret = secret
         self.session_s = session_s
         self.rights = rights
+        self.permit = rights.permit()
         self.box = box
         self.stall = stall
         self.privilege = privilege
         self.asks = False  # whether its publishers are to pause
         self.channel: Channel | None = None
+        self.probed: Channel | None = None  # the connection that was asked for a sign of life, for a newcomer's sake
         self.ended = False
         self.left_s: float | None = None  # since when it has no connection
         self.policies: dict[str, str] = {}
@@ -123,6 +128,9 @@ class Session:
         if len(mine):
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
+            if self.permit is not None:
+                mine = self._permitted(mine, self.permit)
+        if len(mine):
             self._router.publish(self.name, mine, now)
         if wrong is not None:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
@@ -147,6 +155,16 @@ class Session:
                 self._counters.duplicates += 1
         return batch.chosen(chosen), None
 
+    def _permitted(self, batch: Parcels, permit: Permit) -> Parcels:
+        """Those that the client may publish; each of the others is refused."""
+        refused = permit.refused(batch.values)
+        if not refused:
+            return batch
+        for at in refused:
+            self.refuse("publish", str(batch.sequences[at]), permit.reason(batch.notification(at)))
+        outside = frozenset(refused)
+        return batch.chosen(at for at in range(len(batch)) if at not in outside)
+
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         self.rights.check_advertise(request.filter, self._router.id)
         self._router.handle(Advertised(self.name, request.id, request.filter), now)
@@ -157,7 +175,18 @@ class Session:
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
         self.rights.check_policy(request.policy)
         self.rights.check_subscribe(request.filter, self._router.id)
-        self._router.handle(Subscribed(self.name, request.id, request.filter), now)
+        actions = self._router.handle(Subscribed(self.name, request.id, request.filter), now)
+        if not any(type(action) is NotAccepted for action in actions):
+            # A refused request changes nothing and leaves nothing: its id may be that of a live subscription.
+            self._apply(request)
+
+    def _apply(self, request: SubscribeRequest) -> None:
+        self.policies[request.id] = request.policy
+        if request.ordered:
+            self.unordered.pop(request.id, None)
+        else:
+            self.unordered[request.id] = None
+        self._note_policies()
 
     def _unsubscribe(self, request: UnsubscribeRequest, now: float) -> None:
         self._router.handle(Unsubscribed(self.name, request.id), now)
@@ -172,29 +201,17 @@ class Session:
             self.refuse("advertise", request.id, str(error))
 
     def subscribe(self, request: SubscribeRequest, now: float) -> None:
-        before = self.policies.get(request.id)
-        self.policies[request.id] = request.policy
-        if not request.ordered:
-            self.unordered[request.id] = None
-        self._note_policies()
         try:
             self._subscribe(request, now)
         except RefusedError as error:
             self.refuse("subscribe", request.id, str(error))
-            if before is None:
-                self._unsubscribe_quietly(request.id)
-
-    def _unsubscribe_quietly(self, id: str) -> None:
-        self.policies.pop(id, None)
-        self.unordered.pop(id, None)
-        self._note_policies()
 
     def refuse_bad(self, request: BadRequest, now: float) -> None:
         self.refuse(request.request, request.id, request.reason)
 
     def refuse(self, request: str, id: str, reason: str) -> None:
         self._counters.refusals += 1
-        self.box.put(message_frame(Refused(request, id, reason)))
+        self.box.put(message_frame(Refused(request, id, reason_text(reason))))
 
     def accept(self, request: str, id: str) -> None:
         self.box.put(message_frame(Accepted(request, id)))
@@ -346,9 +363,8 @@ class Session:
         self._stop_asking()
         self._intake.gone(self)
 
-    def leave(self, now: float) -> None:
-        """The client is gone for good."""
-        self._router.handle(ClientLeft(self.name), now)
+    def leave(self) -> None:
+        """The client is gone for good, and nothing waits for it any more."""
         self.box.clear()
 
 

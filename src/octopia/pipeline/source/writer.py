@@ -15,6 +15,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ from octopia.pipeline.source.options import DROP_MALFORMED, WriteOptions, write_
 BATCH_ID_BITS: Final = 32
 # A task that died may look alive to the broker until it has missed three heartbeats.
 TAKE_OVER_S: Final = 40.0
+# An earlier try that was killed keeps its name for so long.
+SESSION_S: Final = 5.0
 _TAKE_OVER_POLL_S: Final = 0.1
 _NAME_DEFAULT: Final = "spark"
 
@@ -80,7 +83,9 @@ class Plan:
     async def _publish(self, batches: Iterator[pa.RecordBatch], publisher: str, first_id: int) -> tuple[int, int]:
         client = await self._connected(publisher, first_id)
         skipped = 0
-        try:
+        async with AsyncExitStack() as stack:
+            # It is open already. What goes wrong inside is not masked by what goes wrong when it is closed.
+            stack.push_async_exit(client)
             await client.advertise(self.advertisement)
             # The next batch is awaited in another thread, so that the broker hears from us meanwhile.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -95,8 +100,6 @@ class Plan:
                     row = client.last_id - first_id + 2 + skipped
                     raise type(error)(f"row {row} of {publisher}: {error}; mode=DROPMALFORMED leaves it out") from None
             await client.flush()
-        finally:
-            await client.close()
         return client.last_id - first_id + 1, skipped
 
     def _is_right(self, row: dict[str, Any]) -> bool:
@@ -110,12 +113,14 @@ class Plan:
         connect = self.options.connect
         give_up_at = asyncio.get_running_loop().time() + TAKE_OVER_S
         while True:
-            client = NumberedClient(connect.url, first_id=first_id, name=publisher, **connect.client())
+            client = NumberedClient(
+                connect.url, first_id=first_id, name=publisher, session_s=SESSION_S, **connect.client()
+            )
             try:
                 await client.open()
                 return client
-            except RefusedError as error:
-                if "is connected already" not in str(error) or asyncio.get_running_loop().time() > give_up_at:
+            except OctopiaError as error:
+                if "try again" not in str(error) or asyncio.get_running_loop().time() > give_up_at:
                     raise
                 await asyncio.sleep(_TAKE_OVER_POLL_S)
 

@@ -6,7 +6,9 @@ neighbour whose cluster has an overlapping subscription answers with one CIB_SET
 Rules of this file: the host broker's bit of a cluster follows, message by message, the copy's bit at the secondary
 neighbour in that cluster, which alone decides it. Links keep order, so both are equal once the link is quiet. Withdrawn
 keys never come back, so a CIB_SET that crosses the withdrawal finds nothing and does nothing. Nothing is sent on a link
-that is down; `resync.py` makes it good.
+that is down; `resync.py` makes it good. A bit that cannot be known counts as ON, so that a notification is rather
+carried for nobody than missed: while the iLink is down (`cut_off`), from when it came up until the neighbour's word on
+that advertisement has come (`unknown`), and while the neighbour has yet to learn what its cluster wants.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -41,6 +43,9 @@ def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, ou
     _store(state, entry)
     if entry.interest:
         entry.civ |= state.own_bit
+    # Who has yet to learn the subscriptions of its cluster cannot know; it takes back what turns out to be wrong. In
+    # the midst of a resync the host knows that by itself.
+    if entry.interest or (state.unlearnt and sender not in state.stale):
         out.append(Send(sender, CibSet((message.key,))))
 
 
@@ -55,12 +60,14 @@ def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, out: li
     check_i_link(state, sender, message.kind)
     for entry in _hosted(state, message.advertisements):
         entry.civ |= civ.bit(sender.cluster)
+        entry.unknown &= ~civ.bit(sender.cluster)
 
 
 def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
     check_i_link(state, sender, message.kind)
     for entry in _hosted(state, message.advertisements):
         entry.civ &= ~civ.bit(sender.cluster)
+        entry.unknown &= ~civ.bit(sender.cluster)
 
 
 def _store(state: ScotState, entry: SrtEntry) -> None:

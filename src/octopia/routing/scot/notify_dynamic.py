@@ -61,7 +61,7 @@ def route(state: ScotState, matched: ScotMatched, header: Civ, came_by: BrokerId
             carried = to_serve & ~_bits(free)
     carrying = civ_header(carried)
     copies = tuple((to, carrying if to is carrier else PLAIN) for to in (*a_targets, *free))
-    return Decision(matched.recipients, copies)
+    return Decision(matched.recipients, copies, by_links=bool(i_targets))
 
 
 def _last_resort(

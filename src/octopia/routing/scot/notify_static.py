@@ -17,12 +17,15 @@ from octopia.topology import BrokerId
 
 
 def first_header(state: ScotState, satisfied: Sequence[Registered]) -> Civ:
-    """The secondary target clusters: the bits of all advertisements that a notification satisfies, less the own bit."""
-    wanted = 0
+    """The secondary target clusters: the bits of all advertisements that a notification satisfies, less the own bit.
+
+    A bit that cannot be known counts as ON: of a cluster whose iLink is down, or that has not answered since.
+    """
+    wanted = state.cut_off
     for registered in satisfied:
         entry = state.srt.get(registered.key)
         if entry is not None:
-            wanted |= entry.civ
+            wanted |= entry.civ | entry.unknown
     return civ_header(wanted & ~state.own_bit)
 
 

@@ -6,7 +6,8 @@ marked then. The event is the beginning, and the last word is a message:
 
     aLink   Subscribe … for all that did not come from that neighbour, SubscriptionsComplete(hosts)
     iLink   Advertise … for all of this broker's own clients, AdvertisementsComplete; the answer is CIB_SET for all
-            advertisements that are wanted here and CIB_CLEAR for all that are not, so that every bit is renewed
+            advertisements that are wanted here and CIB_CLEAR for all that are not, so that every bit is renewed; until
+            the answer names it, an advertisement's bit is unknown to its host broker and counts as ON
 
 What is swept goes as if it had been withdrawn: passed on, counted, told with CIB_CLEAR. What was not swept was never
 gone: nobody beyond notices, and no CIB message is sent for it.
@@ -56,7 +57,7 @@ from octopia.routing.messages import (
 from octopia.routing.scot.advertise import check_i_link
 from octopia.routing.scot.state import ScotState
 from octopia.routing.scot.subscribe import check_a_link, drop
-from octopia.topology import BrokerId, Scot
+from octopia.topology import BrokerId, Scot, civ
 
 # Keys or hosts in one message of a resync; more make more messages.
 NAMED_PER_MESSAGE_MAX = 1_000
@@ -88,6 +89,7 @@ def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> No
         state.stale[neighbour] = {entry.key: None for entry in state.srt if entry.last_hop == neighbour}
         for advertisement in state.srt:
             if advertisement.last_hop is None:
+                advertisement.unknown |= civ.bit(neighbour.cluster)
                 out.append(Send(neighbour, Advertise(advertisement.key, advertisement.filter)))
         out.append(Send(neighbour, AdvertisementsComplete()))
 

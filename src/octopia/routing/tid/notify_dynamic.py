@@ -28,4 +28,4 @@ def route(state: TidState, matched: TreeMatched, header: Routes | Tree, came_by:
     """At the host broker the header is a tree, and the copy is for all destinations on it."""
     plan = matched.plan(header)
     recipients = matched.recipients if came_by is None else plan.recipients
-    return Decision(recipients, plan.copies(state.lst, came_by))
+    return Decision(recipients, plan.copies(state.lst, came_by), by_links=plan.has_choice)

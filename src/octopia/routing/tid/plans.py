@@ -56,6 +56,10 @@ class Plan:
         self._outcomes: dict[int, Copies] = {}
         count(len(routes.routes) + 1)
 
+    @property
+    def has_choice(self) -> bool:
+        return bool(self._choices)
+
     def copies(self, lst: Lst, came_by: BrokerId | None) -> Copies:
         """One copy per next hop, with its routes: each by the way with the least Q_l, never back."""
         chosen = 0

@@ -10,6 +10,7 @@ def health(report: Report) -> tuple[bool, bytes]:
     """Whether the broker takes new clients, and its state in JSON."""
     state = {
         "broker": report.broker,
+        "overlay": report.overlay,
         "routing": report.routing,
         "status": "ok" if report.takes_clients else "stopping",
         "clients": report.clients,

@@ -6,7 +6,6 @@ it (`Authorization: Bearer …`); `/healthz` never does, so that whatever watche
 """
 
 import asyncio
-import hmac
 from collections.abc import Callable
 from typing import cast
 
@@ -15,6 +14,7 @@ import h11
 from octopia.net.broker.operations.health import health
 from octopia.net.broker.operations.report import Report
 from octopia.net.broker.operations.traces import Traces
+from octopia.net.secret import is_same
 
 REQUEST_S = 5.0
 REQUEST_BYTES_MAX = 16 * 1024
@@ -74,8 +74,8 @@ class HttpPeer(asyncio.Protocol):
             self._send(404, "text/plain", b"there are /metrics, /healthz and /traces\n", request.method)
 
     def _knows_token(self, request: h11.Request) -> bool:
-        given = dict(request.headers).get(b"authorization", b"")
-        return not self._token or hmac.compare_digest(given, f"Bearer {self._token}".encode())
+        given = dict(request.headers).get(b"authorization", b"").decode("utf-8", "replace")
+        return not self._token or is_same(self._token, given.removeprefix("Bearer "))
 
     def _send(self, status: int, kind: str, body: bytes, method: bytes) -> None:
         headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close")]

@@ -23,6 +23,7 @@ class Report:
     """The state of a broker."""
 
     broker: str
+    overlay: str  # the digest of its overlay
     routing: str
     takes_clients: bool
     counters: Counters

@@ -15,7 +15,9 @@ from octopia.language import Filter, Notification
 from octopia.wire import Delivery
 
 if TYPE_CHECKING:
-    from octopia.net.client import Client
+    from octopia.net.channel import Channel
+    from octopia.net.client.client import Client
+    from octopia.net.outbox import Source
 
 BATCH_MAX = 1024
 
@@ -35,18 +37,31 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: OctopiaError | None = None
+        self._channel: Channel | None = None  # that is not read from until there is room here
 
     # -- what the client calls
 
-    def take_in(self, delivery: Delivery) -> bool:
-        """Keep a delivery; True where the inbox is now full."""
+    def take_in(self, delivery: Delivery, channel: "Channel") -> None:
+        """Keep a delivery that came by this channel. Where the inbox is full now the channel is read from no more."""
         self._inbox.append(delivery)
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
-        return len(self._inbox) >= self._inbox_max
+        if len(self._inbox) >= self._inbox_max:
+            self._channel = channel
+            channel.hold(self)
+
+    def leave_channel(self) -> None:
+        """Whether there is room here does not matter any more."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.release(self)
+
+    def forget(self, source: "Source") -> None:
+        """The channel is gone."""
+        self._channel = None
 
     def end(self, error: OctopiaError | None = None) -> None:
         """Nothing more will come."""
@@ -57,8 +72,9 @@ class Subscription:
         self._waiter = None
 
     @property
-    def is_full(self) -> bool:
-        return len(self._inbox) >= self._inbox_max
+    def error(self) -> OctopiaError | None:
+        """Why nothing more will come, where that is not because it was closed."""
+        return self._error
 
     # -- what the user calls
 
@@ -113,7 +129,8 @@ class Subscription:
             inbox.clear()
         else:
             batch = [inbox.popleft() for _ in range(batch_max)]
-        self._client.room_in(self)
+        if self._channel is not None and len(inbox) < self._inbox_max:
+            self.leave_channel()
         return batch
 
     async def next(self) -> Notification:

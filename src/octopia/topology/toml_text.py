@@ -1,60 +1,72 @@
-"""TOML text with the line of every key, for errors that say where.
+"""The text of an overlay file: TOML, with the line of every key for errors that say where.
 
-Rules of this file: `tomllib` reads; this only finds where a table or key was written, by looking for its line. Where it
-cannot be found (a key inside an inline table) the error names the key alone. An error is one line: file, line, key,
-what is wrong and what would be right.
+`tomllib` reads; this only finds where a table or key was written, by looking for its line. Where it cannot be found (a
+key inside an inline table) the error names the key alone. An error is one line: file, line, key, what is wrong and what
+would be right. Whoever reads a table of the file asks here: `overlay_file` for its own, the network layer for the rest.
 """
 
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
-from octopia.errors import InputError
+from octopia.errors import InputError, OctopiaError, PlacementError, TopologyError
 from octopia.hints import maybe_meant, shortened
+from octopia.topology.limits import BROKERS_MAX
 
-BYTES_MAX = 32 * 1024 * 1024
+# Room for the largest overlay with the longest labels, and no more: the file is read whole.
+BYTES_MAX = BROKERS_MAX * 200
+_KINDS: dict[str, type[InputError]] = {"overlay": TopologyError, "placement": PlacementError}
 _T = TypeVar("_T")
-_HEADER = re.compile(r"^\s*\[\[?\s*([^\]#]+?)\s*\]\]?")
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
+_HEADER = re.compile(rf"^\s*\[\[?\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]\]?\s*(?:#.*)?$")
 
 
-class ConfigText:
-    """A parsed file."""
+class TomlText:
+    """A parsed overlay file."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = Path(path)
-        try:
-            with self.file.open("rb") as stream:
-                content = stream.read(BYTES_MAX + 1)
-        except FileNotFoundError:
-            raise InputError(f"{self.file}: no such file") from None
-        except OSError as error:
-            raise InputError(f"{self.file}: cannot be read: {error.strerror or error}") from None
-        if len(content) > BYTES_MAX:
-            raise InputError(f"{self.file}: larger than {BYTES_MAX:,} bytes")
+        content = self._read()
         try:
             self.text = content.decode("utf-8")
             self.document: dict[str, Any] = tomllib.loads(self.text)
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-            raise InputError(f"{self.file}: line {line}: the text is not UTF-8") from None
+            raise TopologyError(f"{self.file}: line {line}: the text is not UTF-8") from None
         except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{self.file}: no TOML: {error}") from None
+            raise TopologyError(f"{self.file}: no TOML: {error}") from None
         except RecursionError:
-            raise InputError(f"{self.file}: no TOML: values are nested too deeply") from None
+            raise TopologyError(f"{self.file}: no TOML: values are nested too deeply") from None
+
+    def _read(self) -> bytes:
+        try:
+            with self.file.open("rb") as stream:
+                content = stream.read(BYTES_MAX + 1)
+        except FileNotFoundError:
+            raise TopologyError(f"{self.file}: no such file") from None
+        except OSError as error:
+            raise TopologyError(f"{self.file}: cannot be read: {error.strerror or error}") from None
+        if len(content) > BYTES_MAX:
+            raise TopologyError(f"{self.file}: the file is larger than {BYTES_MAX:,} bytes")
+        return content
 
     def line_of(self, table: str, key: str | None = None, number: int = 0) -> int | None:
         """The line of a key in a table, or of the table's head; `number` counts tables of the same name."""
         seen = -1
         inside = before_tables = False
-        for at, line in enumerate(self.text.splitlines(), 1):
-            header = _HEADER.match(line)
+        for at, line in enumerate(self.text.split("\n"), 1):
+            header = self._header(line)
             before_tables = header is None and (at == 1 or before_tables)
             if before_tables and key is None and _key_of(line) == table:
                 return at
             if header is not None:
-                inside = header[1].replace(" ", "") == table
+                if header == f"{table}.{key}" and seen <= number:
+                    return at
+                inside = header == table
                 seen += inside
                 if inside and seen == number and key is None:
                     return at
@@ -62,10 +74,28 @@ class ConfigText:
                 return at
         return None
 
+    def _header(self, line: str) -> str | None:
+        """The table that begins at this line. What looks like one inside a list of lists names none of the file."""
+        found = _HEADER.match(line)
+        if found is None:
+            return None
+        name = re.sub(r"[\s\"']", "", found[1])
+        return name if name.partition(".")[0] in self.document else None
+
     def error(self, table: str, key: str | None, problem: str, number: int = 0) -> InputError:
+        """The error to raise about a key, or a whole table."""
         line = self.line_of(table, key, number)
         where = f"{self.file}: " + (f"line {line}: " if line else "")
-        return InputError(f"{where}{table}{'.' + key if key else ''}: {problem}")
+        kind = _KINDS.get(table, InputError)
+        return kind(f"{where}{table}{'.' + key if key else ''}: {problem}")
+
+    @contextmanager
+    def at(self, table: str, key: str | None, number: int = 0) -> Iterator[None]:
+        """Errors from inside are about this key, or this table."""
+        try:
+            yield
+        except OctopiaError as error:
+            raise self.error(table, key, str(error), number) from None
 
     def check_keys(self, table: str, content: dict[str, Any], known: tuple[str, ...], number: int = 0) -> None:
         for key in content:
@@ -83,7 +113,7 @@ class ConfigText:
         """A table of the file, empty where it is missing."""
         content = self.document.get(name, {})
         if not isinstance(content, dict):
-            raise InputError(f"{self.file}: {name} must be a table: write [{name}]")
+            raise self.error(name, None, f"must be a table: write [{name}]")
         self.check_keys(name, content, known)
         return content
 

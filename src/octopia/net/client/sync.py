@@ -9,21 +9,24 @@
 
 Rules of this file: the asynchronous client runs in a thread of its own; these methods hand over and wait. Publishing
 does not wait for the other thread: notifications are collected and handed over many at a time, so that a loop of
-`publish` is quick; what was refused is raised by a later call, at the latest by `flush` or on leaving. Iterating takes
-what has come in one step. A client may be used by several threads; a subscription is read by one at a time.
+`publish` is quick; what was refused is raised by a later call, at the latest by `flush` or on leaving. `close` counts
+what was handed over and not published among what was not delivered. Iterating takes what has come in one step. A client
+may be used by several threads; a subscription is read by one at a time.
 """
 
 import asyncio
+import ssl
 import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
 
-from octopia.errors import OctopiaError
+from octopia.errors import OctopiaError, RefusedError, UndeliveredError
 from octopia.language import FilterLike, Notification, NotificationLike
-from octopia.net.client import Client
-from octopia.net.subscription import BATCH_MAX, Subscription
-from octopia.wire import Delivery
+from octopia.net.client.client import CLOSE_S, CONNECT_S, INBOX_MAX, SESSION_S, Client, ClientOptions
+from octopia.net.client.subscription import BATCH_MAX, Subscription
+from octopia.wire import POLICY_DEFAULT, Delivery
 
 _T = TypeVar("_T")
 # Notifications that wait for the other thread; then `publish` waits.
@@ -33,8 +36,10 @@ HANDOVER_MAX = 10_000
 class SyncClient:
     """A connection to a broker that mends itself. Made by `connect_sync`."""
 
-    def __init__(self, url: str | Sequence[str], **options: Any) -> None:
+    def __init__(self, url: str | Sequence[str], **options: Unpack[ClientOptions]) -> None:
+        """`Client` says what the options mean."""
         self._client = Client(url, **options)
+        self._close_s = options.get("close_s", CLOSE_S)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="octopia client", daemon=True)
         self._handover: deque[NotificationLike] = deque()
@@ -61,8 +66,15 @@ class SyncClient:
         self.open()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except OctopiaError as at_the_end:
+            if error is None:
+                raise
+            error.add_note(f"and then: {at_the_end}")
 
     def open(self) -> None:
         """Connect; `UnreachableError` or `RefusedError` where that fails."""
@@ -74,15 +86,39 @@ class SyncClient:
             raise
 
     def close(self) -> None:
-        """Leave the overlay; what was published is sent first. Again does nothing."""
+        """Leave the overlay; what was published is delivered first, or `UndeliveredError` says how much was not.
+
+        Tries for `close_s`, also to connect again. Closing again does nothing.
+        """
         if self._closed:
             return
+        if not self._thread.is_alive():
+            self._closed = True
+            self._loop.close()
+            return
         try:
-            self._wait(self._drain())
-            self._wait(self._client.close())
+            self._wait(self._close())
         finally:
             self._stop()
         self._raise_error()
+
+    async def _close(self) -> None:
+        until_s = self._loop.time() + self._close_s
+        try:
+            async with asyncio.timeout_at(until_s):
+                await self._drain()
+        except TimeoutError:
+            pass
+        if self._publishing is not None:
+            self._publishing.cancel()
+            await asyncio.gather(self._publishing, return_exceptions=True)
+        left = len(self._handover)
+        try:
+            await self._client.close(max(until_s - self._loop.time(), 0))
+        except UndeliveredError as error:
+            raise UndeliveredError(error.count + left, error.why) from None
+        if left:
+            raise UndeliveredError(left, str(self._client.failure or "the client's queue was full"))
 
     def _stop(self) -> None:
         self._closed = True
@@ -101,11 +137,19 @@ class SyncClient:
         self._wait(self._drain())
         self._wait(self._client.unadvertise(id))
 
-    def subscribe(self, filter: FilterLike, **options: Any) -> "SyncSubscription":
-        """A subscription, to be entered with `with`. Options are those of `Client.subscribe`."""
+    def subscribe(
+        self,
+        filter: FilterLike,
+        *,
+        id: str | None = None,
+        policy: str = POLICY_DEFAULT,
+        ordered: bool = True,
+        inbox_max: int = INBOX_MAX,
+    ) -> "SyncSubscription":
+        """A subscription, to be entered with `with`. `policy`: what happens when its queue is full."""
 
         async def make() -> Subscription:
-            return self._client.subscribe(filter, **options)
+            return self._client.subscribe(filter, id=id, policy=policy, ordered=ordered, inbox_max=inbox_max)
 
         return SyncSubscription(self, self._wait(make()))
 
@@ -115,6 +159,8 @@ class SyncClient:
         """Publish. Waits only while very much is waiting; what is wrong with it is raised by a later call."""
         self._raise_error()
         self._check_open()
+        if self._client.failure is not None:
+            raise self._client.failure
         self._room.acquire()
         self._handover.append(notification)
         with self._wake:
@@ -143,24 +189,43 @@ class SyncClient:
     async def _publish_handover(self) -> None:
         while True:
             with self._wake:
-                if not self._handover:
+                if not self._handover or self._client.failure is not None:
                     self._scheduled = False
                     return
             await self._publish_some()
 
     async def _publish_some(self) -> None:
         """Publish what is there; a wrong one is remembered, and does not stop the others."""
-        while self._handover:
+        handover, publish = self._handover, self._publish_one
+        while handover:
             count = 0
             try:
-                for _ in range(min(len(self._handover), 256)):
+                for _ in range(min(len(handover), 256)):
+                    # It leaves when it was published: until then it counts as not delivered.
+                    await publish(handover[0])
+                    handover.popleft()
                     count += 1
-                    await self._client.publish(self._handover.popleft())
             except (OctopiaError, TypeError) as error:
                 self._error = self._error or error
+                if self._client.failure is None:
+                    handover.popleft()
+                    count += 1
             finally:
-                self._room.release(max(count, 1))
+                if count:
+                    self._room.release(count)
+            if self._client.failure is not None:
+                # Nothing more will be published. What is left is counted when the client is closed.
+                self._room.release(HANDOVER_MAX)
+                return
             await asyncio.sleep(0)
+
+    async def _publish_one(self, notification: NotificationLike) -> None:
+        try:
+            await self._client.publish(notification)
+        except RefusedError as error:
+            # Of an earlier one, perhaps: then this one is still to be published. Otherwise it is refused again.
+            self._error = self._error or error
+            await self._client.publish(notification)
 
     async def _drain(self) -> None:
         while self._scheduled:
@@ -177,16 +242,21 @@ class SyncClient:
 
     def _check_open(self) -> None:
         if self._closed or not self._thread.is_alive():
-            raise OctopiaError("the client is closed; connect a new one")
+            raise OctopiaError(self._why_not_open())
+
+    def _why_not_open(self) -> str:
+        return (
+            "the client is closed; connect a new one" if self._closed else "the client is not connected; open it first"
+        )
 
     def wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run something in the client's thread."""
         return self._wait(coroutine)
 
     def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        if self._closed:
+        if self._closed or not self._thread.is_alive():
             coroutine.close()
-            raise OctopiaError("the client is closed; connect a new one")
+            raise OctopiaError(self._why_not_open())
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
@@ -239,6 +309,25 @@ class SyncSubscription:
         return self._client.wait(within())
 
 
-def connect_sync(url: str | Sequence[str], **options: Any) -> SyncClient:
-    """A client of the broker at `url`, to be entered with `with`. Options are those of `octopia.net.Client`."""
-    return SyncClient(url, **options)
+def connect_sync(
+    url: str | Sequence[str],
+    *,
+    name: str = "",
+    token: str = "",
+    tls: ssl.SSLContext | None = None,
+    session_s: float = SESSION_S,
+    connect_s: float = CONNECT_S,
+    close_s: float = CLOSE_S,
+    reconnect: bool = True,
+) -> SyncClient:
+    """A client of the broker at `url`, to be entered with `with`. `octopia.net.Client` says what the options mean."""
+    return SyncClient(
+        url,
+        name=name,
+        token=token,
+        tls=tls,
+        session_s=session_s,
+        connect_s=connect_s,
+        close_s=close_s,
+        reconnect=reconnect,
+    )

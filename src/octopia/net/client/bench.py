@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from octopia.errors import InputError
-from octopia.net.client import Client
-from octopia.net.subscription import Subscription
+from octopia.net.client.client import Client
+from octopia.net.client.subscription import Subscription
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
 # A burst of one publisher at a constant rate, before others have their turn.
@@ -96,7 +96,8 @@ async def bench(urls: Sequence[str], plan: BenchPlan, make: MakeClient = Client)
     finally:
         for reader in readers:
             reader.cancel()
-        await asyncio.gather(*(client.close() for client in publishers + subscribers))
+        # Where all went well everything was flushed; where it did not, that is what counts.
+        await asyncio.gather(*(client.close() for client in publishers + subscribers), return_exceptions=True)
     delivered = sum(map(len, taken))
     dropped = sum(client.dropped for client in subscribers)
     missing = published * plan.subscribers - delivered - dropped

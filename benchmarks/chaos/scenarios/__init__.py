@@ -1,0 +1,11 @@
+"""The catalogue: every fault and attack of the trial, in the order in which they are run."""
+
+from benchmarks.chaos.scenarios import doors, fairness, links, names, publishers, restarts, rights
+
+SCENARIOS = {
+    scenario.name: scenario
+    for part in (publishers, links, restarts, names, rights, fairness, doors)
+    for scenario in part.SCENARIOS
+}
+
+__all__ = ["SCENARIOS"]

@@ -1,0 +1,122 @@
+"""Whether a publication is within its publisher's right: asked of every one, so prepared once per client.
+
+A right to advertise is a filter, and each notification published under it must match that filter. That an
+advertisement is covered by the right is not enough: conformity looks at one attribute at a time and lets attributes be
+left out, so a notification may conform to a covered advertisement and still not match the right.
+
+The answers are those of `matches`. What the names of a notification's attributes decide alone is worked out once per
+combination of names; of the conjunctions that are left, an equality (`symbol in ('A', 'B', …)`) picks the few to test.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from octopia.language import (
+    ALWAYS,
+    Alternatives,
+    Filter,
+    Notification,
+    Operator,
+    Predicate,
+    Value,
+    all_hold,
+    one_holds,
+    why_not_matches,
+)
+
+# Combinations of names remembered per client; at the bound all are forgotten. Longer ones are worked out each time.
+COMBINATIONS_MAX = 256
+COMBINED_NAMES_MAX = 64
+# Up to so many alternatives it is quicker to test each than to look up which.
+TESTED_MAX = 3
+
+Values = Mapping[str, Value]
+
+
+class Permit:
+    """What one client may publish."""
+
+    __slots__ = ("_by_names", "_name", "_right")
+
+    def __init__(self, name: str, right: Filter) -> None:
+        self._name = name
+        self._right = right
+        self._by_names: dict[tuple[str, ...], _Choice] = {}
+
+    def allows(self, values: Values) -> bool:
+        """Whether a notification of these (checked) values matches the right."""
+        return self._choice(tuple(values)).holds(values)
+
+    def refused(self, batch: Sequence[Values]) -> list[int]:
+        """The places of those that may not be published."""
+        names = list(map(tuple, batch))
+        if names.count(names[0]) == len(names):
+            # By far the most common: all are of the same kind, and within the right.
+            choice = self._choice(names[0])
+            if choice.all_hold(batch):
+                return []
+            return [at for at, values in enumerate(batch) if not choice.holds(values)]
+        return [at for at, values in enumerate(batch) if not self.allows(values)]
+
+    def reason(self, notification: Notification) -> str:
+        """Why this may not be published: the attribute, and the right."""
+        why = why_not_matches(self._right, notification)
+        return f"{self._name} may not publish this: {why}; each notification must match its right: {self._right}"
+
+    def _choice(self, names: tuple[str, ...]) -> "_Choice":
+        known = self._by_names.get(names)
+        if known is None:
+            known = _Choice(_alternatives(names, self._right))
+            if len(names) <= COMBINED_NAMES_MAX:
+                if len(self._by_names) >= COMBINATIONS_MAX:
+                    self._by_names.clear()
+                self._by_names[names] = known
+        return known
+
+
+class _Choice:
+    """What the values of attributes with certain names must satisfy: all predicates of one of the alternatives."""
+
+    __slots__ = ("_all", "_attribute", "_by_value", "_others")
+
+    def __init__(self, alternatives: Alternatives) -> None:
+        self._all = alternatives
+        self._attribute = _commonest_equality(alternatives) if len(alternatives) > TESTED_MAX else None
+        # Values that Python takes for equal (1 and true) share a place; the tests tell them apart.
+        self._by_value: dict[Value, Alternatives] = {}
+        others: list[tuple[Predicate, ...]] = []
+        for tests in alternatives if self._attribute is not None else ():
+            equal = [p for p in tests if p.attribute == self._attribute and p.operator is Operator.EQ]
+            if equal and equal[0].value is not None:
+                self._by_value[equal[0].value] = (*self._by_value.get(equal[0].value, ()), tests)
+            else:
+                others.append(tests)
+        self._others = tuple(others)
+
+    def holds(self, values: Values) -> bool:
+        if self._attribute is None:
+            return self._all is ALWAYS or one_holds(self._all, values)
+        found = self._by_value.get(values[self._attribute], ())
+        return one_holds(found, values) or one_holds(self._others, values)
+
+    def all_hold(self, batch: Sequence[Values]) -> bool:
+        """Whether all of these are quickly seen to satisfy it; False where each must be looked at."""
+        return self._all is ALWAYS or (len(self._all) == 1 and all_hold(self._all[0], batch))
+
+
+def _alternatives(names: tuple[str, ...], right: Filter) -> Alternatives:
+    named = frozenset(names)
+    left = []
+    for conjunction in right.conjunctions:
+        if conjunction.by_attribute.keys() <= named:
+            if not conjunction.testing:
+                return ALWAYS
+            left.append(conjunction.testing)
+    return tuple(left)
+
+
+def _commonest_equality(alternatives: Alternatives) -> str | None:
+    """The attribute that equalities tell most of the alternatives apart by."""
+    seen = {(p.attribute, p.value) for tests in alternatives for p in tests if p.operator is Operator.EQ}
+    counted = Counter(attribute for attribute, _ in sorted(seen, key=str))
+    return counted.most_common(1)[0][0] if counted else None
