@@ -166,10 +166,10 @@ def test_a_link_that_goes_down_while_it_is_dialled_begins_anew() -> None:
         link = host.links[BrokerId("b", 0)]
         said = link.hello
 
-        def hello() -> Any:
+        def hello(*proof: Any) -> Any:
             asyncio.get_running_loop().call_soon(link.go_down)
             link.hello = said
-            return said()
+            return said(*proof)
 
         link.hello = hello
         link.channel.abort()

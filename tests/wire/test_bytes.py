@@ -104,12 +104,12 @@ def test_copies_of_a_notification() -> None:
 
 
 def test_the_publisher_of_a_frame_is_found_whatever_comes_before_it() -> None:
-    seen = wire_notification(parse_notification({"price": 2**80, "s": "x" * 70_000}), "öffentlich", 2**60)
+    seen = wire_notification(parse_notification({"price": 2**80, "s": "x" * 60_000}), "öffentlich", 2**60)
     frames = [
         publish_frame(seen.parcel),
         deliver_frame(("s1", "s2"), seen.parcel),
-        *link_frames(Notify("p", "7", seen, 0b100000001), CopyHeader(traced=True, earlier=6, hold_ms=50)),
-        *link_frames(NotifyTree("p", "7", seen, Key(B2, 5))),
+        *link_frames(Notify("p", "7", seen, Civ(0b100000001)), CopyHeader(traced=True, earlier=6, hold_ms=50)),
+        *link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))),
     ]
     assert [publisher_of(frame) for frame in frames] == ["öffentlich"] * 4
 
