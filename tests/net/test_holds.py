@@ -93,6 +93,7 @@ def test_a_source_pauses_a_publisher_as_long_as_anyone_wants_it(steps: list[tupl
             naive.release(owner, publishers)
         elif step == "passed":
             holds.passed(owner, publishers, other)
+            holds.passed_on(owner, publishers, other)
             for publisher in publishers:
                 naive.passed(owner, publisher, other)
         elif step == "gone":
@@ -217,8 +218,8 @@ class Line:
                     node.holds.queue_fills(queue)
         else:
             self.frames[at].append(publisher)
-        if node.holds.is_filling(queue) or node.holds.has_named(queue):
-            node.holds.passed(source, [publisher], queue)
+        node.holds.passed(source, [publisher], queue)
+        node.holds.passed_on(source, [publisher], queue)
         self._say(at)
 
     def _say(self, at: int) -> None:

@@ -159,12 +159,21 @@ class Outbox:
             self._turn.note(self)
         return True
 
-    def put_below_mark(self, frames: list[bytes], start: int) -> int:
-        """Queue those from there on that stay below the mark; returns the place of the first that would not."""
-        stop = min(len(frames), start + self.mark_frames - 1 - len(self.waiting))
-        if stop > start and self.put_if_room(frames[start:stop]):
-            return stop
-        return start
+    def put_below(self, frames: list[bytes], start: int, frames_max: int, bytes_max: int) -> int:
+        """Queue those from there on that stay below these bounds; returns the place of the first that would not."""
+        stop = min(len(frames), start + frames_max - 1 - len(self.waiting))
+        if stop <= start:
+            return start
+        chosen = frames[start:stop]
+        size = sum(map(len, chosen))
+        if self.waiting_bytes + size >= bytes_max:
+            return start
+        self.waiting.extend(chosen)
+        self.waiting_bytes += size
+        if not self._noted:
+            self._noted = True
+            self._turn.note(self)
+        return stop
 
     def turn_ended(self) -> None:
         self._noted = False

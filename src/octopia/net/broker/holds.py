@@ -12,9 +12,9 @@ Two want publishers to pause:
   otherwise (`neighbour_releases`) or its connection is gone.
 
 Nobody knows beforehand by which source a publisher comes, and with dynamic routing it may come by several. So a source
-is asked when it next brings something that is not wanted (`passed`): one more notification per hop, and nobody is
-asked who does not put anything there. A session of the same name elsewhere, or a neighbour of the same publisher on
-another way, is left alone.
+is asked when it next brings something that is not wanted (`passed`, `passed_on`): one more notification per hop, and
+nobody is asked who does not put anything there. A client of the same name elsewhere, or a neighbour that brings the
+same publisher for others, is left alone.
 
 A source is asked once for each publisher, and released when the last that wanted it has gone. What to say to whom is
 collected and taken by the host (`take_orders`); what was asked and released in between is not said at all. Asked of a
@@ -113,17 +113,18 @@ class Holds(Generic[Owner]):
         return neighbour in self._named
 
     def passed(self, source: Owner, publishers: Iterable[str], queue: Owner) -> None:
-        """Notifications of these publishers came by this source and went into this queue."""
-        if source == queue:
-            # A client that listens to itself: if it paused, its queue would not empty.
-            return
-        named = self._named.get(queue, {})
-        fills = queue in self._filling
-        for publisher in publishers:
-            if fills:
+        """Notifications of these publishers came by this source and went into this queue, which is filling up."""
+        # Not a client that listens to itself: if it paused, its queue would not empty.
+        if queue in self._filling and source != queue:
+            for publisher in publishers:
                 self._ask(source, publisher, (queue, True))
-            if publisher in named:
-                self._ask(source, publisher, (queue, False))
+
+    def passed_on(self, source: Owner, publishers: Iterable[str], neighbour: Owner) -> None:
+        """Notifications of these publishers came by this source and went to this neighbour, which has named some."""
+        named = self._named.get(neighbour, {})
+        for publisher in publishers:
+            if publisher in named and source != neighbour:
+                self._ask(source, publisher, (neighbour, False))
 
     def gone(self, owner: Owner) -> None:
         """Its connection is gone: it wants nothing any more, and does not know what it was asked."""

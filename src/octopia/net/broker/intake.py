@@ -60,11 +60,19 @@ class Intake:
             self._carry_out()
 
     def went_in(self, queue: Member, frames: list[bytes]) -> None:
-        """What is being routed went into a queue that is over its mark, or to a neighbour that has named publishers."""
-        if self.source is None or self.source.owner is None:
-            return
-        source = cast("Member", self.source.owner)
-        self._holds.passed(source, source.publishers_of(frames), queue)
+        """What is being routed went into a queue that is over its mark."""
+        source = self._source()
+        if source is not None:
+            self._holds.passed(source, source.publishers_of(frames), queue)
+
+    def passed_on(self, link: Member, frames: list[bytes]) -> None:
+        """What is being routed went to a neighbour that has named publishers."""
+        source = self._source()
+        if source is not None:
+            self._holds.passed_on(source, source.publishers_of(frames), link)
+
+    def _source(self) -> Member | None:
+        return None if self.source is None else cast("Member | None", self.source.owner)
 
     def done(self) -> None:
         """All that a read brought has been routed."""

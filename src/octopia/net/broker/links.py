@@ -86,6 +86,7 @@ class Link:
         self.their_life = b""
         self.received = 0
         self.notified_s = float("-inf")  # when it last brought notifications
+        self._brings: list[str] = []  # whose notifications it brings at present
         self.dropped = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self._sampled = (0, 0, 0)
@@ -101,7 +102,8 @@ class Link:
     def send(self, message: Message, frames: list[bytes]) -> None:
         """Queue a core message, which was encoded already."""
         if isinstance(message, Notify):
-            self.put_all(frames)
+            if not self.box.put_if_room(frames):
+                self._put_slowly(frames)
             return
         box = self.box
         for frame in frames:
@@ -112,19 +114,29 @@ class Link:
 
     def put_all(self, frames: list[bytes]) -> None:
         """Queue notifications, which were encoded already."""
+        if not self.box.put_if_room(frames):
+            self._put_slowly(frames)
+
+    def _put_slowly(self, frames: list[bytes]) -> None:
+        """As `put_all`, where the mark would be reached, or is 0."""
         box = self.box
-        if box.put_if_room(frames):
-            return
-        unwanted, at = [], 0
-        while (at := box.put_below_mark(frames, at)) < len(frames):
+        bounds = box.frames_max, box.bytes_max
+        unwanted: list[bytes] = []
+        at = 0
+        while (at := box.put_below(frames, at, *(self._mark or bounds))) < len(frames):
             box.put(frames[at])
             if box.is_full:
                 self._overflow()
-            if self._is_over_mark() or self._names:
-                unwanted.append(frames[at])
-            at += 1
+            stop = at + 1
+            if self._is_over_mark():
+                # The socket took all that it takes, and so it stays until this read is over.
+                stop = box.put_below(frames, stop, *bounds)
+                unwanted += frames[at:stop]
+            at = stop
         if unwanted:
             self._intake.went_in(self, unwanted)
+        if self._names:
+            self._intake.passed_on(self, frames)
 
     def _is_over_mark(self) -> bool:
         """Whether publishers of what goes here are to pause."""
@@ -178,9 +190,11 @@ class Link:
                 kind = type(message)
                 if kind is Parcels:
                     self.notified_s = now
+                    self._brings = message.publishers
                     self._router.receive_copies(sender, PLAIN, message, now)
                 elif kind is Notify:
                     self.notified_s = now
+                    self._brings = [message.publisher]
                     self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
                 elif kind in _CORE_MESSAGES:
                     self._router.receive(sender, message, now)
@@ -198,6 +212,9 @@ class Link:
 
     def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
         """Whose notifications these are, each once."""
+        brings = self._brings
+        if brings and brings.count(brings[0]) == len(brings):
+            return brings[:1]
         return dict.fromkeys(map(publisher_of, frames))
 
     def pause(self, publishers: list[str], held: bool) -> None:

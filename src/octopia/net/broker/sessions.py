@@ -242,12 +242,17 @@ class Session:
         box = self.box
         if box.put_if_room(deliveries):
             return
-        unwanted, at = [], 0
-        while (at := box.put_below_mark(deliveries, at)) < len(deliveries):
+        unwanted: list[bytes] = []
+        at = 0
+        while (at := box.put_below(deliveries, at, box.mark_frames, box.mark_bytes)) < len(deliveries):
             box.put(deliveries[at])
+            stop = at + 1
             if self._asks_for(deliveries[at]):
-                unwanted.append(deliveries[at])
-            at += 1
+                if self._only_policy:
+                    # The socket took all that it takes, and so it stays until this read is over.
+                    stop = box.put_below(deliveries, stop, box.frames_max, box.bytes_max)
+                unwanted += deliveries[at:stop]
+            at = stop
         if unwanted:
             self._intake.went_in(self, unwanted)
 
