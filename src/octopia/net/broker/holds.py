@@ -137,6 +137,12 @@ class Holds(Generic[Owner]):
         self._told.pop(owner, None)
         self._changed.pop(owner, None)
 
+    def stop(self) -> None:
+        """Everyone is released, and nobody is asked any more."""
+        self._held_max = 0
+        for asker in list(self._asked_by):
+            self._withdraw(asker)
+
     # -- what is to be said
 
     def take_orders(self) -> list[Order[Owner]]:
