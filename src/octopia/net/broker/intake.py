@@ -81,7 +81,8 @@ class Intake:
     def done(self) -> None:
         """All that a read brought has been routed."""
         self.source = None
-        self._carry_out()
+        if self._holds.changed:
+            self._carry_out()
 
     def hold_back(self, box: Outbox) -> None:
         """The last resort: this box is full, and its source is not read from until half of it is empty again."""

@@ -379,7 +379,7 @@ class Link:
 
     def _sample(self, now: float) -> None:
         """Tell the core what waits here, where there is anything to tell (Eq. 10)."""
-        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now)
+        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waiting))
         self._set_mark()
         waiting, left = len(self.box.waiting), self.box.left_total
         sample = (AWAY_FRAMES if self.leaves else waiting, left + waiting, left)
