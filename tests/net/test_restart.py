@@ -32,7 +32,7 @@ class Load:
         self._reading: list[asyncio.Task[None]] = []
 
     async def client(self, broker: str, **options: Any) -> Client:
-        client = Client(self.processes.url(broker), **options)
+        client = Client(self.processes.url(broker), session_s=150.0, **options)
         await client.open()
         self.clients.append(client)
         return client
@@ -97,8 +97,9 @@ async def restart(processes: Processes, *brokers: str) -> None:
 
 @pytest.fixture(params=["snr", "idr"])
 def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    # On a machine that is busy enough, a broker may seem silent: the link must be there again after that.
-    started = Processes(tmp_path, "path:2", 2, routing=request.param, grace_s=60.0)
+    # On a busy machine a broker may seem silent, and take long to start.
+    patient = "restart_grace_s = 150\n"
+    started = Processes(tmp_path, "path:2", 2, routing=request.param, grace_s=150.0, more=patient)
     started.start()
     started.wait_for_links()
     yield started

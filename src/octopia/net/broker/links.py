@@ -106,6 +106,7 @@ class Link:
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self._sampled = (0, 0, 0)
         self._grace_s = 0.0  # how long it may be broken this time
+        self._give_up_s = limits.link_give_up_s
         self._was_up = False
         self._sure_until_s = 0.0
         self._keeps_all = False  # whatever waits for it while it is not connected
@@ -123,7 +124,7 @@ class Link:
         """How long in all the neighbour is awaited, because something depends on it; 0 where it is not."""
         if self.broken_since is not None:
             return self._grace_s
-        return 0.0 if self._was_up or self.down_since is None else self._limits.link_give_up_s
+        return 0.0 if self._was_up or self.down_since is None else self._give_up_s
 
     # -- sending
 
@@ -320,6 +321,7 @@ class Link:
         self.broken_since = None
         self.leaves = self.has_drained = self._said_drained = self._keeps_all = False
         self._was_up = True
+        self._give_up_s = self._limits.link_give_up_s
         # So long a neighbour that was welcomed remembers it, whatever happens to the connection.
         self._sure_until_s = self._now() + self._limits.link_grace_s
         self._set_mark()
@@ -371,7 +373,7 @@ class Link:
             self.channel.abort()
         if self.broken_since is not None and now - self.broken_since > self._grace_s:
             self.go_down()
-        if self.down_since is not None and now - self.down_since > self._limits.link_give_up_s:
+        if self.down_since is not None and now - self.down_since > self._give_up_s:
             self.down_since = None
             self._keeps_all = False
             self.dropped += self.box.clear()
@@ -450,6 +452,8 @@ class Link:
         """We restarted, and these had not been sent; neither they nor what comes for this neighbour now is dropped."""
         self.box.refill(0, [], unsent, 0)
         self._keeps_all = True
+        # It may be restarting, too.
+        self._give_up_s = max(self._limits.link_give_up_s, self._limits.restart_grace_s)
 
 
 def _is_notification(frame: bytes) -> bool:
