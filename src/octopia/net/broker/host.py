@@ -88,7 +88,7 @@ class BrokerHost:
         self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
         turn = turn or Turn(loop)
-        self._intake = intake = Intake(self.counters)
+        self.intake = intake = Intake(self.counters)
 
         # Dispatch puts into the queues of those who, by way of the router, make it do so: it looks them up here.
         sessions: dict[str, Session] = {}
@@ -110,6 +110,7 @@ class BrokerHost:
         self.sessions = Sessions(
             sessions,
             self.net_limits,
+            tick_s=self.congestion.window_s / 2,
             turn=turn,
             router=router,
             intake=intake,
@@ -189,6 +190,7 @@ class BrokerHost:
             subscriptions=len(tables.prt),
             advertisements=len(tables.srt),
             client_queue_frames=sum(len(session.box.waiting) for session in self.sessions.values()),
+            publishers_held=self.intake.held,
             dropped_total=self.sessions.dropped_total(),
             held_back_total=reorder.held_total,
             out_of_order_total=reorder.late_total,
@@ -228,7 +230,7 @@ class BrokerHost:
         self._together, self._saves = together, saves
         self.door.closed = True
         self.door.farewell = RESTART if saves else SHUTDOWN
-        self._intake.holds = False
+        self.intake.hold_nobody()
         self.sessions.freeze()
         for session in self.sessions.values():
             session.box.release_all()

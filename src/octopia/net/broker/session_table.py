@@ -17,6 +17,7 @@ from octopia.net.broker.identity import new_secret
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
+from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedSession
@@ -26,6 +27,8 @@ from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.wire import AdvertiseRequest, SubscribeRequest
 
+# Clients that are remembered for having been too slow to block, when they come back as new.
+SLOW_MAX = 10_000
 # Calls this with that, in the next turn of the event loop.
 Soon = Callable[..., Any]
 
@@ -38,6 +41,7 @@ class Sessions(Mapping[str, Session]):
         by_name: dict[str, Session],
         limits: NetLimits,
         *,
+        tick_s: float,
         turn: Turn,
         router: Router,
         intake: Intake,
@@ -49,6 +53,9 @@ class Sessions(Mapping[str, Session]):
         self._by_name = by_name
         self._by_secret: dict[bytes, Session] = {}
         self._limits = limits
+        self._tick_s = tick_s
+        self._checked_s = now()
+        self._slow: dict[str, float] = {}  # by name, until when who was too slow may not block
         self._turn = turn
         self._router = router
         self._intake = intake
@@ -87,12 +94,15 @@ class Sessions(Mapping[str, Session]):
             rights,
             box=box,
             stall=StallWatch(box, limits.stall_s),
+            privilege=BlockPrivilege(limits.block_s, limits.block_frames_per_s_min, limits.block_again_s),
             table=self,
             router=self._router,
             intake=self._intake,
             counters=self._counters,
             now=self._now,
         )
+        if name in self._slow:
+            session.privilege.lose()
         self._by_name[name] = self._by_secret[session.secret] = session
         return session
 
@@ -133,14 +143,28 @@ class Sessions(Mapping[str, Session]):
 
     def check_time(self, now: float) -> None:
         """Forget who has been away too long, end who takes nothing."""
+        # If we come late, confirmations may have come that were not read yet.
+        passed_s, self._checked_s = min(now - self._checked_s, 2 * self._tick_s), now
+        if self._slow:
+            self._slow = {name: until_s for name, until_s in self._slow.items() if until_s > now}
         for session in list(self._by_name.values()):
             away_s = 0.0 if session.left_s is None else now - session.left_s
-            if session.returns and away_s > self._limits.link_grace_s:
-                session.stay_away()
+            if session.returns:
+                if away_s > self._limits.link_grace_s:
+                    session.stay_away()
+            elif session.asks or not session.privilege.rests:
+                self._check_block(session, passed_s, now)
             if session.left_s is not None and away_s > session.session_s:
                 self.forget(session)
             elif session.stall.is_stalled(now):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
+
+    def _check_block(self, session: Session, passed_s: float, now: float) -> None:
+        if session.check_block(passed_s):
+            self._counters.blocks_lost += 1
+            self._log.warning("client too slow to block", client=session.name, waiting=len(session.box.waiting))
+            if len(self._slow) < SLOW_MAX:
+                self._slow[session.name] = now + self._limits.block_again_s
 
     def freeze(self) -> None:
         """Take nothing more from anyone: what is not confirmed stays with the clients."""

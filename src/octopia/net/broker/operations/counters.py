@@ -5,6 +5,7 @@ class Counters:
     """Totals since the broker started."""
 
     __slots__ = (
+        "blocks_lost",
         "deliveries",
         "duplicates",
         "faults",
@@ -20,6 +21,7 @@ class Counters:
         for name in self.__slots__:
             setattr(self, name, 0)
 
+    blocks_lost: int
     deliveries: int
     duplicates: int
     faults: int
