@@ -1,18 +1,22 @@
 """The connections of one broker, of whatever kind: how they are made, and what time does to them.
 
 Rules of this file: every connection is in here from the moment it is made to the moment it is gone. A fault ends the
-connection that met it, and is counted and logged here.
+connection that met it, and is counted and logged here. What connections keep is added up at each tick, in the loop that
+looks at all of them anyway.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.channel import Channel, End
 from octopia.net.limits import NetLimits
-from octopia.wire import Codec, Connection, Side
+from octopia.wire import ROLE_BROKER, Codec, Connection, Side
+
+# The longest time that counts between two ticks.
+TICK_S_MAX = 0.1
 
 
 class Channels:
@@ -23,11 +27,15 @@ class Channels:
     ) -> None:
         self._codec = codec
         self._limits = limits
-        self.connections_max = limits.connections_max
         self._loop = loop
         self._counters = counters
         self._log = log
         self._all: dict[Channel, None] = {}
+        self._checked_s = loop.time()
+        # At the last tick: what sockets had not taken, and what had come of frames that were not complete; and whose
+        # frames these were, without neighbours'.
+        self.kept_bytes = 0
+        self.unfinished: Sequence[Channel] = ()
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(tuple(self._all))
@@ -35,14 +43,10 @@ class Channels:
     def __len__(self) -> int:
         return len(self._all)
 
-    @property
-    def are_too_many(self) -> bool:
-        return len(self._all) > self.connections_max
-
     def make(self, side: Side, end: End) -> Channel:
         """A channel for a connection that is about to be made."""
         connection = Connection(side, self._codec, joins=True)
-        return Channel(connection, end, self._loop, handshake_s=self._limits.handshake_s)
+        return Channel(connection, end, self._loop, handshake_s=self._limits.handshake_s, stall_s=self._limits.stall_s)
 
     def add(self, channel: Channel) -> None:
         self._all[channel] = None
@@ -60,10 +64,21 @@ class Channels:
             self._log.fault("fault in the broker", error, peer=channel.name)
 
     def check_time(self, now: float) -> None:
-        """Confirm what has come, and look for signs of life."""
+        """Confirm what has come, look for signs of life, and add up what is kept."""
+        # If we come late, what completes a frame may have come and not been read yet.
+        passed_s, self._checked_s = min(now - self._checked_s, TICK_S_MAX), now
+        self.kept_bytes = 0
+        unfinished: list[Channel] = []
+        self.unfinished = unfinished
         for channel in self:
             channel.confirm()
             channel.check_life(now, self._limits.heartbeat_s)
+            self.kept_bytes += channel.unsent_bytes
+            if channel.unfinished_bytes:
+                channel.check_frame(passed_s, self._limits.frame_s)
+                self.kept_bytes += channel.unfinished_bytes
+                if channel.role != ROLE_BROKER:
+                    unfinished.append(channel)
 
     def close(self, code: str, reason: str) -> None:
         for channel in self:

@@ -12,12 +12,14 @@ from typing import Any
 
 from octopia.net.broker.identity import new_secret
 from octopia.net.broker.intake import Intake
+from octopia.net.broker.memory import MEMORY
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stall import StallWatch
+from octopia.net.channel import Holder
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 
@@ -117,7 +119,10 @@ class Sessions(Mapping[str, Session]):
         if session.ended:
             return
         session.ended = True
-        self._counters.sessions_ended_slow += 1
+        if code == MEMORY:
+            self._counters.sessions_ended_for_memory += 1
+        else:
+            self._counters.sessions_ended_slow += 1
         self._log.warning("client disconnected", client=session.name, reason=reason)
         session.drop_channel(code, reason)
         # Not from inside the delivery that filled its queue.
@@ -130,6 +135,17 @@ class Sessions(Mapping[str, Session]):
                 self.forget(session)
             elif session.stall.is_stalled(now):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
+
+    def hold_sources(self, holder: Holder) -> None:
+        """Do not read from clients that publish. One for which something waits is read from: it may confirm that."""
+        for session in self._by_name.values():
+            if session.channel is not None and session.published and not session.box.waiting:
+                session.channel.hold(holder)
+
+    def release_sources(self, holder: Holder) -> None:
+        for session in self._by_name.values():
+            if session.channel is not None:
+                session.channel.release(holder)
 
     def freeze(self) -> None:
         """Take nothing more from anyone: what is not confirmed stays with the clients."""

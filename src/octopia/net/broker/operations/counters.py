@@ -6,11 +6,17 @@ class Counters:
 
     __slots__ = (
         "deliveries",
+        "deliveries_dropped_for_memory",
         "duplicates",
         "faults",
+        "frames_unfinished_closed",
+        "handshakes_crowded_out",
+        "http_crowded_out",
+        "newcomers_refused",
         "notifications",
         "peers_at_fault",
         "refusals",
+        "sessions_ended_for_memory",
         "sessions_ended_slow",
         "sessions_resumed",
         "sources_held",
@@ -21,11 +27,17 @@ class Counters:
             setattr(self, name, 0)
 
     deliveries: int
+    deliveries_dropped_for_memory: int
     duplicates: int
     faults: int
+    frames_unfinished_closed: int
+    handshakes_crowded_out: int
+    http_crowded_out: int
+    newcomers_refused: int
     notifications: int
     peers_at_fault: int
     refusals: int
+    sessions_ended_for_memory: int
     sessions_ended_slow: int
     sessions_resumed: int
     sources_held: int
