@@ -13,7 +13,6 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from octopia.net.broker.arrivals import Arrivals
@@ -123,10 +122,12 @@ class Listener:
             out.abort()
             if out in self._coming:
                 self._coming[out].cancel()
-        self._coming[peer] = task = self._loop.create_task(self._connect(peer, carrier))
-        task.add_done_callback(lambda _: self._came(peer, carrier))
+        given: list[socket.socket] = []  # whether the loop has the socket
+        self._coming[peer] = task = self._loop.create_task(self._connect(peer, carrier, given))
+        task.add_done_callback(lambda _: self._came(peer, carrier, given))
 
-    async def _connect(self, peer: Any, carrier: socket.socket) -> None:
+    async def _connect(self, peer: Any, carrier: socket.socket, given: list[socket.socket]) -> None:
+        given.append(carrier)
         # A failure of TLS is an OSError, too. Whoever it is does not speak our language; nobody else notices.
         try:
             await self._loop.connect_accepted_socket(lambda: peer, carrier, **self._tls)
@@ -134,14 +135,11 @@ class Listener:
             self._arrivals.remove(peer)
             self._log.debug("no connection", reason=str(error))
 
-    def _came(self, peer: Any, carrier: socket.socket) -> None:
-        task = self._coming.pop(peer)
-        if task.cancelled():
+    def _came(self, peer: Any, carrier: socket.socket, given: list[socket.socket]) -> None:
+        if self._coming.pop(peer).cancelled():
             self._arrivals.remove(peer)
-            if peer.transport is None:
-                # It may have been cancelled before anyone was given the socket.
-                with suppress(OSError):
-                    carrier.close()
+            if not given:
+                carrier.close()
 
 
 async def _addresses(host: str, port: int) -> list[Any]:

@@ -170,7 +170,7 @@ class Memory:
         if now - self._held_since > HOLD_S or 8 * self.used_bytes > 9 * self.bytes_max:
             self._end_connected(self.used_bytes - goal)
             if self.used_bytes > self.bytes_max:
-                self._shed(list(self._links.values()), self.used_bytes - goal)
+                self._shed([link for link in self._links.values() if not link.is_up], self.used_bytes - goal)
 
     # -- the steps, each of which is to free so many bytes if it can
 
