@@ -4,8 +4,9 @@ What counts: queues of clients and links (waiting, and sent but not confirmed), 
 that are not complete, notifications that wait for their order. A frame that waits for several clients counts for each,
 so the bound errs on the safe side. Tables do not count; they have bounds of their own (`octopia.routing.Limits`).
 
-`check` is called at every tick; what comes in between two ticks is the overshoot. Above the bound, room is made down to
-15/16 of it, so that this is not done at every tick. What goes first:
+`check` is called at every tick, and adds up at every tick or, while less than half of the bound is used, at every
+fourth. What comes in between is the overshoot: one notification may go to thousands of clients. Above the bound, room
+is made down to 15/16 of it, so that this is not done at every tick. What goes first:
 
 1. Deliveries for clients that are away, the oldest of the largest queues first. Their sessions stay, unless more than
    `AWAY_BYTES` remain of a queue (answers, and places of frames by number): then the session ends, the largest first.
@@ -31,7 +32,7 @@ from typing import Any, Protocol, TypeVar
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import Outbox, Source
+from octopia.net.outbox import Outbox, Source, memory_bytes_of
 
 # Of a client that is away: a session that cannot be made smaller than this is ended.
 AWAY_BYTES = 128 * 1024
@@ -39,6 +40,8 @@ AWAY_BYTES = 128 * 1024
 LARGE_BYTES = 1024 * 1024
 # How long to wait for those who publish to be heard no more.
 HOLD_S = 1.0
+# While less than half of the bound is used, all is added up so rarely.
+IDLE_TICKS = 4
 # The code of a Goodbye to a client whose session is ended for memory. It may come back at once, with a new session.
 MEMORY = "memory"
 
@@ -123,6 +126,7 @@ class Memory:
         self._counters = counters
         self._log = log
         self._held_since: float | None = None
+        self._ticks = 0
 
     @property
     def is_full(self) -> bool:
@@ -135,7 +139,9 @@ class Memory:
     def check(self, now: float) -> None:
         """Add up what is used, and make room if it is too much."""
         unfinished = sum(each.unfinished_bytes for each in self._connections.unfinished)
-        self.used_bytes = self._sum()
+        self._ticks += 1
+        if 2 * self.used_bytes >= self.bytes_max or self._ticks % IDLE_TICKS == 1:
+            self.used_bytes = self._sum()
         self._close_unfinished(unfinished - self._unfinished_bytes_max)
         if self.used_bytes > self.bytes_max:
             self._make_room(now)
@@ -150,11 +156,8 @@ class Memory:
 
     def _sum(self) -> int:
         used = self._held_bytes() + self._connections.kept_bytes
-        for queue in self._clients.values():
-            used += queue.box.memory_bytes
-        for link in self._links.values():
-            used += link.box.memory_bytes
-        return used
+        used += memory_bytes_of([client.box for client in self._clients.values()])
+        return used + memory_bytes_of([link.box for link in self._links.values()])
 
     def _make_room(self, now: float) -> None:
         goal = self.bytes_max - self.bytes_max // 16
