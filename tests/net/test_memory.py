@@ -67,8 +67,9 @@ class World:
         self.ended: list[str] = []
         self.is_held = False
         self.counters = Counters()
+        self.limits = NetLimits(**limits)
         self.memory = Memory(
-            NetLimits(**limits),
+            self.limits,
             clients=self,
             links=cast("Any", self.links),
             connections=self,
@@ -167,7 +168,12 @@ class Naive:
             name = max(self.readers, key=lambda name: self.readers[name])
             over -= self.readers.pop(name)[1]
 
-    def check(self, bound: int, unfinished_max: int, held_for_s: float) -> None:
+    def check(self, bound: int, away_max: int, unfinished_max: int, held_for_s: float) -> None:
+        away = sum(self.size(name) for name in self.frames if self.kinds[name] == "away")
+        if away > away_max:
+            goal = self.used - away + away_max - away_max // 16
+            self.shed("away", goal)
+            self.end({"away"}, AWAY_BYTES, goal)
         goal = bound - bound // 16
         self.close_readers(sum(size for _, size in self.readers.values()) - unfinished_max)
         if self.used <= bound:
@@ -202,7 +208,8 @@ def random_world(source: random.Random, bound: int) -> World:
         Reader(f"r{at}", source.randrange(1, 100_000), float(source.randrange(5))) for at in range(source.randrange(6))
     ]
     unfinished = source.choice([50_000, 10**9])
-    return World(clients, links, readers, memory_bytes_max=bound, unfinished_bytes_max=unfinished)
+    away = source.choice([bound // 4, 10**9])
+    return World(clients, links, readers, memory_bytes_max=bound, unfinished_bytes_max=unfinished, away_bytes_max=away)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -215,7 +222,9 @@ def test_what_goes_first_is_what_the_order_says(seed: int) -> None:
         naive = Naive(world)
         was_held, before = world.is_held, world.counters.deliveries_dropped_for_memory
         world.memory.check(held_for_s)
-        naive.check(bound, cast("Any", world.memory)._unfinished_bytes_max, held_for_s if was_held else 0.0)
+        limits = world.limits
+        waited_s = held_for_s if was_held else 0.0
+        naive.check(bound, limits.away_bytes_max, limits.unfinished_bytes_max, waited_s)
         readers = {reader.name: [0] for reader in world.unfinished}
         readers |= {name: [size] for name, (_, size) in naive.readers.items()}
         assert world.state() == naive.state() | readers, seed

@@ -25,6 +25,8 @@ class NetLimits:
     # Memory for everything that peers make a broker keep: queues, what the sockets have not taken, unfinished frames,
     # what waits for its order. What goes first, and what never does: `octopia.net.broker.memory`.
     memory_bytes_max: int = 512 * 1024 * 1024
+    # Of that, queues of all clients that are away; then the oldest deliveries of the largest queues are dropped.
+    away_bytes_max: int = 64 * 1024 * 1024
     # Of that, frames that are not complete; then the connection that has waited longest for the rest is closed.
     unfinished_bytes_max: int = 32 * 1024 * 1024
     # A peer whose frame is not complete within this time is closed.

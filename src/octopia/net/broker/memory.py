@@ -10,6 +10,7 @@ is made down to 15/16 of it, so that this is not done at every tick. What goes f
 
 1. Deliveries for clients that are away, the oldest of the largest queues first. Their sessions stay, unless more than
    `AWAY_BYTES` remain of a queue (answers, and places of frames by number): then the session ends, the largest first.
+   They have a bound of their own, too (`away_bytes_max`), which holds at all times.
 2. Deliveries for connected clients whose subscriptions say to drop, likewise. Then clients with more than `LARGE_BYTES`
    in their queue that asked to be disconnected when it is full, the largest first.
 3. Unfinished frames: the connection that has waited longest for the rest of one is closed. They have a bound of their
@@ -118,6 +119,7 @@ class Memory:
         """`held_bytes`: of what waits for its order."""
         self.bytes_max = limits.memory_bytes_max
         self.used_bytes = 0
+        self._away_bytes_max = limits.away_bytes_max
         self._unfinished_bytes_max = limits.unfinished_bytes_max
         self._clients = clients
         self._links = links
@@ -142,6 +144,7 @@ class Memory:
         self._ticks += 1
         if 2 * self.used_bytes >= self.bytes_max or self._ticks % IDLE_TICKS == 1:
             self.used_bytes = self._sum()
+            self._bound_away()
         self._close_unfinished(unfinished - self._unfinished_bytes_max)
         if self.used_bytes > self.bytes_max:
             self._make_room(now)
@@ -158,6 +161,13 @@ class Memory:
         used = self._held_bytes() + self._connections.kept_bytes
         used += memory_bytes_of([client.box for client in self._clients.values()])
         return used + memory_bytes_of([link.box for link in self._links.values()])
+
+    def _bound_away(self) -> None:
+        used = memory_bytes_of([client.box for client in self._clients.values() if client.is_away])
+        if used > self._away_bytes_max:
+            goal = self.used_bytes - used + self._away_bytes_max - self._away_bytes_max // 16
+            self._shed_away(self.used_bytes - goal)
+            self._end_away(self.used_bytes - goal)
 
     def _make_room(self, now: float) -> None:
         goal = self.bytes_max - self.bytes_max // 16
