@@ -14,7 +14,7 @@ class Promise:
 
     repeats: bool = False  # whether a notification may come twice: a broker died
     recovery_s_max: float | None = None
-    order: bool = True
+    order: bool = True  # whether order is judged: not across an overload, or where ways change because a link is down
 
 
 @dataclass

@@ -210,6 +210,9 @@ class World:
     def memory(self, broker: str) -> int:
         return int(psutil.Process(self.processes[broker].pid).memory_info().rss)
 
+    def files(self, broker: str) -> int:
+        return int(psutil.Process(self.processes[broker].pid).num_fds())
+
     def cpu_s(self, broker: str) -> float:
         times = psutil.Process(self.processes[broker].pid).cpu_times()
         return float(times.user + times.system)

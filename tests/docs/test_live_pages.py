@@ -151,7 +151,7 @@ def test_getting_started(started: Terminals, tmp_path: Path, host: str) -> None:
     started.run("octopia status", "overlay.toml")
     started.run("octopia top", "overlay.toml --count 1")
     started.run("octopia bench --subscribers 10 --rate 10000", f"{near} --seconds 1")
-    started.start("""octopia sub "price > 100" --policy drop_oldest""", near)
+    started.start("""octopia sub "price > 100" --policy block""", near)
     assert started.all_used()
 
 

@@ -45,6 +45,7 @@ clusters = [1]
 name = "reader"
 certificate = "reader.example"
 subscribe = "true"
+block = true
 """
 
 
@@ -76,6 +77,7 @@ def test_everything_that_a_file_can_say(tmp_path: Path) -> None:
     assert (feed.rights.name, feed.token, feed.rights.clusters) == ("feed", "token of the feed", (1,))
     assert feed.rights.advertise == parse_filter("class = 'STOCK' and price > 0")
     assert feed.rights.subscribe is None
+    assert (feed.rights.block, reader.rights.block) == (False, True)
     assert (reader.certificate, reader.rights.subscribe) == ("reader.example", parse_filter("true"))
 
 
@@ -123,6 +125,10 @@ WRONG = [
     (OVERLAY + "[limits]\nstall_s = 0\n", "line 5: limits.stall_s: must be a number above 0, not 0"),
     (OVERLAY + '[tls]\ncertificate = "x"\n', "line 4: tls: key is missing"),
     (OVERLAY + '[[clients]]\ntoken = "x"\n', "line 4: clients: name is missing"),
+    (
+        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nblock = "yes"\n',
+        "line 7: clients.block: must be true or false",
+    ),
     (OVERLAY + '[[clients]]\nname = "x"\n', "line 4: clients: x needs a token or a certificate"),
     (
         OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n',

@@ -390,15 +390,22 @@ def test_no_more_clients_than_file_descriptors(files: int, brokers: int, fit: in
     assert connections_that_fit(files, brokers, limits, links=4) == fit
 
 
-def test_a_broker_says_how_many_it_takes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("wanted", [9999, NetLimits().connections_max])
+def test_a_broker_says_how_many_it_takes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wanted: int
+) -> None:
     monkeypatch.setattr("octopia.net.broker.server.raise_files_limit", lambda: 512)
+    caplog.set_level("WARNING", "octopia.net")
 
     async def scene(live: Live) -> None:
         report = live.host("a,0").report()
         assert report.connections_max == 512 - FILES_MARGIN - 256 - 64 - 2
+        if wanted == NetLimits().connections_max:
+            assert not caplog.records
+            return
         (said,) = [record for record in caplog.records if record.getMessage() == "connections_max lowered"]
         assert vars(said)["octopia"]["fix"] == (
             f"allow more (ulimit -n, LimitNOFILE), or set connections_max to {report.connections_max} or less"
         )
 
-    in_overlay(scene, tree="path:1", clusters=1)
+    in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(connections_max=wanted))

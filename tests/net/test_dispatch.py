@@ -26,6 +26,7 @@ from octopia.wire import (
     Connection,
     CopyHeader,
     Hello,
+    Hold,
     Kind,
     Side,
     WireLimits,
@@ -114,6 +115,7 @@ class Half:
             {neighbour: (list(link.box.waiting), link.dropped) for neighbour, link in host.links.items()},
             (len(host.dispatch.reorder), len(host.dispatch.ways), len(host.traces)),
             (counters.deliveries, dict(host.dispatch.reorder.last)),
+            (host.intake.held, counters.sources_held),
         )
 
     def end(self) -> None:
@@ -183,6 +185,7 @@ class History:
             *[self.publish] * 8,
             *[self.copies_come] * 4,
             *[self.links_are_sampled] * 2,
+            *[self.neighbour_holds] * 2,
             *[self.time_passes] * 2,
         ]
         for _ in range(80):
@@ -267,6 +270,12 @@ class History:
             for half in self.halves:
                 half.host.broker.handle(LinkSampled(BrokerId.parse(name), queue, 0, 0), self.now_s)
 
+    async def neighbour_holds(self) -> None:
+        """A neighbour wants no more of some publishers, or wants them again."""
+        draw = self.draw
+        named = draw.sample(("p0", "p1", "far", "other"), draw.randint(1, 3))
+        await self.tell(draw.choice(NEIGHBOURS), message_frame(Hold(named, draw.random() < 0.6)))
+
     async def time_passes(self) -> None:
         self.now_s += self.draw.choice((0.01, 0.3, 2.0))
         for half in self.halves:
@@ -279,12 +288,17 @@ def test_the_same_for_everyone_at_every_step(part: int, monkeypatch: pytest.Monk
     monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
 
     async def main() -> None:
+        held = 0
         for seed in range(part * 25, part * 25 + 25):
+            history = History(seed)
             try:
-                await History(seed).run()
+                await history.run()
             except AssertionError as error:
                 error.add_note(f"seed {seed}")
                 raise
+            held += history.halves[0].host.counters.sources_held
+
+        assert held, "no queue asked anyone to pause"
 
     run(main)
 

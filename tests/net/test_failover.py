@@ -120,7 +120,7 @@ def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_t
         # Registered there when it may publish again.
         await client.flush()
         assert [d.notification["n"] for d in await take(far, 200)] == list(range(200))
-        assert live.host("a,1").sessions["moving"].policies == {"s1": "block"}
+        assert live.host("a,1").sessions["moving"].policies == {"s1": "drop_oldest"}
         await client.unadvertise("none")  # answered after the subscription was
         await publisher.publish({"m": 1})
         assert [d.notification["m"] for d in await take(own, 1)] == [1]

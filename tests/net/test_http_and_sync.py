@@ -134,9 +134,11 @@ def test_a_client_that_failed_says_so_without_asyncio() -> None:
         client.advertise("n is not null")
     with pytest.raises(UnreachableError, match="ended the connection"):
         client.publish_many({"n": n} for n in count())
-    # Whether anything was still on its way depends on the moment.
+    # It may have taken some before it knew.
     with suppress(UndeliveredError):
         client.close()
+    with pytest.raises(OctopiaError, match="closed"):
+        client.publish({"n": 1})
 
 
 def test_a_token_guards_what_tells_of_clients_and_not_health() -> None:

@@ -68,6 +68,65 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
         loop.close()
 
 
+def box_of(window: int, frames_max: int) -> tuple[Outbox, Wire, asyncio.AbstractEventLoop]:
+    """A box whose frames are one letter long, on a socket that takes everything."""
+    loop = asyncio.new_event_loop()
+    box, wire = Outbox(Turn(loop), frames_max, 1000, window), Wire()
+    box.attach(cast("Any", wire), 0)
+    return box, wire, loop
+
+
+def test_frames_are_taken_in_one_go_up_to_the_mark_alone() -> None:
+    box, wire, loop = box_of(window=3, frames_max=100)
+    box.mark_frames = 4
+    assert box.put_if_room([b"a", b"b", b"c"])
+    assert not box.put_if_room([b"d"])
+    box.put(b"d")
+    # What the socket takes does not count.
+    assert [box.is_over_mark] == [False]
+    assert wire.written == b"abc"
+    for frame in (b"e", b"f"):
+        box.put(frame)
+    assert [box.is_over_mark] == [False]
+    box.put(b"g")
+    assert [box.is_over_mark] == [True]
+    assert [box.is_full] == [False]
+    box.mark_frames, box.mark_bytes = 100, 4
+    assert not box.put_if_room([b"h"])
+    assert [box.is_over_mark] == [True]
+    box.mark_frames = box.mark_bytes = 0
+    box.confirm(3)
+    box.confirm(6)
+    assert not box.waiting
+    assert not box.put_if_room([b"h"]), "a mark of 0 lets nothing pass unseen"
+    loop.close()
+
+
+def test_who_wants_to_know_when_little_waits_is_told_once() -> None:
+    box, _, loop = box_of(window=2, frames_max=100)
+    told: list[int] = []
+    box.put_many([b"a", b"b", b"c", b"d", b"e", b"f"])
+    box.when_low(2, 1000, lambda: told.append(len(box.waiting)))
+    assert [box.holds_up] == [True]
+    box.flush()
+    assert not told
+    box.confirm(1)
+    assert not told
+    box.confirm(2)
+    assert told == [2]
+    assert [box.holds_up] == [False]
+    box.confirm(4)
+    assert told == [2]
+    assert (box.confirmed, box.confirmed_bytes) == (4, 4)
+    box.put_many([b"g", b"h", b"i"])
+    box.when_low(0, 1000, lambda: told.append(len(box.waiting)))
+    box.never_mind()
+    box.clear()
+    assert told == [2]
+    assert box.confirmed_bytes == 4
+    loop.close()
+
+
 def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
     """Totals of a link that starts anew are not those of Eq. 10's window; samples go on all the same."""
 
@@ -93,6 +152,35 @@ def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
         await until(lambda: "short" not in host.sessions)
 
     in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05))
+
+
+def test_a_link_that_goes_down_while_it_is_dialled_begins_anew() -> None:
+    """The neighbour has said that the link goes on, with counts that are not ours any more."""
+
+    async def scene(live: Live) -> None:
+        publisher = await live.publisher("a,0", "n is not null")
+        subscription = await live.subscriber("b,0", "n >= 0")
+        await publisher.publish_many({"n": n} for n in range(100))
+        await take(subscription, 100)
+        host = live.host("a,0")
+        link = host.links[BrokerId("b", 0)]
+        said = link.hello
+
+        def hello(*proof: Any) -> Any:
+            asyncio.get_running_loop().call_soon(link.go_down)
+            link.hello = said
+            return said(*proof)
+
+        link.hello = hello
+        link.channel.abort()
+        await until(lambda: link.hello is said)
+        await until(live.all_links_up)
+        await publisher.publish_many({"n": n} for n in range(100, 2000))
+        assert [d.notification["n"] for d in await take(subscription, 1900)] == list(range(100, 2000))
+        await until(lambda: link.box.held == 0 or host.counters.peers_at_fault > 0)
+        assert host.counters.peers_at_fault == live.host("b,0").counters.peers_at_fault == 0
+
+    in_overlay(scene, tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=100))
 
 
 def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_comes_back() -> None:

@@ -84,7 +84,7 @@ def test_subscribing_again_with_the_same_filter_takes_the_new_policy_and_order()
         assert await asked(peer, subscribe_frame("s", filter, "drop_newest", True))
         assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
         assert await asked(peer, unsubscribe_frame("s"))
-        assert kept(live) == ({}, [], "block")
+        assert kept(live) == ({}, [], "drop_oldest")
 
     in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY)
 

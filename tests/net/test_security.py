@@ -51,6 +51,34 @@ def test_rights_are_filters() -> None:
     in_overlay(scene, tree="path:2", clusters=2, authority=CLIENTS)
 
 
+def test_block_is_a_right() -> None:
+    """It slows others, so a client that is named must be given it; where nobody is named, everyone has it."""
+
+    async def scene(live: Live) -> None:
+        reader = await live.client("a,0", token="t-reader")
+        with pytest.raises(RefusedError, match=r"reader may not subscribe with policy block: set block = true in its"):
+            async with reader.subscribe("true", policy="block"):
+                pass
+        assert len(live.host("a,0").broker.state.prt) == 0
+        async with reader.subscribe("true"):
+            assert list(live.host("a,0").sessions[reader.name].policies.values()) == ["drop_oldest"]
+        desk = await live.client("a,0", token="t-desk")
+        async with desk.subscribe("true", policy="block"):
+            assert list(live.host("a,0").sessions[desk.name].policies.values()) == ["block"]
+
+    named = [("reader", False), ("desk", True)]
+    entries = [
+        ClientEntry(Rights(name, subscribe=parse_filter("true"), block=may), token=f"t-{name}") for name, may in named
+    ]
+    in_overlay(scene, tree="path:1", clusters=1, authority=Authority(tuple(entries), link_token="between us"))
+
+    async def open_scene(live: Live) -> None:
+        subscription = await live.subscriber("a,0", "true", policy="block")
+        assert list(live.host("a,0").sessions[subscription._client.name].policies.values()) == ["block"]
+
+    in_overlay(open_scene, tree="path:1", clusters=1)
+
+
 def test_rights_differ_from_cluster_to_cluster() -> None:
     stocks, bonds = parse_filter("class = 'STOCK'"), parse_filter("class = 'BOND'")
     both = Authority(

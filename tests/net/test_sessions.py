@@ -66,7 +66,7 @@ def test_links_that_break_lose_and_double_nothing() -> None:
 def test_what_a_vanished_client_was_to_get_waits_for_it_up_to_the_bound() -> None:
     async def scene(live: Live) -> None:
         publisher = await live.publisher("a,0", "n is not null")
-        subscription = await live.subscriber("c,2", "n >= 0")
+        subscription = await live.subscriber("c,2", "n >= 0", policy="block")
         client = subscription._client
         connecting = client._connecting
         dial, connecting._make_connection = connecting._make_connection, unreachable  # type: ignore[method-assign]

@@ -18,6 +18,7 @@ from octopia.wire import (
     link_frames,
     message_frame,
     publish_frame,
+    publisher_of,
     subscribe_frame,
     unsubscribe_frame,
     wire_notification,
@@ -100,6 +101,17 @@ def test_copies_of_a_notification() -> None:
     assert link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))) == [
         b"\x00\x00\x00\x1d\x39\x00\x00\x00\x0c" + b"\x92" + KEY + b"\x94\xc4\x00\xc2\x00\x00" + PRICE
     ]
+
+
+def test_the_publisher_of_a_frame_is_found_whatever_comes_before_it() -> None:
+    seen = wire_notification(parse_notification({"price": 2**80, "s": "x" * 60_000}), "öffentlich", 2**60)
+    frames = [
+        publish_frame(seen.parcel),
+        deliver_frame(("s1", "s2"), seen.parcel),
+        *link_frames(Notify("p", "7", seen, Civ(0b100000001)), CopyHeader(traced=True, earlier=6, hold_ms=50)),
+        *link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))),
+    ]
+    assert [publisher_of(frame) for frame in frames] == ["öffentlich"] * 4
 
 
 def test_a_long_list_of_keys_is_cut() -> None:

@@ -287,7 +287,7 @@ def test_a_wrong_filter_is_a_request_to_refuse(data: bytes, asked: str, reason: 
 
 def test_a_filter_may_be_text() -> None:
     (came,) = at_broker("client").receive(frame(Kind.SUBSCRIBE, b"\x94\xa1s\xa9price > 1\xa5block\xc3"))
-    assert came == SubscribeRequest("s", parse_filter("price > 1"))
+    assert came == SubscribeRequest("s", parse_filter("price > 1"), "block")
 
 
 def test_limits_can_be_narrower() -> None:

@@ -142,8 +142,7 @@ async def full_load(trial: Trial) -> None:
     while trial.now < end:
         await asyncio.gather(*(publisher.burst(1000) for publisher in publishers))
     await trial.finish(*publishers)
-    clients = sum(reader.client.reconnects for reader in readers)
-    clients += sum(publisher.client.reconnects for publisher in publishers)
+    clients = sum(reader.client.reconnects for reader in readers) + sum(p.client.reconnects for p in publishers)
     links = sum(trial.world.log_of(broker).count("link broken") for broker in trial.world.brokers)
     trial.outcome.note(f"{clients} clients and {links} ends of links took a busy peer for gone")
     trial.outcome.expect(not clients and not links, "a busy peer was taken for gone")
@@ -183,7 +182,7 @@ SCENARIOS = [
     ),
     Scenario("link-trouble", "links half closed, stalled and slow for 1.5 s each", link_trouble, PROXIED),
     Scenario("silent-broker", "SIGSTOP of a broker between two others", silent_broker),
-    Scenario("full-load", "no fault at all, but as much load as brokers take", full_load),
+    Scenario("full-load", "no fault at all, but as much load as brokers take", full_load, promise=Promise(order=False)),
     Scenario(
         "broker-killed",
         "kill -9 and restart of a broker between two others",

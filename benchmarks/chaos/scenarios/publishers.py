@@ -110,10 +110,11 @@ async def close_offline(trial: Trial) -> None:
 
 
 REPEATS = Promise(repeats=True)
+OVERLOADED = Promise(repeats=True, order=False)
 FAILOVER = Promise(repeats=True, recovery_s_max=RECOVERY_S_MAX)
 SCENARIOS = [
     Scenario(
-        "full-queue-kill", "kill -9 of a publisher's host while its queue is full", full_queue_kill, promise=REPEATS
+        "full-queue-kill", "kill -9 of a publisher's host while its queue is full", full_queue_kill, promise=OVERLOADED
     ),
     Scenario(
         "failover-reach", "a publisher moves from a dead broker to its neighbour", failover_reach, promise=FAILOVER

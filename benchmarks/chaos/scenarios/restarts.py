@@ -14,6 +14,8 @@ from benchmarks.chaos.world import FOE, Setup
 RATE = 150.0
 # Nine restarts, also on a busy machine.
 LIMIT_S = 180.0
+# Links are down meanwhile, and ways change by more than a subscriber's broker waits for what went the other way.
+RESTARTED = Promise(repeats=True, order=False)
 
 
 def _urls(broker: str, several: bool) -> list[str]:
@@ -140,14 +142,14 @@ SCENARIOS = [
         "rolling-restart",
         "SIGTERM restart of nine brokers, clients know two",
         rolling_restart,
-        promise=Promise(repeats=True),
+        promise=RESTARTED,
         limit_s=LIMIT_S,
     ),
     Scenario(
         "rolling-one-url",
         "SIGTERM restart of three brokers, clients know one",
         rolling_restart_one_url,
-        promise=Promise(repeats=True),
+        promise=RESTARTED,
         limit_s=LIMIT_S,
     ),
     Scenario(
@@ -155,13 +157,13 @@ SCENARIOS = [
         "full queue, kill -9, a stalled link and a slow subscriber at once",
         kill_stall_slow,
         Setup(proxied=(("b,0", "c,0"),)),
-        Promise(repeats=True),
+        RESTARTED,
     ),
     Scenario(
         "rolling-and-flapping",
         "rolling restart while a link is reset again and again",
         rolling_and_flapping,
         Setup(proxied=(("a,0", "b,0"),)),
-        Promise(repeats=True),
+        RESTARTED,
     ),
 ]

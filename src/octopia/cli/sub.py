@@ -29,8 +29,8 @@ def sub(
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="End after so many; 0: never.")] = 0,
     policy: Annotated[
         str,
-        typer.Option("--policy", metavar="POLICY", help="block, drop_oldest, drop_newest or disconnect, when slow."),
-    ] = "block",
+        typer.Option("--policy", metavar="POLICY", help="drop_oldest, drop_newest, disconnect or block, when slow."),
+    ] = "drop_oldest",
     meta: Annotated[
         bool, typer.Option("--meta", help="Print publisher and id, too: {publisher, id, notification}.")
     ] = False,

@@ -34,10 +34,17 @@ class NetLimits:
     # Frames that may be sent to a peer and not be confirmed by it (and at most 4 MiB of them); more wait in its queue.
     # Peers confirm every 512 frames, so a smaller window slows them down.
     window_frames: int = 4096
-    # Frames, and bytes, that wait for a client; then the subscription's policy decides.
+    # Frames, and bytes, that wait for a client; then the subscription's policy decides. With policy `block` its
+    # publishers pause at half of it; what is under way has room up to twice as much, then the newest are dropped.
     client_queue_frames_max: int = 10_000
     client_queue_bytes_max: int = 16 * 1024 * 1024
-    # The same towards a neighbour; then whoever brings more is not read from until half of it is gone.
+    # A subscriber that makes publishers pause must confirm so many frames a second, or 1 KiB for each. It may be slower
+    # for `block_s`; then it drops the oldest instead, for `block_again_s`, and until its queue was empty.
+    block_frames_per_s_min: int = 1000
+    block_s: float = 0.15
+    block_again_s: float = 10.0
+    # The same towards a neighbour; then whoever brings more is not read from until half of it is gone. Long before, the
+    # publishers of what goes there pause (`broker/marks.py`).
     link_queue_frames_max: int = 50_000
     link_queue_bytes_max: int = 64 * 1024 * 1024
     # A peer that has not said who it is within this time is told so and closed.

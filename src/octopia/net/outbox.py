@@ -4,8 +4,9 @@ Rules of this file: a queue belongs to a session, not to a connection. Frames ar
 confirmed is forgotten, what it did not confirm is sent again on the next connection of the same session, so that a
 broken connection loses nothing. Two bounds: a window of frames that may be sent and not confirmed, so that a peer that
 confirms nothing is sent nothing more; and what waits behind it, at which the owner decides what happens (`is_full`).
-Nothing is dropped here unasked. Writing is done once per turn of the event loop, all frames joined, in pieces small
-enough that the length of the queue keeps its meaning.
+Before that bound there is a mark, which the owner sets: beyond it frames are not taken in one go any more, so that the
+owner looks at them (`is_over_mark`). Nothing is dropped here unasked. Writing is done once per turn of the event loop,
+all frames joined, in pieces small enough that the length of the queue keeps its meaning.
 """
 
 import asyncio
@@ -63,14 +64,18 @@ class Outbox:
         "_blocked",
         "_dropped",
         "_left_before",
+        "_low",
         "_noted",
         "_turn",
         "_unconfirmed",
         "_unconfirmed_bytes",
         "bytes_max",
         "confirmed",
+        "confirmed_bytes",
         "dropped_total",
         "frames_max",
+        "mark_bytes",
+        "mark_frames",
         "sent",
         "transport",
         "waiting",
@@ -83,6 +88,8 @@ class Outbox:
         self._turn = turn
         self.frames_max = frames_max
         self.bytes_max = bytes_max
+        self.mark_frames = frames_max
+        self.mark_bytes = bytes_max
         self.window = window
         self.waiting: deque[bytes] = deque()
         self.waiting_bytes = 0
@@ -90,6 +97,7 @@ class Outbox:
         self._unconfirmed_bytes = 0
         self.sent = 0
         self.confirmed = 0
+        self.confirmed_bytes = 0  # of all sessions that this box carried
         self._left_before = 0
         self.transport: asyncio.WriteTransport | None = None
         self.writable = False
@@ -97,19 +105,29 @@ class Outbox:
         self._dropped = 0
         self.dropped_total = 0
         self._blocked: dict[Source, None] = {}
+        self._low: tuple[int, int, Callable[[], None]] | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether no more should wait here, though the socket was given all that it takes."""
-        if len(self.waiting) < self.frames_max and self.waiting_bytes < self.bytes_max:
+        return self.reaches(self.frames_max, self.bytes_max)
+
+    @property
+    def is_over_mark(self) -> bool:
+        """Whether the owner should do something about what waits, though the socket was given all that it takes."""
+        return self.reaches(self.mark_frames, self.mark_bytes)
+
+    def reaches(self, frames: int, size: int) -> bool:
+        """Whether so many frames or bytes wait, though the socket was given all that it takes."""
+        if len(self.waiting) < frames and self.waiting_bytes < size:
             return False
         self.flush()
-        return len(self.waiting) >= self.frames_max or self.waiting_bytes >= self.bytes_max
+        return len(self.waiting) >= frames or self.waiting_bytes >= size
 
     @property
     def holds_up(self) -> bool:
-        """Whether some source waits for room here: it may, until half is empty, where the box is not full any more."""
-        return bool(self._blocked)
+        """Whether someone waits for room here: until a part is empty, though the box is not full any more."""
+        return bool(self._blocked) or self._low is not None
 
     @property
     def held(self) -> int:
@@ -140,9 +158,9 @@ class Outbox:
             self.put(frame)
 
     def put_if_room(self, frames: list[bytes]) -> bool:
-        """Queue all of these, unless the box would be full with them; False, and nothing is done, where it would."""
+        """Queue all of these, unless they would reach the mark; False, and nothing is done, where they would."""
         size = sum(map(len, frames))
-        if len(self.waiting) + len(frames) >= self.frames_max or self.waiting_bytes + size >= self.bytes_max:
+        if len(self.waiting) + len(frames) >= self.mark_frames or self.waiting_bytes + size >= self.mark_bytes:
             return False
         self.waiting.extend(frames)
         self.waiting_bytes += size
@@ -150,6 +168,22 @@ class Outbox:
             self._noted = True
             self._turn.note(self)
         return True
+
+    def put_below(self, frames: list[bytes], start: int, frames_max: int, bytes_max: int) -> int:
+        """Queue those from there on that stay below these bounds; returns the place of the first that would not."""
+        stop = min(len(frames), start + frames_max - 1 - len(self.waiting))
+        if stop <= start:
+            return start
+        chosen = frames[start:stop]
+        size = sum(map(len, chosen))
+        if self.waiting_bytes + size >= bytes_max:
+            return start
+        self.waiting.extend(chosen)
+        self.waiting_bytes += size
+        if not self._noted:
+            self._noted = True
+            self._turn.note(self)
+        return stop
 
     def turn_ended(self) -> None:
         self._noted = False
@@ -172,7 +206,7 @@ class Outbox:
             self._unconfirmed.append(chunk)
             self._unconfirmed_bytes += size
             transport.write(b"".join(chunk))
-        if self._blocked:
+        if self._blocked or self._low is not None:
             self._release_if_room()
 
     def _room(self) -> int:
@@ -206,7 +240,9 @@ class Outbox:
             chunk = self._unconfirmed[0]
             part = min(len(chunk), received - self.confirmed)
             self.confirmed += part
-            self._unconfirmed_bytes -= sum(map(len, chunk if part == len(chunk) else chunk[:part]))
+            size = sum(map(len, chunk if part == len(chunk) else chunk[:part]))
+            self._unconfirmed_bytes -= size
+            self.confirmed_bytes += size
             if part == len(chunk):
                 self._unconfirmed.popleft()
             else:
@@ -329,9 +365,20 @@ class Outbox:
             self._blocked[source] = None
             source.hold(self)
 
+    def when_low(self, frames: int, size: int, call: Callable[[], None]) -> None:
+        """Call this, once, when no more than so many frames and bytes wait here; instead of what was to be called."""
+        self._low = (frames, size, call)
+
+    def never_mind(self) -> None:
+        """Nobody wants to know any more when little waits here."""
+        self._low = None
+
     def _release_if_room(self) -> None:
         if self._blocked and 2 * len(self.waiting) <= self.frames_max and 2 * self.waiting_bytes <= self.bytes_max:
             self.release_all()
+        if self._low is not None and len(self.waiting) <= self._low[0] and self.waiting_bytes <= self._low[1]:
+            call, self._low = self._low[2], None
+            call()
 
     def release_all(self) -> None:
         """Whatever waits for room here need not: the owner has another way."""

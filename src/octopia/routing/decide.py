@@ -34,20 +34,18 @@ class Decisions:
 
     def decide(self, notifications: Sequence[Values], header: Header, came_by: BrokerId | None) -> list[Decision]:
         """A decision for each of these notifications, whose values were checked."""
-        decisions: list[Decision] = []
         all_found, links = self._found, None if self._links is None else self._links(self._state)
         context = (header, came_by)
-        keys = self._match_keys(notifications)
-        if len(notifications) > 1:
-            keys = list(keys)
-            try:
-                # most often all were decided before
-                known = [all_found[key].decisions[context] for key in keys]
-            except KeyError:
-                pass
-            else:
-                if links is None or not any(each.by_links and each.links != links for each in known):
-                    return known
+        keys = list(self._match_keys(notifications))
+        try:
+            # most often all were decided before
+            known = [all_found[key].decisions[context] for key in keys]
+        except KeyError:
+            pass
+        else:
+            if links is None or not any(each.by_links and each.links != links for each in known):
+                return known
+        decisions: list[Decision] = []
         add = decisions.append
         for key in keys:
             try:

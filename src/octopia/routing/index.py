@@ -39,6 +39,9 @@ class MatcherIndex(Matcher[Entry]):
 
     def match_keys(self, notifications: Sequence[Values]) -> list[Hashable]:
         # by exact type: to ask whether something is a Mapping takes longer than to wrap it
+        if len(notifications) == 1:
+            one: Any = notifications[0]
+            return [self.match_rows(Notification.trusted(one) if type(one) is dict else one).tobytes()]
         seen: list[Any] = [Notification.trusted(each) if type(each) is dict else each for each in notifications]
         if len(seen) < MANY_MIN:
             return [self.match_rows(each).tobytes() for each in seen]

@@ -12,6 +12,7 @@ from octopia.wire.encode import (
     delivered_for,
     message_frame,
     publish_frame,
+    publisher_of,
     subscribe_frame,
     unadvertise_frame,
     unsubscribe_frame,
@@ -29,6 +30,7 @@ from octopia.wire.limits import (
 from octopia.wire.link_messages import PLAIN, CopyHeader, copy_heads, link_frames
 from octopia.wire.messages import (
     POLICIES,
+    POLICY_DEFAULT,
     ROLE_BROKER,
     ROLE_CLIENT,
     VERSION,
@@ -65,6 +67,7 @@ __all__ = [
     "PLAIN",
     "PLAIN_OVERHEAD_BYTES",
     "POLICIES",
+    "POLICY_DEFAULT",
     "ROLE_BROKER",
     "ROLE_CLIENT",
     "TOKEN_CHARS_MAX",
@@ -114,6 +117,7 @@ __all__ = [
     "message_frame",
     "notification_frame",
     "publish_frame",
+    "publisher_of",
     "reason_text",
     "subscribe_frame",
     "unadvertise_frame",

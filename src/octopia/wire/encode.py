@@ -6,6 +6,7 @@ person what is too large. Requests carry filters in structure, never as text: br
 
 from functools import lru_cache
 
+from msgspec import Raw
 from msgspec.msgpack import Decoder
 
 from octopia.errors import InputError
@@ -37,6 +38,7 @@ from octopia.wire.values import ENCODER, filter_out
 HEADS_MAX = 32
 HEADER_BYTES_MAX = 64
 _decode_subscriptions = Decoder(tuple[str, ...]).decode
+_decode_publisher = Decoder(tuple[Raw, str, int]).decode
 
 _SIMPLE: dict[type, Kind] = {
     Hello: Kind.HELLO,
@@ -135,6 +137,11 @@ def deliver_heads(subscriptions: tuple[str, ...]) -> Heads:
 def delivered_for(delivery: bytes) -> tuple[str, ...]:
     """The subscriptions that a frame made by `deliver_frame` or `deliver_heads` is for."""
     return _decode_subscriptions(delivery[9 : 9 + int.from_bytes(delivery[5:9], "big")])
+
+
+def publisher_of(frame: bytes) -> str:
+    """Whose notification a frame carries, of any kind that carries one; its attributes are passed over."""
+    return _decode_publisher(memoryview(frame)[9 + int.from_bytes(frame[5:9], "big") :])[1]
 
 
 @lru_cache(maxsize=8192)

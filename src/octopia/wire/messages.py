@@ -33,6 +33,10 @@ Secret: TypeAlias = Annotated[bytes, Meta(max_length=SECRET_BYTES_MAX)]
 Reason: TypeAlias = Annotated[str, Meta(max_length=REASON_CHARS_MAX)]
 Capabilities: TypeAlias = Annotated[list[Name], Meta(max_length=CAPABILITIES_MAX)]
 
+# What happens when a subscriber's queue is full. The default harms nobody else.
+POLICIES = ("drop_oldest", "drop_newest", "disconnect", "block")
+POLICY_DEFAULT = "drop_oldest"
+
 
 class Hello(Struct, frozen=True):
     """The first frame, of the side that dialled: who it is, what it speaks, and what it wants to take up again."""
@@ -129,7 +133,7 @@ class SubscribeRequest(Struct, frozen=True):
 
     id: str
     filter: Filter
-    policy: str = "block"
+    policy: str = POLICY_DEFAULT
     ordered: bool = True
 
 
@@ -179,6 +183,3 @@ class Barrier(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
 
 class BarrierDone(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     number: Count
-
-
-POLICIES = ("block", "drop_oldest", "drop_newest", "disconnect")

@@ -30,6 +30,7 @@
     token = "…"                         # or certificate = "common name"
     advertise = "class = 'STOCK' and price is not null"
     subscribe = "true"                  # left out: nothing may be subscribed to
+    block = true                        # left out: it may not subscribe with policy block, which slows publishers
     clusters = [0, 1]                   # left out: any; another entry may give other rights in other clusters
 
 Each token may instead be in a file (`token_file`), in an environment variable (`token_env`), or be given as a digest
@@ -73,7 +74,7 @@ _BROKERS_KEYS = (
     "addresses",
     "machines",
 )
-_CLIENT_KEYS = ("name", *token_keys("token"), "certificate", "advertise", "subscribe", "clusters")
+_CLIENT_KEYS = ("name", *token_keys("token"), "certificate", "advertise", "subscribe", "block", "clusters")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
 }
@@ -327,6 +328,7 @@ def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, toke
         _right(text, entry, "advertise", number),
         _right(text, entry, "subscribe", number),
         None if clusters is None else tuple(clusters),
+        text.typed("clients", entry, "block", bool, "true or false", False, number),
     )
     return ClientEntry(rights, token, words("certificate"))
 

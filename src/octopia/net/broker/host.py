@@ -83,7 +83,7 @@ class BrokerHost:
         self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
         turn = turn or Turn(loop)
-        intake = Intake(self.counters)
+        self.intake = intake = Intake(self.counters)
 
         # Dispatch puts into the queues of those who, by way of the router, make it do so: it looks them up here.
         sessions: dict[str, Session] = {}
@@ -105,6 +105,7 @@ class BrokerHost:
         self.sessions = Sessions(
             sessions,
             self.net_limits,
+            tick_s=self.congestion.window_s / 2,
             turn=turn,
             router=router,
             intake=intake,
@@ -199,6 +200,7 @@ class BrokerHost:
             subscriptions=len(tables.prt),
             advertisements=len(tables.srt),
             client_queue_frames=sum(len(session.box.waiting) for session in self.sessions.values()),
+            publishers_held=self.intake.held,
             dropped_total=self.sessions.dropped_total(),
             held_back_total=reorder.held_total,
             out_of_order_total=reorder.late_total,

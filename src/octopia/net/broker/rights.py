@@ -5,7 +5,8 @@ so that what cannot be decided is refused; and each notification it publishes mu
 (`permits.py`). What it is delivered matches a subscription and so its right to subscribe. Without any client named in
 the configuration everyone may do everything, which is right for trying things on one machine; once one is named, nobody
 else gets in. A client may be named several times, each time for other clusters: it has the rights of the cluster it
-connects to, so what it may advertise or subscribe to can differ from cluster to cluster. Where clients are named,
+connects to, so what it may advertise or subscribe to can differ from cluster to cluster. Policy `block` slows others,
+so it is a right of its own, which a client that is named must be given. Where clients are named,
 neighbours must prove themselves, too: whoever could call itself a broker would have every right.
 """
 
@@ -33,12 +34,20 @@ class Rights:
     advertise: Filter | None = EVERYTHING
     subscribe: Filter | None = EVERYTHING
     clusters: tuple[int, ...] | None = None
+    block: bool = True
 
     def check_advertise(self, wanted: Filter, broker: BrokerId) -> None:
         self._check("advertise", self.advertise, wanted)
 
     def check_subscribe(self, wanted: Filter, broker: BrokerId) -> None:
         self._check("subscribe to", self.subscribe, wanted)
+
+    def check_policy(self, policy: str) -> None:
+        if policy == "block" and not self.block:
+            raise RefusedError(
+                f"{self.name} may not subscribe with policy block: set block = true in its entry of [[clients]], or use"
+                " drop_oldest"
+            )
 
     def permit(self) -> Permit | None:
         """What each of its publications is asked; None where nothing can be wrong with them."""

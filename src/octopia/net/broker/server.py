@@ -21,6 +21,7 @@ from octopia.net.broker.host import BrokerHost
 from octopia.net.broker.listener import Listener
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import HttpPeer
+from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.topology import BrokerId, Scot
 
@@ -125,7 +126,9 @@ class Server:
         fit = connections_that_fit(files, len(self.brokers), host.net_limits, len(host.links))
         if fit < wanted:
             host.door.connections_max = fit
-            host.log.warning(
+            # The default is more than most need; who asked for so many is told louder.
+            tell = host.log.info if wanted == NetLimits().connections_max else host.log.warning
+            tell(
                 "connections_max lowered",
                 to=fit,
                 reason=f"{files} open files are allowed for {len(self.brokers)} brokers in this process",

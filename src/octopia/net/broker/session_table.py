@@ -15,6 +15,7 @@ from octopia.net.broker.intake import Intake
 from octopia.net.broker.memory import MEMORY
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
+from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.sessions import Session
@@ -23,6 +24,8 @@ from octopia.net.channel import Holder
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 
+# Clients that are remembered for having been too slow to block, when they come back as new.
+SLOW_MAX = 10_000
 # Calls this with that, in the next turn of the event loop.
 Soon = Callable[..., Any]
 
@@ -35,6 +38,7 @@ class Sessions(Mapping[str, Session]):
         by_name: dict[str, Session],
         limits: NetLimits,
         *,
+        tick_s: float,
         turn: Turn,
         router: Router,
         intake: Intake,
@@ -46,6 +50,9 @@ class Sessions(Mapping[str, Session]):
         self._by_name = by_name
         self._by_secret: dict[bytes, Session] = {}
         self._limits = limits
+        self._tick_s = tick_s
+        self._checked_s = now()
+        self._slow: dict[str, float] = {}  # by name, until when who was too slow may not block
         self._turn = turn
         self._router = router
         self._intake = intake
@@ -85,12 +92,15 @@ class Sessions(Mapping[str, Session]):
             rights,
             box=box,
             stall=StallWatch(box, limits.stall_s),
+            privilege=BlockPrivilege(limits.block_s, limits.block_frames_per_s_min, limits.block_again_s),
             table=self,
             router=self._router,
             intake=self._intake,
             counters=self._counters,
             now=self._now,
         )
+        if name in self._slow:
+            session.privilege.lose()
         self._by_name[name] = self._by_secret[session.secret] = session
         return session
 
@@ -134,11 +144,24 @@ class Sessions(Mapping[str, Session]):
 
     def check_time(self, now: float) -> None:
         """Forget who has been away too long, end who takes nothing."""
+        # If we come late, confirmations may have come that were not read yet.
+        passed_s, self._checked_s = min(now - self._checked_s, 2 * self._tick_s), now
+        if self._slow:
+            self._slow = {name: until_s for name, until_s in self._slow.items() if until_s > now}
         for session in list(self._by_name.values()):
+            if session.asks or not session.privilege.rests:
+                self._check_block(session, passed_s, now)
             if session.left_s is not None and now - session.left_s > session.session_s:
                 self.forget(session)
             elif session.stall.is_stalled(now):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
+
+    def _check_block(self, session: Session, passed_s: float, now: float) -> None:
+        if session.check_block(passed_s):
+            self._counters.blocks_lost += 1
+            self._log.warning("client too slow to block", client=session.name, waiting=len(session.box.waiting))
+            if len(self._slow) < SLOW_MAX:
+                self._slow[session.name] = now + self._limits.block_again_s
 
     def hold_sources(self, holder: Holder) -> None:
         """Do not read from clients that publish. One for which something waits is read from: it may confirm that."""

@@ -1,10 +1,12 @@
 """A client at its host broker: what it may do, what waits for it, and how long it is remembered.
 
 Rules of this file: a session outlives its connection by the time agreed in the handshake; while it lives, everything
-for the client is queued up to the bound. At the bound the policy of the subscription decides: `block` stops reading
-from whoever brought the notification, `drop_oldest` and `drop_newest` drop and count, `disconnect` ends the session. A
-client that is away cannot hold up others: for it `block` is `drop_newest`. Where several subscriptions of different
-policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
+for the client is queued up to the bound. At the bound the policy of the subscription decides: `drop_oldest` and
+`drop_newest` drop and count, `disconnect` ends the session. `block` asks the publishers to pause when half of the
+bound is reached, and until no more than a quarter of it waits; what is under way has room up to twice the bound. A
+client that is away cannot hold up others: for it `block` is `drop_newest`; for one that is too slow (`privilege.py`) it
+is `drop_oldest`. One that is held itself asks nobody to pause, since its confirmations are not read. Where several
+subscriptions of different policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
 
 Answers to requests are never dropped. When the box is full and the client does not read, it is not read from. One that
 reads and confirms nothing is disconnected when `ANSWERS_MAX` of them wait; a client that keeps within a window of 4,096
@@ -18,6 +20,7 @@ from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.permits import Permit
+from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
@@ -26,6 +29,7 @@ from octopia.net.outbox import Outbox
 from octopia.routing import Advertised, Subscribed, Unadvertised, Unsubscribed
 from octopia.routing import Refused as NotAccepted
 from octopia.wire import (
+    POLICY_DEFAULT,
     Accepted,
     AdvertiseRequest,
     BadRequest,
@@ -71,6 +75,7 @@ class Session:
         *,
         box: Outbox,
         stall: StallWatch,
+        privilege: BlockPrivilege,
         table: Table,
         router: Router,
         intake: Intake,
@@ -89,6 +94,8 @@ class Session:
         self.permit = rights.permit()
         self.box = box
         self.stall = stall
+        self.privilege = privilege
+        self.asks = False  # whether its publishers are to pause
         self.channel: Channel | None = None
         self.probed: Channel | None = None  # the connection that was asked for a sign of life, for a newcomer's sake
         self.ended = False
@@ -100,8 +107,9 @@ class Session:
         self.received = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self._answers = 0  # at most so many wait
-        # The policy, where all subscriptions have the same: no need to look at each delivery.
-        self._only_policy: str | None = "block"
+        # The policy, where all subscriptions have the same: no need to look at each delivery. What comes where there is
+        # none was under way when the last was withdrawn.
+        self._only_policy: str | None = POLICY_DEFAULT
 
     # -- what the client asks
 
@@ -120,7 +128,7 @@ class Session:
                 else:
                     channel.manage(message)
         finally:
-            self._intake.source = None
+            self._intake.done()
         self._counters.notifications += self.published - published
 
     def _publish(self, batch: Parcels, now: float) -> None:
@@ -174,6 +182,7 @@ class Session:
         self._router.handle(Unadvertised(self.name, request.id), now)
 
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
+        self.rights.check_policy(request.policy)
         self.rights.check_subscribe(request.filter, self._router.id)
         actions = self._router.handle(Subscribed(self.name, request.id, request.filter), now)
         if not any(type(action) is NotAccepted for action in actions):
@@ -235,7 +244,10 @@ class Session:
 
     def _note_policies(self) -> None:
         distinct = set(self.policies.values())
-        self._only_policy = distinct.pop() if len(distinct) == 1 else None if distinct else "block"
+        # Deliveries are looked at from half of the bound on where someone may ask to pause.
+        parts, box = 2 if "block" in distinct else 1, self.box
+        box.mark_frames, box.mark_bytes = max(box.frames_max // parts, 1), max(box.bytes_max // parts, 1)
+        self._only_policy = distinct.pop() if len(distinct) == 1 else None if distinct else POLICY_DEFAULT
 
     # -- what comes for the client
 
@@ -243,35 +255,72 @@ class Session:
         """Queue a delivery."""
         box = self.box
         box.put(delivery)
-        if (len(box.waiting) >= box.frames_max or box.waiting_bytes >= box.bytes_max) and box.is_full:
-            self._overflow(delivery)
+        if (len(box.waiting) >= box.mark_frames or box.waiting_bytes >= box.mark_bytes) and self._asks_for(delivery):
+            self._intake.went_in(self, [delivery])
 
     def put_all(self, deliveries: list[bytes]) -> None:
         """Queue deliveries, one after the other."""
-        if not self.box.put_if_room(deliveries):
-            for delivery in deliveries:
-                self.put(delivery)
-
-    def _overflow(self, delivery: bytes) -> None:
-        """The box was full when this delivery was put into it."""
-        if self.ended:
-            self.box.drop_newest()
+        box = self.box
+        if box.put_if_room(deliveries):
             return
+        unwanted: list[bytes] = []
+        at = 0
+        while (at := box.put_below(deliveries, at, box.mark_frames, box.mark_bytes)) < len(deliveries):
+            box.put(deliveries[at])
+            stop = at + 1
+            if self._asks_for(deliveries[at]):
+                if self._only_policy:
+                    # The socket took all that it takes, and so it stays until this read is over.
+                    stop = box.put_below(deliveries, stop, box.frames_max, box.bytes_max)
+                unwanted += deliveries[at:stop]
+            at = stop
+        if unwanted:
+            self._intake.went_in(self, unwanted)
+
+    def _asks_for(self, delivery: bytes) -> bool:
+        """This delivery was put into the box last: do what is to be done at the mark and at the bound.
+
+        Returns whether its publisher is to pause.
+        """
+        box = self.box
+        if not box.is_over_mark:
+            return False
+        policy = self._policy_of(delivery)
+        if box.is_full:
+            self._overflow(policy)
+        if policy != "block" or self.channel is None or self.channel.is_held:
+            return False
+        if not self.asks:
+            self.asks = True
+            self._intake.fills(self)
+            box.when_low(box.frames_max // 4, box.bytes_max // 4, self._stop_asking)
+        return True
+
+    def _overflow(self, policy: str) -> None:
+        """The box was full when a delivery of this policy was put into it."""
+        box = self.box
+        if self.ended:
+            box.drop_newest()
+        elif policy == "block":
+            if box.reaches(2 * box.frames_max, 2 * box.bytes_max):
+                box.drop_newest()
+        elif policy == "disconnect":
+            self._table.end(self, "slow", "its queue is full and its subscription says to disconnect then")
+        elif policy != "drop_oldest" or not box.drop_oldest(self._is_droppable):
+            box.drop_newest()
+
+    def _policy_of(self, delivery: bytes) -> str:
+        """The policy that holds for a delivery, as things stand."""
         policy = self._only_policy or self._policy_for(delivered_for(delivery))
         if policy == "block":
-            if self.channel is not None:
-                self._intake.hold_back(self.box)
-                return
-            policy = "drop_newest"
-        if policy == "disconnect":
-            self._table.end(self, "slow", "its queue is full and its subscription says to disconnect then")
-            return
-        if policy == "drop_oldest" and self.box.drop_oldest(self._is_droppable):
-            return
-        self.box.drop_newest()
+            if self.channel is None:
+                return "drop_newest"
+            if self.privilege.lost:
+                return "drop_oldest"
+        return policy
 
     def _policy_for(self, subscriptions: tuple[str, ...]) -> str:
-        return _POLICY_OF[min(_STRENGTH[self.policies.get(id, "block")] for id in subscriptions)]
+        return _POLICY_OF[min(_STRENGTH[self.policies.get(id, POLICY_DEFAULT)] for id in subscriptions)]
 
     def _is_droppable(self, frame: bytes) -> bool:
         # Other frames are answers to requests, which are never dropped.
@@ -286,7 +335,9 @@ class Session:
     @property
     def may_shed(self) -> bool:
         """Whether some of what waits for it may be dropped."""
-        return self.channel is None or self._only_policy not in ("block", "disconnect")
+        if self.channel is None or (self._only_policy == "block" and self.privilege.lost):
+            return True
+        return self._only_policy not in ("block", "disconnect")
 
     @property
     def may_end(self) -> bool:
@@ -304,9 +355,40 @@ class Session:
         return dropped + self.box.shed_sent(memory_bytes, self._is_droppable)
 
     def _gives_way(self, frame: bytes) -> bool:
-        if not self._is_droppable(frame):
-            return False
-        return (self._only_policy or self._policy_for(delivered_for(frame))) in ("drop_oldest", "drop_newest")
+        return self._is_droppable(frame) and self._policy_of(frame) in ("drop_oldest", "drop_newest")
+
+    # -- flow control
+
+    def _stop_asking(self) -> None:
+        """There is room again, or no right to ask any more."""
+        if self.asks:
+            self.asks = False
+            self.box.never_mind()
+            self._intake.has_room(self)
+
+    def check_block(self, passed_s: float) -> bool:
+        """So much time has passed; whether it turned out to be too slow to hold up its publishers."""
+        box = self.box
+        lost = self.privilege.check(passed_s, self.asks, (box.confirmed, box.confirmed_bytes), not box.held)
+        if lost:
+            self._stop_asking()
+        return lost
+
+    def publishers_of(self, frames: list[bytes]) -> tuple[str, ...]:
+        """Whose notifications it brings: its own."""
+        return (self.name,)
+
+    def pause(self, publishers: list[str], held: bool) -> None:
+        """Do not read from the client, or read again."""
+        channel = self.channel
+        if channel is None:
+            return
+        if held:
+            self._counters.sources_held += not channel.is_held
+            channel.hold(self._intake)
+            self._stop_asking()
+        else:
+            channel.release(self._intake)
 
     # -- connections come and go
 
@@ -335,7 +417,8 @@ class Session:
         self.channel = None
         self.box.detach()
         # Who is away holds nobody up.
-        self.box.release_all()
+        self._stop_asking()
+        self._intake.gone(self)
 
     def leave(self) -> None:
         """The client is gone for good, and nothing waits for it any more."""

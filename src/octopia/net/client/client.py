@@ -30,7 +30,7 @@ from octopia.net.client.publishing import Publishing
 from octopia.net.client.registry import Registry
 from octopia.net.client.session import Session
 from octopia.net.client.subscription import Subscription
-from octopia.wire import POLICIES
+from octopia.wire import POLICIES, POLICY_DEFAULT
 
 SESSION_S = 30.0
 CONNECT_S = 10.0
@@ -222,7 +222,7 @@ class Client:
         filter: FilterLike,
         *,
         id: str | None = None,
-        policy: str = "block",
+        policy: str = POLICY_DEFAULT,
         ordered: bool = True,
         inbox_max: int = INBOX_MAX,
     ) -> Subscription:

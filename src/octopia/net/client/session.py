@@ -139,8 +139,7 @@ class Session:
             elif kind is Dropped:
                 self.dropped += message.count
                 for subscription in subscriptions.values():
-                    if subscription.policy != "block":
-                        subscription.dropped += message.count
+                    subscription.dropped += message.count
             else:
                 channel.manage(message)
                 if kind is Ack:

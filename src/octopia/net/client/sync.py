@@ -26,7 +26,7 @@ from octopia.errors import OctopiaError, RefusedError, UndeliveredError
 from octopia.language import FilterLike, Notification, NotificationLike
 from octopia.net.client.client import CLOSE_S, CONNECT_S, INBOX_MAX, SESSION_S, Client, ClientOptions
 from octopia.net.client.subscription import BATCH_MAX, Subscription
-from octopia.wire import Delivery
+from octopia.wire import POLICY_DEFAULT, Delivery
 
 _T = TypeVar("_T")
 # Notifications that wait for the other thread; then `publish` waits.
@@ -142,7 +142,7 @@ class SyncClient:
         filter: FilterLike,
         *,
         id: str | None = None,
-        policy: str = "block",
+        policy: str = POLICY_DEFAULT,
         ordered: bool = True,
         inbox_max: int = INBOX_MAX,
     ) -> "SyncSubscription":

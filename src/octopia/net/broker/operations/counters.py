@@ -5,6 +5,7 @@ class Counters:
     """Totals since the broker started."""
 
     __slots__ = (
+        "blocks_lost",
         "deliveries",
         "deliveries_dropped_for_memory",
         "duplicates",
@@ -26,6 +27,7 @@ class Counters:
         for name in self.__slots__:
             setattr(self, name, 0)
 
+    blocks_lost: int
     deliveries: int
     deliveries_dropped_for_memory: int
     duplicates: int

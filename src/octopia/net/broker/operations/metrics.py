@@ -14,6 +14,7 @@ from octopia.net.broker.operations.report import Report
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _COUNTERS = {
+    "blocks_lost": "Times that a subscriber with policy block was too slow to hold up its publishers",
     "deliveries": "Notifications handed to clients",
     "deliveries_dropped_for_memory": "Deliveries dropped because the broker needed the memory",
     "duplicates": "Publications that came again after a broken connection",
@@ -28,7 +29,7 @@ _COUNTERS = {
     "sessions_ended_for_memory": "Clients disconnected because the broker needed the memory",
     "sessions_ended_slow": "Clients disconnected because they were too slow",
     "sessions_resumed": "Clients that came back to their session",
-    "sources_held": "Times that a connection was not read from because a queue was full",
+    "sources_held": "Times that a connection was not read from because a queue was filling up",
 }
 
 
@@ -59,6 +60,7 @@ class _Collector:
         yield self._gauge("octopia_subscriptions", "Entries of the PRT", report.subscriptions)
         yield self._gauge("octopia_advertisements", "Entries of the SRT", report.advertisements)
         yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", report.client_queue_frames)
+        yield self._gauge("octopia_publishers_held", "Publishers that were asked to pause", report.publishers_held)
         yield self._counter("octopia_dropped", "Deliveries dropped at full queues", report.dropped_total)
         yield from self._links()
 

@@ -36,6 +36,7 @@ class Report:
     subscriptions: int
     advertisements: int
     client_queue_frames: int
+    publishers_held: int
     dropped_total: int
     held_back_total: int
     out_of_order_total: int

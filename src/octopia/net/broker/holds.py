@@ -1,0 +1,203 @@
+"""Which publishers are asked to pause: a full queue stops its own publishers and nobody else's.
+
+Three words. A *queue* is what waits for a client or for a neighbour. A *source* is the client or the neighbour that
+brings notifications. Both are opaque here: a broker uses its sessions and links, which are queue and source at once.
+A *publisher* is a client's name; a client brings its own notifications only, a neighbour those of many.
+
+Two want publishers to pause:
+
+- a queue that is filling up (`queue_fills`): everyone whose notifications go into it, until it has room again
+  (`queue_has_room`);
+- a neighbour that said Hold (`neighbour_holds`): the publishers it named, as far as they go to it, until it says
+  otherwise (`neighbour_releases`) or its connection is gone.
+
+Nobody knows beforehand by which source a publisher comes, and with dynamic routing it may come by several. So a source
+is asked when it next brings something that is not wanted (`passed`, `passed_on`): one more notification per hop, and
+nobody is asked who does not put anything there. A client of the same name elsewhere, or a neighbour that brings the
+same publisher for others, is left alone.
+
+A source is asked once for each publisher, and released when the last that wanted it has gone. What to say to whom is
+collected and taken by the host (`take_orders`); what was asked and released in between is not said at all. Asked of a
+connection, forgotten with it (`gone`): what is still full asks again at the next notification.
+
+Rules of this file: no I/O, no clock, everything in the order in which it came. At most `held_max` publishers are held,
+and as many remembered for neighbours; beyond that nobody more is asked, and the hard bound of the queue decides.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+Owner = TypeVar("Owner", bound=Hashable)
+
+# Publishers that one broker holds at a time, and, again so many, that its neighbours may have named.
+HELD_MAX = 10_000
+
+
+class Order(NamedTuple, Generic[Owner]):
+    """Tell this source to pause these publishers, or to bring them again."""
+
+    source: Owner
+    publishers: list[str]
+    held: bool
+
+
+class Holds(Generic[Owner]):
+    """Who wants whom to pause, at one broker."""
+
+    __slots__ = (
+        "_asked_by",
+        "_askers",
+        "_changed",
+        "_filling",
+        "_held_max",
+        "_named",
+        "_told",
+        "held",
+        "named",
+    )
+
+    def __init__(self, held_max: int = HELD_MAX) -> None:
+        self.held = 0  # publishers that are to pause, counted once for each source that brings them
+        self.named = 0  # publishers that neighbours have named
+        self._held_max = held_max
+        self._filling: dict[Owner, None] = {}
+        self._named: dict[Owner, dict[str, None]] = {}  # by neighbour
+        # By source and publisher, who wants it to pause; and the other way round. An asker is a queue that is filling
+        # (True) or a neighbour (False).
+        self._askers: dict[Owner, dict[str, dict[tuple[Owner, bool], None]]] = {}
+        self._asked_by: dict[tuple[Owner, bool], dict[str, dict[Owner, None]]] = {}
+        # By source, what it was told, and what may have changed since.
+        self._told: dict[Owner, dict[str, None]] = {}
+        self._changed: dict[Owner, dict[str, None]] = {}
+
+    # -- who wants publishers to pause
+
+    def queue_fills(self, queue: Owner) -> None:
+        """Whoever puts something into this queue from now on is to pause."""
+        self._filling[queue] = None
+
+    def queue_has_room(self, queue: Owner) -> None:
+        """This queue does not want anyone to pause any more."""
+        if queue in self._filling:
+            del self._filling[queue]
+            self._withdraw((queue, True))
+
+    def is_filling(self, queue: Owner) -> bool:
+        return queue in self._filling
+
+    def neighbour_holds(self, neighbour: Owner, publishers: Iterable[str]) -> None:
+        """A neighbour wants no more of these for now."""
+        named = self._named.get(neighbour, {})
+        for publisher in publishers:
+            if publisher not in named and self.named < self._held_max:
+                named[publisher] = None
+                self.named += 1
+        if named:
+            self._named[neighbour] = named
+
+    def neighbour_releases(self, neighbour: Owner, publishers: Iterable[str]) -> None:
+        """A neighbour takes these again."""
+        named = self._named.get(neighbour, {})
+        for publisher in publishers:
+            if publisher in named:
+                del named[publisher]
+                self.named -= 1
+                self._drop((neighbour, False), publisher)
+        if not named:
+            self._named.pop(neighbour, None)
+
+    # -- who brings something
+
+    def has_named(self, neighbour: Owner) -> bool:
+        """Whether there are publishers that this neighbour does not want."""
+        return neighbour in self._named
+
+    def passed(self, source: Owner, publishers: Iterable[str], queue: Owner) -> None:
+        """Notifications of these publishers came by this source and went into this queue, which is filling up."""
+        # Not a client that listens to itself: if it paused, its queue would not empty.
+        if queue in self._filling and source != queue:
+            for publisher in publishers:
+                self._ask(source, publisher, (queue, True))
+
+    def passed_on(self, source: Owner, publishers: Iterable[str], neighbour: Owner) -> None:
+        """Notifications of these publishers came by this source and went to this neighbour, which has named some."""
+        named = self._named.get(neighbour, {})
+        for publisher in publishers:
+            if publisher in named and source != neighbour:
+                self._ask(source, publisher, (neighbour, False))
+
+    def gone(self, owner: Owner) -> None:
+        """Its connection is gone: it wants nothing any more, and does not know what it was asked."""
+        self.queue_has_room(owner)
+        self.neighbour_releases(owner, list(self._named.get(owner, ())))
+        for publisher, askers in self._askers.pop(owner, {}).items():
+            self.held -= 1
+            for asker in askers:
+                self._unlink(asker, publisher, owner)
+        self._told.pop(owner, None)
+        self._changed.pop(owner, None)
+
+    # -- what is to be said
+
+    def take_orders(self) -> list[Order[Owner]]:
+        """What sources are to be told since the last time; names in their own order, whatever order they came in."""
+        if not self._changed:
+            return []
+        changed, self._changed = self._changed, {}
+        orders: list[Order[Owner]] = []
+        for source, publishers in changed.items():
+            wanted, told = self._askers.get(source, {}), self._told.get(source, {})
+            pause = sorted(publisher for publisher in publishers if publisher in wanted and publisher not in told)
+            resume = sorted(publisher for publisher in publishers if publisher in told and publisher not in wanted)
+            self._note_told(source, pause, resume)
+            if resume:
+                orders.append(Order(source, resume, False))
+            if pause:
+                orders.append(Order(source, pause, True))
+        return orders
+
+    def _note_told(self, source: Owner, pause: list[str], resume: list[str]) -> None:
+        told = self._told.setdefault(source, {})
+        told.update(dict.fromkeys(pause))
+        for publisher in resume:
+            del told[publisher]
+        if not told:
+            del self._told[source]
+
+    # -- keeping both sides in step
+
+    def _ask(self, source: Owner, publisher: str, asker: tuple[Owner, bool]) -> None:
+        askers = self._askers.get(source, {}).get(publisher)
+        if askers is None:
+            if self.held >= self._held_max:
+                return
+            self.held += 1
+            askers = self._askers.setdefault(source, {})[publisher] = {}
+            self._changed.setdefault(source, {})[publisher] = None
+        askers[asker] = None
+        self._asked_by.setdefault(asker, {}).setdefault(publisher, {})[source] = None
+
+    def _withdraw(self, asker: tuple[Owner, bool]) -> None:
+        for publisher in list(self._asked_by.get(asker, ())):
+            self._drop(asker, publisher)
+
+    def _drop(self, asker: tuple[Owner, bool], publisher: str) -> None:
+        """This one does not want this publisher to pause any more, whichever source brings it."""
+        for source in list(self._asked_by.get(asker, {}).get(publisher, ())):
+            self._unlink(asker, publisher, source)
+            askers = self._askers[source][publisher]
+            del askers[asker]
+            if not askers:
+                self.held -= 1
+                del self._askers[source][publisher]
+                if not self._askers[source]:
+                    del self._askers[source]
+                self._changed.setdefault(source, {})[publisher] = None
+
+    def _unlink(self, asker: tuple[Owner, bool], publisher: str, source: Owner) -> None:
+        by_publisher = self._asked_by[asker]
+        del by_publisher[publisher][source]
+        if not by_publisher[publisher]:
+            del by_publisher[publisher]
+        if not by_publisher:
+            del self._asked_by[asker]
