@@ -128,6 +128,7 @@ class Memory:
         self._counters = counters
         self._log = log
         self._held_since: float | None = None
+        self._queue_bytes = 0  # when they were last added up
         self._ticks = 0
 
     @property
@@ -143,11 +144,14 @@ class Memory:
         unfinished = sum(each.unfinished_bytes for each in self._connections.unfinished)
         self._ticks += 1
         if 2 * self.used_bytes >= self.bytes_max or self._ticks % IDLE_TICKS == 1:
-            self.used_bytes = self._sum()
+            self._queue_bytes = self._sum()
+        self.used_bytes = self._queue_bytes + self._held_bytes() + self._connections.kept_bytes
+        if self._ticks % IDLE_TICKS == 1:
             self._bound_away()
         self._close_unfinished(unfinished - self._unfinished_bytes_max)
         if self.used_bytes > self.bytes_max:
             self._make_room(now)
+            self._ticks = 0  # what is left is added up at the next tick
         if self._held_since is not None:
             if 8 * self.used_bytes <= 7 * self.bytes_max:
                 self._held_since = None
@@ -158,9 +162,9 @@ class Memory:
                 self._clients.hold_sources(self)
 
     def _sum(self) -> int:
-        used = self._held_bytes() + self._connections.kept_bytes
-        used += memory_bytes_of([client.box for client in self._clients.values()])
-        return used + memory_bytes_of([link.box for link in self._links.values()])
+        """What all queues take."""
+        clients = memory_bytes_of([client.box for client in self._clients.values()])
+        return clients + memory_bytes_of([link.box for link in self._links.values()])
 
     def _bound_away(self) -> None:
         used = memory_bytes_of([client.box for client in self._clients.values() if client.is_away])
@@ -168,6 +172,7 @@ class Memory:
             goal = self.used_bytes - used + self._away_bytes_max - self._away_bytes_max // 16
             self._shed_away(self.used_bytes - goal)
             self._end_away(self.used_bytes - goal)
+            self._ticks = 0
 
     def _make_room(self, now: float) -> None:
         goal = self.bytes_max - self.bytes_max // 16
