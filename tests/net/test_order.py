@@ -60,9 +60,9 @@ def test_a_stamp_that_came_goes_on() -> None:
 
 
 class Taken:
-    def __init__(self, waiting_max: int = 100) -> None:
+    def __init__(self, waiting_max: int = 100, bytes_max: int = 10**6) -> None:
         self.got: list[int] = []
-        self.reorder = Reorder(lambda order: self.got.append(int(order.id)), waiting_max)
+        self.reorder = Reorder(lambda order: self.got.append(int(order.id)), waiting_max, bytes_max)
 
     def come(self, sequence: int, now: float, earlier: int = 0, hold_ms: int = 0) -> list[int]:
         header = CopyHeader(earlier=earlier, hold_ms=hold_ms)
@@ -108,6 +108,17 @@ def test_the_buffer_is_bounded() -> None:
     for sequence in range(10, 13):
         taken.come(sequence, 0.0, earlier=5, hold_ms=1000)
     assert taken.got == []
+
+
+def test_the_buffer_is_bounded_in_bytes() -> None:
+    size = len(notification(10, PLAIN).parcel)
+    taken = Taken(bytes_max=3 * size)
+    for sequence in range(10, 13):
+        taken.come(sequence, 0.0, earlier=5, hold_ms=1000)
+    assert (taken.got, taken.reorder.held_bytes) == ([], 3 * size)
+    # One that is let go is the last that was delivered: nobody waits for an earlier one then.
+    assert taken.come(13, 0.0, earlier=5, hold_ms=1000) == [10, 11, 12, 13]
+    assert taken.reorder.held_bytes == 0
 
 
 def clogged(live: Live) -> Any:

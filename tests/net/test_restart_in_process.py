@@ -178,22 +178,23 @@ def test_a_full_queue_is_saved_and_holds_publishers_until_its_client_is_back(tmp
         link_heartbeat_s=HANG_S,
         drain_s=HANG_S,
         stall_s=HANG_S,
-        client_queue_frames_max=20,
-        link_queue_frames_max=20,
+        client_queue_frames_max=1000,
+        link_queue_frames_max=1000,
         window_frames=10,
+        block_s=HANG_S,
     )
 
     async def scene(overlay: Apart) -> None:
         publisher = await overlay.client("a,0")
         await publisher.advertise("n is not null and text is not null")
         subscription = await overlay.subscriber("b,0", policy="block", inbox_max=5)
-        publishing = asyncio.create_task(publish_and_flush(publisher, 2000))
+        publishing = asyncio.create_task(publish_and_flush(publisher, 6000))
         session = overlay.host("b,0").sessions[subscription._client.name]
-        await until(lambda: session.box.is_full)
+        await until(lambda: session.asks)
         await overlay.stop("b,0")
         await overlay.start("b,0")
         assert not publishing.done()
-        assert await numbers(subscription, 2000) == list(range(2000))
+        assert await numbers(subscription, 6000) == list(range(6000))
         await publishing
         assert subscription._client.dropped == 0
 

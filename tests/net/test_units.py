@@ -49,9 +49,9 @@ def test_one_unit_per_machine_or_broker(tmp_path: Path) -> None:
 def test_what_a_unit_may_use_is_for_all_its_brokers(tmp_path: Path) -> None:
     limits = "[limits]\nconnections_max = 5000\ndrain_s = 7\n"
     one = made(tmp_path, OVERLAY + limits)["octopia-a-0.service"]
-    assert (one["LimitNOFILE"], one["MemoryMax"], one["TimeoutStopSec"]) == ("6024", "2G", "12")
+    assert (one["LimitNOFILE"], one["MemoryMax"], one["TimeoutStopSec"]) == ("6350", "2G", "12")
     two = made(tmp_path, OVERLAY + limits + '[placement]\nmachines = ["m1", "m2"]\n')["octopia-m2.service"]
-    assert (two["LimitNOFILE"], two["MemoryMax"], two["TimeoutStopSec"]) == ("11024", "4G", "12")
+    assert (two["LimitNOFILE"], two["MemoryMax"], two["TimeoutStopSec"]) == ("11676", "4G", "12")
     assert made(tmp_path, OVERLAY, "512M")["octopia-b-1.service"]["MemoryMax"] == "512M"
 
 

@@ -24,6 +24,12 @@ answered then, too, behind the confirmation. A peer that breaks the protocol is 
 notices. Reading stops while anyone asks for it (`hold`). Silence counts only as far as we were there to listen: each
 check adds at most twice the time between checks, so that a process that was stopped, or busy, or whose clock jumped,
 reads what has come before it gives anybody up.
+
+
+A peer that does not read cannot make us keep more and more for it. Confirmations are not written while the socket takes
+nothing: the next one says it all. Everything else that is written beside the numbered frames, answers to questions
+above all, counts; from `UNREAD_BYTES_MAX` on we do not read from such a peer until it has read, and cut it off if it
+takes nothing for `stall_s`. Numbered frames have bounds of their own (`Outbox`).
 """
 
 import asyncio
@@ -41,6 +47,12 @@ WRITE_BUFFER_BYTES = 32 * 1024
 # Of what the system was given, this much may not have left yet. It would take megabytes, and a queue that hides there
 # is one that neither Eq. 10 nor a subscription's policy sees.
 UNSENT_BYTES = 32 * 1024
+# What may be written beside the numbered frames to a peer that does not read; then we do not read from it, either. One
+# read may bring as much again.
+UNREAD_BYTES_MAX = 256 * 1024
+STALL_S = 30.0
+# The last words to a peer that does not read them are not kept for longer.
+LINGER_S = 5.0
 # A peer that was silent for so many heartbeats is not there any more.
 SILENT_HEARTBEATS = 3
 # How often a channel with a timer of its own looks, in a heartbeat.
@@ -106,9 +118,12 @@ class Channel(asyncio.Protocol):
         *,
         handshake_s: float = 0.0,
         confirm_s: float = 0.0,
+        stall_s: float = STALL_S,
         tells_faults: bool = True,
     ) -> None:
         """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never.
+
+        `stall_s`: cut off a peer that asks, does not read the answers, and takes nothing for so long.
 
         Without `tells_faults` the connection is cut where it would be closed with a reason: for ends whose Goodbye
         would end a session that is to go on.
@@ -132,7 +147,12 @@ class Channel(asyncio.Protocol):
         self._handshake_s = handshake_s
         self._confirm_s = confirm_s
         self._tells_faults = tells_faults
+        self._stall_s = stall_s
         self._confirmed = 0
+        self._is_paused = False  # the socket takes nothing at present
+        self._unread_bytes = 0  # written beside the numbered frames since then
+        self.unfinished_s = 0.0  # for how long a frame has been incomplete
+        self._frames_begun = 0
         self._asked: list[int] = []  # numbers of questions to be answered after this read
         self._holding: dict[Holder, None] = {}
         self._frozen = False
@@ -141,6 +161,7 @@ class Channel(asyncio.Protocol):
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._confirm_timer: asyncio.TimerHandle | None = None
         self._life_timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
 
     # -- asyncio
 
@@ -180,16 +201,24 @@ class Channel(asyncio.Protocol):
             self._fail(fault)
 
     def pause_writing(self) -> None:
+        self._is_paused = True
         if self.owner is not None and self.owner.box.transport is self.transport:
             self.owner.box.writable = False
 
     def resume_writing(self) -> None:
+        self._is_paused = False
+        self._unread_bytes = 0
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+        self.release(self)
         if self.owner is not None and self.owner.box.transport is self.transport:
             self.owner.box.resume_writing()
+        self._confirm()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closing = True
-        for timer in (self._handshake_timer, self._confirm_timer, self._life_timer):
+        for timer in (self._handshake_timer, self._confirm_timer, self._life_timer, self._unread_timer):
             if timer is not None:
                 timer.cancel()
         for holder in self._holding:
@@ -255,10 +284,10 @@ class Channel(asyncio.Protocol):
         """The owner has dealt with what came: confirm it, if it is time, and answer questions."""
         if self._asked:
             asked, self._asked = self._asked, []
-            self.confirm()
+            # The question came behind what it confirms, and so does the answer.
+            self._confirm()
             if not self.closing:
-                self._told = True
-                self.transport.write(b"".join(message_frame(Pong(number)) for number in asked))
+                self._write(b"".join(message_frame(Pong(number)) for number in asked))
             return
         unconfirmed = self.connection.received - self._confirmed
         if unconfirmed >= CONFIRM_FRAMES:
@@ -278,7 +307,11 @@ class Channel(asyncio.Protocol):
             raise RemoteProtocolError(f"{kind.__name__} is not expected here")
 
     def confirm(self) -> None:
-        """Tell the peer how many of its frames were dealt with."""
+        """Tell the peer how many of its frames were dealt with; if it does not read, as soon as it does."""
+        if not self._is_paused:
+            self._confirm()
+
+    def _confirm(self) -> None:
         if self._confirm_timer is not None:
             self._confirm_timer.cancel()
             self._confirm_timer = None
@@ -287,8 +320,7 @@ class Channel(asyncio.Protocol):
         # Answers to these frames go before: who waits for the confirmation knows them by then.
         self.owner.box.flush()
         self._confirmed = self.connection.received
-        self._told = True
-        self.transport.write(message_frame(Ack(self._confirmed)))
+        self._write(message_frame(Ack(self._confirmed)))
 
     @property
     def taken(self) -> int:
@@ -297,14 +329,74 @@ class Channel(asyncio.Protocol):
 
     def freeze(self) -> None:
         """Confirm what has come, and from now on take nothing more: what is not confirmed stays with the peer."""
-        self.confirm()
+        self._confirm()
         self._frozen = True
 
     def say(self, message: Any) -> None:
         """Write a message that is about the connection, beside the numbered frames of the owner's box."""
         if not self.closing:
-            self._told = True
-            self.transport.write(message_frame(message))
+            self._write(message_frame(message))
+
+    # -- peers that do not read
+
+    def _write(self, data: bytes) -> None:
+        """Write something beside the numbered frames."""
+        self._told = True
+        self.transport.write(data)
+        if self._is_paused:
+            self._unread_bytes += len(data)
+            if self._unread_bytes >= UNREAD_BYTES_MAX:
+                self.hold_while_unread()
+
+    def hold_while_unread(self) -> None:
+        """Enough waits for the peer: if it does not read at present, do not read from it until it does."""
+        if self._is_paused and self not in self._holding and not self.closing:
+            self.hold(self)
+            self._watch_unread(self.unsent_bytes)
+
+    def _watch_unread(self, unsent_bytes: int) -> None:
+        self._unread_timer = self._loop.call_later(self._stall_s, self._check_unread, unsent_bytes)
+
+    def _check_unread(self, unsent_bytes: int) -> None:
+        self._unread_timer = None
+        if self not in self._holding or self.closing:
+            return
+        left = self.unsent_bytes
+        if left < unsent_bytes:
+            self._watch_unread(left)
+        else:
+            self.close("stalled", f"it asked, and took nothing for {self._stall_s:g} s")
+            self.abort()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the socket has not taken yet, if that is more than usual."""
+        return self.transport.get_write_buffer_size() if self._is_paused else 0
+
+    def forget(self, source: Source) -> None:
+        """A channel may hold itself, and is gone with itself."""
+
+    # -- frames that are not complete
+
+    def check_frame(self, passed_s: float, frame_s: float) -> None:
+        """So much time has passed, in which we listened: close a peer that takes too long to complete a frame."""
+        connection = self.connection
+        if not connection.unfinished_bytes or self._frames_begun != connection.frames_begun:
+            self.unfinished_s = 0.0
+            self._frames_begun = connection.frames_begun
+        elif not self._holding:
+            self.unfinished_s += passed_s
+            if self.unfinished_s > frame_s:
+                self.close("idle", f"a frame was not complete within {frame_s:g} s")
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self.connection.unfinished_bytes
+
+    def drop_unfinished(self, reason: str) -> None:
+        """Close, and forget the frame that is not complete at once."""
+        self.close("memory", reason)
+        self.connection.drop_unfinished()
 
     # -- signs of life
 
@@ -411,10 +503,13 @@ class Channel(asyncio.Protocol):
             self.transport.resume_reading()
 
     def hang_up(self) -> None:
-        """Close without a word; what was written before still goes out."""
+        """Close without a word; what was written before still goes out, if the peer reads it within `LINGER_S`."""
         self.closing = True
         if self.transport is not None:
             self.transport.close()
+            if self._handshake_timer is not None:
+                self._handshake_timer.cancel()
+            self._handshake_timer = self._loop.call_later(LINGER_S, self.transport.abort)
 
     def abort(self) -> None:
         """Close without waiting for what is still to be written: for peers that do not read."""

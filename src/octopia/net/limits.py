@@ -13,8 +13,24 @@ from octopia.errors import InputError
 class NetLimits:
     """What one broker allows."""
 
-    # A connection more is told so and closed.
+    # Connections of clients; one more is told so and closed. The share that is reserved is for clients of the
+    # configuration and for those that come back to their session. Neighbours are always let in, one connection each.
     connections_max: int = 10_000
+    connections_reserved_percent: int = 10
+    # Connections that have not said who they are yet, TLS handshakes included; from one address, unless it is loopback,
+    # at most a quarter. One more, and the oldest of them is closed.
+    handshakes_max: int = 256
+    # Connections to the HTTP port; one more, and the oldest is closed.
+    http_connections_max: int = 64
+    # Memory for everything that peers make a broker keep: queues, what the sockets have not taken, unfinished frames,
+    # what waits for its order. What goes first, and what never does: `octopia.net.broker.memory`.
+    memory_bytes_max: int = 512 * 1024 * 1024
+    # Of that, queues of all clients that are away; then the oldest deliveries of the largest queues are dropped.
+    away_bytes_max: int = 64 * 1024 * 1024
+    # Of that, frames that are not complete; then the connection that has waited longest for the rest is closed.
+    unfinished_bytes_max: int = 32 * 1024 * 1024
+    # A peer whose frame is not complete within this time is closed.
+    frame_s: float = 10.0
     # Frames that may be sent to a peer and not be confirmed by it (and at most 4 MiB of them); more wait in its queue.
     # Peers confirm every 512 frames, so a smaller window slows them down.
     window_frames: int = 4096
@@ -53,6 +69,7 @@ class NetLimits:
     # Order of a publisher's notifications: the longest wait for one that went another way, and how many wait.
     reorder_hold_s: float = 0.25
     reorder_notifications_max: int = 10_000
+    reorder_bytes_max: int = 64 * 1024 * 1024
     # Time to write what is queued before a broker that was told to stop does stop. What is left then is saved, where
     # the broker has a place for it, and lost where it has none.
     drain_s: float = 5.0
@@ -65,3 +82,8 @@ class NetLimits:
             if not right or not value > 0 or value > 2**40:
                 what = "a whole number" if wants_int else "a number of seconds"
                 raise InputError(f"{field.name} is {value!r}: {what} above 0 is needed")
+
+    def files(self, links: int) -> int:
+        """How many files a broker with so many links may have open at a time."""
+        # A link that is dialled anew may have two connections for a moment. There are two ports to listen at.
+        return self.connections_max + self.handshakes_max + self.http_connections_max + 2 * links + 2

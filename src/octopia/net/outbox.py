@@ -20,6 +20,10 @@ from octopia.wire import Dropped, message_frame
 WRITE_BYTES_MAX = 256 * 1024
 WINDOW_FRAMES = 4096
 WINDOW_BYTES = 4 * 1024 * 1024
+# What a frame takes in memory beside its bytes, at most.
+FRAME_MEMORY_BYTES = 64
+# Takes the place of a frame that was sent, not confirmed and then dropped: frames are known by their number.
+_DROPPED_ONE = message_frame(Dropped(1))
 
 
 class Source(Protocol):
@@ -141,6 +145,12 @@ class Outbox:
     def untold(self) -> int:
         """Frames that were dropped and of which the peer has not been told."""
         return self._dropped
+
+    @property
+    def memory_bytes(self) -> int:
+        """What all frames take. One that waits in several boxes counts in each."""
+        frames = len(self.waiting) + self.sent - self.confirmed
+        return self.waiting_bytes + self._unconfirmed_bytes + FRAME_MEMORY_BYTES * frames
 
     @property
     def left_total(self) -> int:
@@ -344,6 +354,44 @@ class Outbox:
         """As `drop_newest`, where the peer is not to be told: a link has no place for that."""
         self.waiting_bytes -= len(self.waiting.pop())
 
+    def shed(self, memory_bytes: int, droppable: Callable[[bytes], bool]) -> int:
+        """Drop waiting frames of this kind, the oldest first, until the box takes no more than so much memory.
+
+        Returns how many were dropped.
+        """
+        over, dropped, kept = self.memory_bytes - memory_bytes, 0, []
+        waiting = self.waiting
+        while over > 0 and waiting:
+            frame = waiting.popleft()
+            if droppable(frame):
+                self._count_drop(frame)
+                over -= len(frame) + FRAME_MEMORY_BYTES
+                dropped += 1
+            else:
+                kept.append(frame)
+        waiting.extendleft(reversed(kept))
+        self._release_if_room()
+        return dropped
+
+    def shed_sent(self, memory_bytes: int, droppable: Callable[[bytes], bool]) -> int:
+        """As `shed`, of frames that were sent and not confirmed, while there is no connection.
+
+        If they had not arrived, a notice that one was dropped is sent in the place of each. All count as dropped.
+        """
+        over, dropped = self.memory_bytes - memory_bytes, 0
+        for chunk in self._unconfirmed:
+            for at, frame in enumerate(chunk):
+                saved = len(frame) - len(_DROPPED_ONE)
+                if over <= 0:
+                    break
+                if saved > 0 and droppable(frame):
+                    chunk[at] = _DROPPED_ONE
+                    self._unconfirmed_bytes -= saved
+                    over -= saved
+                    dropped += 1
+        self.dropped_total += dropped
+        return dropped
+
     def _count_drop(self, frame: bytes) -> None:
         self.waiting_bytes -= len(frame)
         self._dropped += 1
@@ -379,3 +427,13 @@ class Outbox:
     def forget(self, source: Source) -> None:
         """This source is gone."""
         self._blocked.pop(source, None)
+
+
+def memory_bytes_of(boxes: Iterable[Outbox]) -> int:
+    """The sum of `memory_bytes`, for many boxes most of which are empty."""
+    size = frames = 0
+    for box in boxes:
+        if box.waiting or box.sent != box.confirmed:
+            size += box.waiting_bytes + box._unconfirmed_bytes  # noqa: SLF001
+            frames += len(box.waiting) + box.sent - box.confirmed
+    return size + FRAME_MEMORY_BYTES * frames

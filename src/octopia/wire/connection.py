@@ -220,6 +220,21 @@ class Connection:
         """Whether the handshake is done."""
         return self._frame_bytes_max != HANDSHAKE_BYTES_MAX
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """What has come of a frame that is not complete."""
+        return len(self._buffer)
+
+    @property
+    def frames_begun(self) -> int:
+        """Changes whenever the unfinished frame is another one than before."""
+        return self._buffer.begun
+
+    def drop_unfinished(self) -> None:
+        """The connection is over, and what has come of a frame is forgotten."""
+        self.closed = True
+        self._buffer.clear()
+
     def expect_proof(self) -> None:
         """The peer was challenged: nothing but its proof comes next."""
         if self.is_open or self._side is not Side.ACCEPTING_BROKER:

@@ -46,9 +46,10 @@ def notification_head(kind: int, header: bytes, parcel_bytes: int) -> bytes:
 class FrameBuffer:
     """Bytes that have come in and are no frame yet."""
 
-    __slots__ = ("_bytes", "_needed", "_parts")
+    __slots__ = ("_bytes", "_needed", "_parts", "begun")
 
     def __init__(self) -> None:
+        self.begun = 0  # changes with every frame that is begun
         self._parts: list[bytes] = []
         self._bytes = 0
         self._needed = 0
@@ -69,8 +70,13 @@ class FrameBuffer:
         self._bytes = 0
         return joined
 
+    def clear(self) -> None:
+        """Forget what has come."""
+        self.keep(b"", 0)
+
     def keep(self, rest: bytes, needed: int) -> None:
         """These bytes wait until there are `needed` of them."""
+        self.begun += 1
         self._parts = [rest] if rest else []
         self._bytes = len(rest)
         self._needed = needed

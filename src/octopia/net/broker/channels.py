@@ -2,11 +2,12 @@
 
 Rules of this file: every connection is in here from the moment it is made to the moment it is gone. A fault ends the
 connection that met it, and is counted and logged here. A silent neighbour is given up soon, since its link can be taken
-up again without loss; a silent client is given more time, since its program may be busy.
+up again without loss; a silent client is given more time, since its program may be busy. What connections keep is
+added up at each tick, in the loop that looks at all of them anyway.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.operations.counters import Counters
@@ -17,6 +18,8 @@ from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 
 # How often signs of life are looked for; ticks are more frequent.
 LOOK_S = 0.1
+# The longest time that counts between two ticks.
+TICK_S_MAX = 0.1
 
 
 class Channels:
@@ -27,7 +30,6 @@ class Channels:
     ) -> None:
         self._codec = codec
         self._limits = limits
-        self.connections_max = limits.connections_max
         self._loop = loop
         self._counters = counters
         self._log = log
@@ -36,6 +38,11 @@ class Channels:
         soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
         self._neighbours = Life(LOOK_S, soon_s, SILENT_HEARTBEATS * soon_s)
         self._clients = Life(LOOK_S, late_s, SILENT_HEARTBEATS * late_s, tell_s=soon_s)
+        self._checked_s = loop.time()
+        # At the last tick: what sockets had not taken, and what had come of frames that were not complete; and whose
+        # frames these were, without neighbours'.
+        self.kept_bytes = 0
+        self.unfinished: Sequence[Channel] = ()
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(tuple(self._all))
@@ -43,14 +50,12 @@ class Channels:
     def __len__(self) -> int:
         return len(self._all)
 
-    @property
-    def are_too_many(self) -> bool:
-        return len(self._all) > self.connections_max
-
     def make(self, side: Side, end: End, handshake_s: float | None = None) -> Channel:
         """A channel for a connection that is about to be made."""
         connection = Connection(side, self._codec, joins=True)
-        return Channel(connection, end, self._loop, handshake_s=handshake_s or self._limits.handshake_s)
+        limits = self._limits
+        handshake_s = handshake_s or limits.handshake_s
+        return Channel(connection, end, self._loop, handshake_s=handshake_s, stall_s=limits.stall_s)
 
     def add(self, channel: Channel) -> None:
         self._all[channel] = None
@@ -68,9 +73,20 @@ class Channels:
             self._log.fault("fault in the broker", error, peer=channel.name)
 
     def check_time(self, now: float) -> None:
-        """Confirm what has come, and look for signs of life."""
+        """Confirm what has come, look for signs of life, and add up what is kept."""
+        # If we come late, what completes a frame may have come and not been read yet.
+        passed_s, self._checked_s = min(now - self._checked_s, TICK_S_MAX), now
+        self.kept_bytes = 0
+        unfinished: list[Channel] = []
+        self.unfinished = unfinished
         for channel in self:
             channel.confirm()
+            self.kept_bytes += channel.unsent_bytes
+            if channel.unfinished_bytes:
+                channel.check_frame(passed_s, self._limits.frame_s)
+                self.kept_bytes += channel.unfinished_bytes
+                if channel.role != ROLE_BROKER:
+                    unfinished.append(channel)
         if now - self._looked_s >= LOOK_S:
             self._looked_s = now
             for channel in self:

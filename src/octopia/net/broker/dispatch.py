@@ -85,7 +85,7 @@ class Dispatch:
         self._now = now
         self._soon = soon
         self.ways = Ways(id, limits.reorder_hold_s)
-        self.reorder = Reorder(self.deliver, limits.reorder_notifications_max)
+        self.reorder = Reorder(self.deliver, limits.reorder_notifications_max, limits.reorder_bytes_max)
         self._overtakes = policy.overtakes
         self._confirms = policy.confirms
 

@@ -11,6 +11,10 @@ session: another client that wants it, without the secret, is told `busy` and ma
 - A session that is away keeps its name for the time agreed, counted from the last sign of life. Only a client that
   proves to be the same client of the configuration may take its place before. Where no clients are named nobody can
   prove that, and nobody can end another's session.
+
+Places. Connections that have not got through the handshake are in a pool of their own (`arrivals.py`). Neighbours are
+always let in: each has one connection. Of the places for clients a share is reserved for those that the configuration
+names and for those that come back to their session. While memory is full (`memory.py`) only the latter are let in.
 """
 
 import secrets
@@ -20,6 +24,7 @@ from typing import Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.addresses import is_loopback
+from octopia.net.broker.arrivals import Arrivals
 from octopia.net.broker.channels import Channels
 from octopia.net.broker.failures import Failures
 from octopia.net.broker.identity import Identity
@@ -31,6 +36,7 @@ from octopia.net.broker.rights import Authority, Rights, UnknownPeerError
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.channel import Channel
+from octopia.net.limits import NetLimits
 from octopia.topology import BrokerId
 from octopia.wire import (
     NAME_CHARS_MAX,
@@ -63,7 +69,8 @@ class Door:
         links: Mapping[BrokerId, Link],
         counters: Counters,
         log: Log,
-        handshake_s: float,
+        limits: NetLimits,
+        memory_is_full: Callable[[], bool],
         now: Callable[[], float],
         later: Callable[..., Any],
     ) -> None:
@@ -74,7 +81,10 @@ class Door:
         self.links = links
         self.counters = counters
         self.log = log
-        self.handshake_s = handshake_s
+        self.handshake_s = limits.handshake_s
+        self.connections_max = limits.connections_max
+        self.reserved_percent = limits.connections_reserved_percent
+        self.memory_is_full = memory_is_full
         self.now = now
         self.later = later  # calls this with that, after so many seconds
         self.failures = Failures()
@@ -82,6 +92,8 @@ class Door:
         self.challenged: dict[Channel, tuple[Hello, bytes]] = {}
         self.closed = False  # nobody is let in any more
         self.farewell = "shutdown"  # what those who come then are told
+        self.arrivals: Arrivals[Channel] = Arrivals(limits.handshakes_max, max(limits.handshakes_max // 4, 1))
+        self.guests: dict[Channel, None] = {}  # connections of clients that were let in
 
     def accept(self) -> Channel:
         """For a connection that is coming in."""
@@ -89,20 +101,32 @@ class Door:
 
     def made(self, channel: Channel) -> None:
         self.channels.add(channel)
-        if self.channels.are_too_many:
-            channel.close("full", f"this broker has its maximum of {self.channels.connections_max} connections")
 
     def greet(self, channel: Channel, message: Any) -> None:
         if isinstance(message, Proof):
             prove(self, channel, message)
         else:
             greet(self, channel, message)
+        if channel.owner is not None:
+            self.arrivals.remove(channel)
+
+    def why_not(self, rights: Rights, resumed: bool) -> str:
+        """Why there is no place for a client that has none yet; empty where there is."""
+        if not resumed and self.memory_is_full():
+            return "this broker has no memory left at present; try again"
+        reserved = 0 if resumed or rights.name else self.connections_max * min(self.reserved_percent, 100) // 100
+        if len(self.guests) < self.connections_max - reserved:
+            return ""
+        kept = f", {reserved} of them reserved" if reserved else ""
+        return f"this broker has its maximum of {self.connections_max} connections{kept}"
 
     def at_fault(self, channel: Channel, error: Exception) -> None:
         self.channels.at_fault(channel, error)
 
     def gone(self, channel: Channel, reason: str) -> None:
         self.challenged.pop(channel, None)
+        self.arrivals.remove(channel)
+        self.guests.pop(channel, None)
         self.channels.remove(channel)
 
 
@@ -180,6 +204,11 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
     # A client that says it has fewer frames than it confirmed has lost some, and its session with them.
     known = session is not None and session.box.confirmed <= hello.received <= session.box.sent
     resumed = session is not None and known and session.rights == rights
+    has_place = session is not None and resumed and session.channel is not None
+    if not has_place and (reason := door.why_not(rights, resumed)):
+        door.counters.newcomers_refused += 1
+        peer.close("full", reason)
+        return
     if session is None or not resumed:
         try:
             name = _free_name(door, hello, rights, session)
@@ -208,6 +237,7 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
         )
     )
     door.counters.sessions_resumed += resumed
+    door.guests[peer] = None
     session.attach(peer, hello.received if resumed else 0)
     peer.carry(session, ROLE_CLIENT, received)
 
@@ -221,7 +251,7 @@ def _greet_late(door: Door, peer: Channel, hello: Hello) -> None:
     if peer.closing or peer.owner is not None:
         return
     try:
-        greet(door, peer, hello)
+        door.greet(peer, hello)
     except RefusedError as error:
         peer.close("refused", str(error))
         door.at_fault(peer, error)

@@ -21,6 +21,7 @@ from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.links import RESTART, Link
+from octopia.net.broker.memory import Memory
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.operations.report import LinkReport, Report
@@ -132,6 +133,15 @@ class BrokerHost:
                 now=self.now,
                 soon=loop.call_soon,
             )
+        self.memory = Memory(
+            self.net_limits,
+            clients=self.sessions,
+            links=self.links,
+            connections=self.channels,
+            held_bytes=lambda: self.dispatch.reorder.held_bytes,
+            counters=self.counters,
+            log=self.log,
+        )
         self.door = Door(
             identity,
             authority,
@@ -140,7 +150,8 @@ class BrokerHost:
             self.links,
             self.counters,
             self.log,
-            self.net_limits.handshake_s,
+            self.net_limits,
+            lambda: self.memory.is_full,
             self.now,
             loop.call_later,
         )
@@ -173,6 +184,7 @@ class BrokerHost:
         self.dispatch.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)
+        self.memory.check(now)
 
     # -- what others may see
 
@@ -187,6 +199,10 @@ class BrokerHost:
             counters=self.counters,
             clients=len(self.sessions),
             connections=len(self.channels),
+            connections_max=self.door.connections_max,
+            handshakes=len(self.door.arrivals),
+            memory_bytes=self.memory.used_bytes,
+            memory_bytes_max=self.memory.bytes_max,
             subscriptions=len(tables.prt),
             advertisements=len(tables.srt),
             client_queue_frames=sum(len(session.box.waiting) for session in self.sessions.values()),

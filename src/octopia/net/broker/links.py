@@ -206,6 +206,14 @@ class Link:
             self.box.discard_newest()
             self.dropped += 1
 
+    def shed(self, memory_bytes: int) -> int:
+        """Drop the oldest that wait for a link that is down until they take no more memory than this; how many."""
+        if self.is_up:
+            return 0
+        dropped = self.box.shed(memory_bytes, _is_notification)
+        self.dropped += dropped
+        return dropped
+
     def send_barrier(self, message: Barrier | BarrierDone) -> None:
         self.box.put(message_frame(message))
 

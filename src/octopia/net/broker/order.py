@@ -93,9 +93,11 @@ class Ways:
 class Reorder:
     """Deliveries that wait for an earlier one, by publisher."""
 
-    def __init__(self, deliver: Callable[[Deliver], None], waiting_max: int) -> None:
+    def __init__(self, deliver: Callable[[Deliver], None], waiting_max: int, bytes_max: int) -> None:
         self._deliver = deliver
         self._waiting_max = waiting_max
+        self._bytes_max = bytes_max
+        self.held_bytes = 0
         self.last: dict[str, int] = {}
         # per publisher, by sequence: (sequence, number of arrival, earlier, until, order)
         self.waiting: dict[str, list[tuple[int, int, int, float, Deliver]]] = {}
@@ -128,6 +130,7 @@ class Reorder:
                 (sequence, next(self._arrivals), header.earlier, until, order),
             )
             self._held += 1
+            self.held_bytes += len(seen.parcel)
             self.held_total += 1
         self._release_ready(publisher, now)
 
@@ -143,10 +146,12 @@ class Reorder:
         waiting = self.waiting.get(publisher)
         while waiting:
             sequence, _, earlier, until, order = waiting[0]
-            if self._held <= self._waiting_max and now < until and self.last.get(publisher, 0) < earlier:
+            has_room = self._held <= self._waiting_max and self.held_bytes <= self._bytes_max
+            if has_room and now < until and self.last.get(publisher, 0) < earlier:
                 return
             heappop(waiting)
             self._held -= 1
+            self.held_bytes -= len(order.notification.parcel)  # type: ignore[attr-defined]  # it came by a wire
             self._release(order, sequence)
         self.waiting.pop(publisher, None)
 

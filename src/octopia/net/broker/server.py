@@ -12,17 +12,23 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from octopia.errors import InputError
 from octopia.matching import warm_up
 from octopia.net.addresses import Address
+from octopia.net.broker.arrivals import Arrivals
 from octopia.net.broker.config import ServeConfig
+from octopia.net.broker.descriptors import connections_that_fit, raise_files_limit
 from octopia.net.broker.host import SHUTDOWN, BrokerHost
 from octopia.net.broker.links import RESTART
+from octopia.net.broker.listener import Listener
+from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import HttpPeer
 from octopia.net.broker.saved import Place, save, take
+from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.topology import BrokerId, Scot
 
@@ -51,7 +57,7 @@ class Server:
         self._state = state
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Listener] = []
         self._tickers: dict[BrokerId, asyncio.TimerHandle] = {}
         self._stopped = False
 
@@ -85,24 +91,27 @@ class Server:
         await asyncio.to_thread(warm_up)
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
+        files = raise_files_limit()
         for id in self.brokers:
             listen, dial = self._tls(id) if self._tls is not None else (None, None)
             host = BrokerHost(id, self.overlay, turn=turn, tls_dial=dial, **self._options)
             self.hosts[id] = host
             address = self.addresses[id]
-            server = await loop.create_server(
-                host.door.accept,
+            server = await Listener.bind(
                 address.host,
                 address.port,
-                ssl=listen,
-                # Before it is over nobody is counted, so it must not take long.
-                ssl_handshake_timeout=None if listen is None else host.net_limits.handshake_s,
-                start_serving=False,
+                host.door.accept,
+                host.door.arrivals,
+                partial(_count, host.counters, "handshakes_crowded_out"),
+                host.log,
+                tls=listen,
+                handshake_s=host.net_limits.handshake_s,
             )
             self._servers.append(server)
-            self.addresses[id] = Address(address.host, server.sockets[0].getsockname()[1])
+            self.addresses[id] = Address(address.host, server.port)
+            self._fit(host, files)
             await self._restore(host)
-            await server.start_serving()
+            server.start()
             await self._start_http(host)
         for host in self.hosts.values():
             host.start(self.addresses)
@@ -130,11 +139,34 @@ class Server:
         address = self.http.get(host.id)
         if address is None:
             return
-        server = await asyncio.get_running_loop().create_server(
-            lambda: HttpPeer(host.report, host.traces, self._http_token), address.host, address.port
+        places = host.net_limits.http_connections_max
+        arrivals: Arrivals[HttpPeer] = Arrivals(places, places)
+        server = await Listener.bind(
+            address.host,
+            address.port,
+            lambda: HttpPeer(host.report, host.traces, self._http_token, arrivals.remove),
+            arrivals,
+            partial(_count, host.counters, "http_crowded_out"),
+            host.log,
         )
         self._servers.append(server)
-        self.http[host.id] = Address(address.host, server.sockets[0].getsockname()[1])
+        self.http[host.id] = Address(address.host, server.port)
+        server.start()
+
+    def _fit(self, host: BrokerHost, files: int) -> None:
+        """Let in no more clients than there are file descriptors for."""
+        wanted = host.door.connections_max
+        fit = connections_that_fit(files, len(self.brokers), host.net_limits, len(host.links))
+        if fit < wanted:
+            host.door.connections_max = fit
+            # The default is more than most need; who asked for so many is told louder.
+            tell = host.log.info if wanted == NetLimits().connections_max else host.log.warning
+            tell(
+                "connections_max lowered",
+                to=fit,
+                reason=f"{files} open files are allowed for {len(self.brokers)} brokers in this process",
+                fix=f"allow more (ulimit -n, LimitNOFILE), or set connections_max to {fit} or less",
+            )
 
     def _tick(self, host: BrokerHost) -> None:
         # The next one first: a broker whose tick fails once must not be left without time.
@@ -210,3 +242,7 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _count(counters: Counters, name: str) -> None:
+    setattr(counters, name, getattr(counters, name) + 1)

@@ -10,11 +10,12 @@ When the broker restarts, sessions that may outlive a connection are saved with 
 next life with the rights that the configuration then gives to the same client; where it gives none, it is over.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from typing import Any
 
 from octopia.net.broker.identity import new_secret
 from octopia.net.broker.intake import Intake
+from octopia.net.broker.memory import MEMORY
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.privilege import BlockPrivilege
@@ -23,6 +24,7 @@ from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stall import StallWatch
+from octopia.net.channel import Holder
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.wire import AdvertiseRequest, SubscribeRequest
@@ -75,6 +77,10 @@ class Sessions(Mapping[str, Session]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def values(self) -> ValuesView[Session]:
+        """All sessions; every tick looks at them, so by the shortest way."""
+        return self._by_name.values()
 
     def of_secret(self, secret: bytes) -> Session | None:
         """The session that has this secret."""
@@ -135,7 +141,10 @@ class Sessions(Mapping[str, Session]):
         if session.ended:
             return
         session.ended = True
-        self._counters.sessions_ended_slow += 1
+        if code == MEMORY:
+            self._counters.sessions_ended_for_memory += 1
+        else:
+            self._counters.sessions_ended_slow += 1
         self._log.warning("client disconnected", client=session.name, reason=reason)
         session.drop_channel(code, reason)
         # Not from inside the delivery that filled its queue.
@@ -165,6 +174,17 @@ class Sessions(Mapping[str, Session]):
             self._log.warning("client too slow to block", client=session.name, waiting=len(session.box.waiting))
             if len(self._slow) < SLOW_MAX:
                 self._slow[session.name] = now + self._limits.block_again_s
+
+    def hold_sources(self, holder: Holder) -> None:
+        """Do not read from clients that publish. One for which something waits is read from: it may confirm that."""
+        for session in self._by_name.values():
+            if session.channel is not None and session.published and not session.box.waiting:
+                session.channel.hold(holder)
+
+    def release_sources(self, holder: Holder) -> None:
+        for session in self._by_name.values():
+            if session.channel is not None:
+                session.channel.release(holder)
 
     def freeze(self) -> None:
         """Take nothing more from anyone: what is not confirmed stays with the clients."""

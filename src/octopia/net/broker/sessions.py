@@ -10,6 +10,10 @@ subscriptions of different policies match, the first in the order block, disconn
 
 A session also outlives its broker, where that restarts (`saved` and `restore`). Its client is away then through no
 fault of its own, and counts as connected until it had time to come back.
+
+Answers to requests are never dropped. When the box is full and the client does not read, it is not read from. One that
+reads and confirms nothing is disconnected when `ANSWERS_MAX` of them wait; a client that keeps within a window of 4,096
+frames, as ours does, never has so many.
 """
 
 from collections.abc import Callable
@@ -44,6 +48,10 @@ from octopia.wire import (
     message_frame,
     reason_text,
 )
+
+# Answers that wait for a client. They are counted when as many have been given since the last count, so that counting
+# costs nothing; the client is disconnected if more than half of them wait.
+ANSWERS_MAX = 2 * 16_384
 
 _STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
 _POLICY_OF = {strength: policy for policy, strength in _STRENGTH.items()}
@@ -104,6 +112,7 @@ class Session:
         self.published = 0
         self.received = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
+        self._answers = 0  # at most so many wait
         # The policy, where all subscriptions have the same: no need to look at each delivery. What comes where there is
         # none was under way when the last was withdrawn.
         self._only_policy: str | None = POLICY_DEFAULT
@@ -217,7 +226,7 @@ class Session:
 
     def refuse(self, request: str, id: str, reason: str) -> None:
         self._counters.refusals += 1
-        self.box.put(message_frame(Refused(request, id, reason_text(reason))))
+        self._answer(message_frame(Refused(request, id, reason_text(reason))))
 
     def owe(self, request: str, id: str) -> None:
         """This request will be accepted when it is in force."""
@@ -225,7 +234,19 @@ class Session:
 
     def accept(self, request: str, id: str) -> None:
         self.unanswered.pop((request, id), None)
-        self.box.put(message_frame(Accepted(request, id)))
+        self._answer(message_frame(Accepted(request, id)))
+
+    def _answer(self, frame: bytes) -> None:
+        if self.ended:
+            return
+        self.box.put(frame)
+        self._answers += 1
+        if self._answers >= ANSWERS_MAX:
+            self._answers = sum(not self._is_droppable(frame) for frame in self.box.waiting)
+            if 2 * self._answers > ANSWERS_MAX:
+                self._table.end(self, "slow", f"it does not confirm answers, and {self._answers} wait for it")
+        if self.channel is not None and self.box.is_full:
+            self.channel.hold_while_unread()
 
     def takes_any(self, subscriptions: tuple[str, ...]) -> bool:
         """Whether all of these allow reordering."""
@@ -315,6 +336,37 @@ class Session:
     def _is_droppable(self, frame: bytes) -> bool:
         # Other frames are answers to requests, which are never dropped.
         return frame[4] == Kind.DELIVER
+
+    # -- when the broker needs memory
+
+    @property
+    def is_away(self) -> bool:
+        return self.channel is None
+
+    @property
+    def may_shed(self) -> bool:
+        """Whether some of what waits for it may be dropped."""
+        if self.channel is None or (self._only_policy == "block" and self.privilege.lost):
+            return True
+        return self._only_policy not in ("block", "disconnect")
+
+    @property
+    def may_end(self) -> bool:
+        """Whether it asked to be disconnected when there is no room for what waits for it."""
+        return self._only_policy == "disconnect"
+
+    def shed(self, memory_bytes: int) -> int:
+        """Drop deliveries, the oldest first, until its queue takes no more memory than this. Returns how many.
+
+        While it is connected, only those whose subscription says to drop, and nothing that was sent.
+        """
+        if self.channel is not None:
+            return self.box.shed(memory_bytes, self._gives_way)
+        dropped = self.box.shed(memory_bytes, self._is_droppable)
+        return dropped + self.box.shed_sent(memory_bytes, self._is_droppable)
+
+    def _gives_way(self, frame: bytes) -> bool:
+        return self._is_droppable(frame) and self._policy_of(frame) in ("drop_oldest", "drop_newest")
 
     # -- flow control
 

@@ -7,11 +7,17 @@ class Counters:
     __slots__ = (
         "blocks_lost",
         "deliveries",
+        "deliveries_dropped_for_memory",
         "duplicates",
         "faults",
+        "frames_unfinished_closed",
+        "handshakes_crowded_out",
+        "http_crowded_out",
+        "newcomers_refused",
         "notifications",
         "peers_at_fault",
         "refusals",
+        "sessions_ended_for_memory",
         "sessions_ended_slow",
         "sessions_resumed",
         "sources_held",
@@ -23,11 +29,17 @@ class Counters:
 
     blocks_lost: int
     deliveries: int
+    deliveries_dropped_for_memory: int
     duplicates: int
     faults: int
+    frames_unfinished_closed: int
+    handshakes_crowded_out: int
+    http_crowded_out: int
+    newcomers_refused: int
     notifications: int
     peers_at_fault: int
     refusals: int
+    sessions_ended_for_memory: int
     sessions_ended_slow: int
     sessions_resumed: int
     sources_held: int

@@ -14,6 +14,8 @@ def health(report: Report) -> tuple[bool, bytes]:
         "routing": report.routing,
         "status": "ok" if report.takes_clients else "stopping",
         "clients": report.clients,
+        "memory_bytes": report.memory_bytes,
+        "memory_bytes_max": report.memory_bytes_max,
         "published": report.counters.notifications,
         "deliveries": report.counters.deliveries,
         "subscriptions": report.subscriptions,

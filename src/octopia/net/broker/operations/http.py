@@ -1,8 +1,9 @@
 """`/metrics`, `/healthz` and `/traces`: a few lines of HTTP/1.1, parsed by h11.
 
 Rules of this file: only GET, no body, one answer per connection; a request that takes too long or is too large is
-closed. It shows what the broker counts and changes nothing. Where a token is configured, `/metrics` and `/traces` want
-it (`Authorization: Bearer …`); `/healthz` never does, so that whatever watches the process need not know it.
+closed, and so is the oldest connection when there are too many (`http_connections_max`). It shows what the broker
+counts and changes nothing. Where a token is configured, `/metrics` and `/traces` want it (`Authorization: Bearer …`);
+`/healthz` never does, so that whatever watches the process need not know it.
 """
 
 import asyncio
@@ -24,21 +25,35 @@ _PROTECTED = frozenset({b"/metrics", b"/traces"})
 class HttpPeer(asyncio.Protocol):
     """One request and its answer."""
 
-    def __init__(self, report: Callable[[], Report], traces: Traces, token: str = "") -> None:
+    def __init__(
+        self, report: Callable[[], Report], traces: Traces, token: str, gone: Callable[["HttpPeer"], None]
+    ) -> None:
+        """`gone` is told when the connection is."""
         self._report = report
         self._traces = traces
         self._token = token
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
-        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._gone = gone
+        self._aborted = False
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self._transport.abort)
+        self.transport = cast("asyncio.Transport", transport)
+        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self.transport.abort)
+        if self._aborted:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._gone(self)
+
+    def abort(self) -> None:
+        """Others need its place."""
+        self._aborted = True
+        if self.transport is not None:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -51,7 +66,7 @@ class HttpPeer(asyncio.Protocol):
                 if event in (h11.NEED_DATA, h11.PAUSED):
                     return
         except h11.RemoteProtocolError:
-            self._transport.close()
+            self.transport.close()
 
     def _answer(self, request: h11.Request) -> None:
         path = request.target.split(b"?")[0]
@@ -84,5 +99,5 @@ class HttpPeer(asyncio.Protocol):
         parts = [self._http.send(h11.Response(status_code=status, headers=headers))]
         if method != b"HEAD":
             parts.append(self._http.send(h11.Data(data=body)))
-        self._transport.write(b"".join(part for part in parts if part))
-        self._transport.close()
+        self.transport.write(b"".join(part for part in parts if part))
+        self.transport.close()

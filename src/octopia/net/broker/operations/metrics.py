@@ -15,12 +15,18 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _COUNTERS = {
     "blocks_lost": "Times that a subscriber with policy block was too slow to hold up its publishers",
-    "notifications": "Notifications published by clients of this broker",
     "deliveries": "Notifications handed to clients",
+    "deliveries_dropped_for_memory": "Deliveries dropped because the broker needed the memory",
     "duplicates": "Publications that came again after a broken connection",
     "faults": "Connections closed because this broker failed at something; each is an error in the log",
+    "frames_unfinished_closed": "Connections closed because a frame was not completed and the broker needed the memory",
+    "handshakes_crowded_out": "Connections closed before they said who they are, to make room for others",
+    "http_crowded_out": "Connections to the HTTP port closed to make room for others",
+    "newcomers_refused": "Clients refused because all places for them were taken or memory was full",
+    "notifications": "Notifications published by clients of this broker",
     "peers_at_fault": "Connections closed because the peer broke the protocol or was refused",
     "refusals": "Requests and publications refused",
+    "sessions_ended_for_memory": "Clients disconnected because the broker needed the memory",
     "sessions_ended_slow": "Clients disconnected because they were too slow",
     "sessions_resumed": "Clients that came back to their session",
     "sources_held": "Times that a connection was not read from because a queue was filling up",
@@ -47,6 +53,10 @@ class _Collector:
         )
         yield self._gauge("octopia_clients", "Sessions of clients", report.clients)
         yield self._gauge("octopia_connections", "Connections of any kind", report.connections)
+        yield self._gauge("octopia_connections_max", "Connections that clients may have", report.connections_max)
+        yield self._gauge("octopia_handshakes", "Connections that have not said who they are", report.handshakes)
+        yield self._gauge("octopia_memory_bytes", "Memory for what peers make the broker keep", report.memory_bytes)
+        yield self._gauge("octopia_memory_bytes_max", "Its bound", report.memory_bytes_max)
         yield self._gauge("octopia_subscriptions", "Entries of the PRT", report.subscriptions)
         yield self._gauge("octopia_advertisements", "Entries of the SRT", report.advertisements)
         yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", report.client_queue_frames)

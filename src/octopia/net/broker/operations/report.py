@@ -29,6 +29,10 @@ class Report:
     counters: Counters
     clients: int
     connections: int
+    connections_max: int  # of clients, as far as there are file descriptors for them
+    handshakes: int  # connections that have not said who they are
+    memory_bytes: int  # what peers make it keep, at the last tick
+    memory_bytes_max: int
     subscriptions: int
     advertisements: int
     client_queue_frames: int
