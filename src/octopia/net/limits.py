@@ -64,7 +64,8 @@ class NetLimits:
     restart_grace_s: float = 30.0
     # A neighbour that has not come, or not come back, within this time is not waited for any longer.
     link_give_up_s: float = 15.0
-    # A full queue of which nothing leaves for so long is given up: the client is disconnected, the link reset.
+    # A queue that makes publishers pause, and of which nothing leaves for so long, is given up: the client is
+    # disconnected, the link reset.
     stall_s: float = 30.0
     # Order of a publisher's notifications: the longest wait for one that went another way, and how many wait.
     reorder_hold_s: float = 0.25
