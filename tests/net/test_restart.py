@@ -48,7 +48,7 @@ class Load:
         got = self.got[name] = {}
         while batch := await subscription.next_batch():
             for delivery in batch:
-                got.setdefault(delivery.publisher, []).append(delivery.notification["n"])
+                got.setdefault(delivery.publisher, []).append(int(delivery.notification["n"]))
 
     async def publish(self, broker: str, name: str) -> None:
         client = await self.client(broker, name=name)
