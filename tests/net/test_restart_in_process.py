@@ -178,6 +178,7 @@ def test_a_full_queue_is_saved_and_holds_publishers_until_its_client_is_back(tmp
         link_heartbeat_s=HANG_S,
         drain_s=HANG_S,
         stall_s=HANG_S,
+        block_s=HANG_S,
         client_queue_frames_max=20,
         link_queue_frames_max=20,
         window_frames=10,
@@ -189,7 +190,7 @@ def test_a_full_queue_is_saved_and_holds_publishers_until_its_client_is_back(tmp
         subscription = await overlay.subscriber("b,0", policy="block", inbox_max=5)
         publishing = asyncio.create_task(publish_and_flush(publisher, 2000))
         session = overlay.host("b,0").sessions[subscription._client.name]
-        await until(lambda: session.box.is_full)
+        await until(lambda: session.asks)
         await overlay.stop("b,0")
         await overlay.start("b,0")
         assert not publishing.done()
