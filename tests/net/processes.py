@@ -30,20 +30,31 @@ class Processes:
     """An overlay of which each broker is a process, or all are one (`together`)."""
 
     def __init__(
-        self, folder: Path, tree: str = "path:2", clusters: int = 2, *, together: bool = False, more: str = ""
+        self,
+        folder: Path,
+        tree: str = "path:2",
+        clusters: int = 2,
+        *,
+        together: bool = False,
+        saves: bool = True,
+        grace_s: float = 0.3,
+        routing: str = "idr",
+        more: str = "",
     ) -> None:
         self.host = own_host()
+        self.routing = routing
         self.brokers = [f"{'abcdefgh'[n]},{c}" for c in range(clusters) for n in range(int(tree.partition(":")[2]))]
         self.file = folder / "overlay.toml"
         self.file.write_text(
-            f'[overlay]\ntree = "{tree}"\nclusters = {clusters}\n'
+            f'[overlay]\ntree = "{tree}"\nclusters = {clusters}\n[routing]\nname = "{routing}"\n'
             f'[brokers]\nhost = "{self.host}"\nport = {PORT}\nhttp_port = {HTTP_PORT}\n'
-            f"[limits]\nlink_grace_s = 0.3\n{more}",
+            f"[limits]\nlink_grace_s = {grace_s}\n{more}",
             encoding="utf-8",
         )
         self._parts: dict[str, Sequence[str]] = (
             {"all": self.brokers} if together else {broker: [broker] for broker in self.brokers}
         )
+        self._state = ["--state", str(folder / "state")] if saves else ["--no-state"]
         self._log = (folder / "log.txt").open("a")
         self.running: dict[str, subprocess.Popen[str]] = {}
 
@@ -51,7 +62,8 @@ class Processes:
         """Start what is named, or all that does not run, and wait until it listens."""
         wanted = parts or tuple(part for part in self._parts if part not in self.running)
         for part in wanted:
-            command = [str(OCTOPIA), "serve", str(self.file), *([] if part == "all" else ["--broker", part])]
+            only = [] if part == "all" else ["--broker", part]
+            command = [str(OCTOPIA), "serve", str(self.file), *self._state, *only]
             self.running[part] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
         for part in wanted:
             stdout = self.running[part].stdout

@@ -10,7 +10,7 @@ import pytest
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.language import parse_filter
-from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, SILENT_HEARTBEATS, Channel
+from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, Channel, Life
 from octopia.net.outbox import Outbox, Turn
 from octopia.wire import (
     ROLE_BROKER,
@@ -342,34 +342,93 @@ def test_who_disowned_a_channel_hears_nothing_more_of_it(scene: Scene) -> None:
     assert scene.party.told == [("gone", "replaced: elsewhere")]
 
 
+# Powers of two, so that ticks add up exactly.
+LIFE = Life(every_s=0.125, ask_s=0.75, gone_s=2.25)
+
+
+def check(scene: Scene, times: int, life: Life = LIFE, late_s: float = 0.0) -> list[Any]:
+    """So many ticks, each of them late by so much; what was said."""
+    for _ in range(times):
+        scene.loop.pass_time(life.every_s + late_s)
+        scene.channel.check_life(scene.loop.time(), life)
+        if scene.socket.state != "open":
+            break
+    return scene.said()
+
+
 def test_a_silent_peer_is_asked_and_then_given_up(scene: Scene) -> None:
-    said: list[Any] = []
-    scene.channel.watch(2.0)
-    for _ in range(SILENT_HEARTBEATS):
-        scene.loop.pass_time(2.0)
-        said += scene.said()
-    assert said == [Ping()] * SILENT_HEARTBEATS
-    scene.loop.pass_time(2.0)
-    assert scene.said() == [Goodbye("idle", "no sign of life for 6 s")]
+    assert check(scene, 5) == []
+    assert check(scene, 6) == [Ping()]
+    assert check(scene, 6) == [Ping()]
+    assert check(scene, 1) == [Ping()]
+    assert check(scene, 1) == [Goodbye("idle", "no sign of life for 2.25 s")]
     assert scene.socket.state == "aborted"
 
 
 def test_any_byte_is_a_sign_of_life(scene: Scene) -> None:
-    scene.channel.watch(2.0)
+    for _ in range(20):
+        assert check(scene, 5) == []
+        scene.hear(Pong())
+    # It is asked anew when it falls silent again.
+    for _ in range(3):
+        assert check(scene, 11) == [Ping()]
+        scene.hear(Pong())
+
+
+@pytest.mark.parametrize("late_s", [2.0, 3600.0])
+def test_silence_counts_only_as_far_as_we_were_there_to_listen(scene: Scene, late_s: float) -> None:
+    """This process was stopped, or is busy: what came meanwhile is read before anybody is given up."""
+    assert check(scene, 2, late_s=late_s) == []
+    assert check(scene, 7, late_s=late_s) == [Ping()] * 3
+    assert scene.socket.state == "open"
+    check(scene, 1, late_s=late_s)
+    assert scene.socket.state == "aborted"
+
+
+def test_a_peer_that_is_not_read_from_is_not_given_up_but_hears_of_us(scene: Scene) -> None:
+    scene.channel.hold(scene.box)
+    assert set(check(scene, 100)) == {Ping()}
+    scene.channel.release(scene.box)
+    check(scene, 18)
+    assert scene.socket.state == "open"
+
+
+def test_a_peer_that_nothing_is_written_to_gets_a_sign_of_life(scene: Scene) -> None:
+    life = Life(every_s=0.125, ask_s=10.0, gone_s=30.0, tell_s=0.75)
+    scene.channel.say(Ping(1))
+    assert check(scene, 6, life) == [Ping(1)]
+    assert check(scene, 1, life) == [Pong()]
+    # A sign is a sign as well. So is whatever else is written: frames of the box, a confirmation, an answer.
+    assert check(scene, 6, life) == []
+    ours: Any = Accepted("advertise", "a1") if scene.party.role == ROLE_CLIENT else request(1)
+    for _ in range(5):
+        scene.box.put(frame_of(ours))
+        scene.box.flush()
+        assert check(scene, 5, life) == [ours]
+        scene.hear(numbered(scene, 1))
+        scene.channel.confirm()
+        assert [type(said) for said in check(scene, 5, life)] == [Ack]
+        scene.hear(Ping(3))
+        assert check(scene, 5, life) == [Pong(3)]
+    # One that does not take what was written before has signs enough to read.
+    scene.channel.pause_writing()
+    assert check(scene, 20, life) == []
+
+
+def test_a_client_checks_by_itself_that_signs_come_as_often_as_it_was_told() -> None:
+    scene = Scene(Side.CLIENT).shake_hands()
+    scene.channel.watch(1.0)
     for _ in range(20):
         scene.loop.pass_time(1.5)
         scene.hear(Pong())
     assert scene.said() == []
-
-
-def test_a_peer_that_is_not_read_from_is_not_given_up_but_hears_of_us(scene: Scene) -> None:
-    scene.channel.watch(2.0)
-    scene.channel.hold(scene.box)
-    scene.loop.pass_time(20.0)
-    assert set(scene.said()) == {Ping()}
-    scene.channel.release(scene.box)
-    scene.loop.pass_time(1.9)
-    assert scene.socket.state == "open"
+    scene.loop.pass_time(2.25)
+    assert scene.said() == [Ping()]
+    scene.loop.pass_time(1.0)
+    assert scene.said() == [Goodbye("idle", "no sign of life for 3 s")]
+    assert scene.socket.state == "aborted"
+    scene.channel.connection_lost(None)
+    scene.loop.pass_time(10.0)
 
 
 def test_reading_goes_on_when_everyone_who_asked_has_room(scene: Scene) -> None:
@@ -403,6 +462,27 @@ def test_after_freezing_nothing_new_is_taken_and_nothing_confirmed() -> None:
     scene.channel.confirm()
     assert scene.party.told == [request(1)]
     assert scene.said() == []
+    # The other end will send it again: it must not be taken for known.
+    assert scene.channel.taken == 1
+
+
+def test_parting_leaves_the_closing_to_the_peer_and_passes_over_what_it_still_says(scene: Scene) -> None:
+    scene.hear(numbered(scene, 1))
+    scene.channel.hold(scene.box)
+    scene.channel.freeze()
+    scene.channel.part("restart", "back soon")
+    assert scene.said() == [Ack(1), Goodbye("restart", "back soon")]
+    assert (scene.socket.state, scene.socket.reading) == ("open", True)
+    scene.hear(numbered(scene, 2))
+    scene.channel.close("shutdown", "not twice")
+    scene.channel.connection_lost(None)
+    assert scene.said() == []
+    assert scene.channel.taken == 1
+    assert scene.party.told == [
+        numbered(scene, 1),
+        ("lost", "restart: back soon"),
+        ("gone", "restart: back soon"),
+    ]
 
 
 def test_a_socket_that_takes_no_more_stops_the_box_it_carries_and_no_other(scene: Scene) -> None:

@@ -42,12 +42,15 @@ async def publish_without_end(client: Client) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize(("number", "saves"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
 @pytest.mark.parametrize("together", [True, False])
-def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Path, together: bool) -> None:
+def test_a_stop_for_good_under_load_delivers_what_was_confirmed_and_no_more(
+    tmp_path: Path, together: bool, number: signal.Signals, saves: bool
+) -> None:
     """Publishers never pause; of what they send, exactly what the broker confirmed has arrived when it is gone."""
     tree, clusters = ("path:2", 2) if together else ("path:1", 1)
     patient = f"drain_s = {HANG_S}\nstall_s = {HANG_S}\n"
-    processes = Processes(tmp_path, tree, clusters, together=together, more=patient)
+    processes = Processes(tmp_path, tree, clusters, together=together, saves=saves, more=patient)
     processes.start()
     processes.wait_for_links()
     part, near, far = ("all", "a,0", "b,1") if together else ("a,0", "a,0", "a,0")
@@ -63,7 +66,7 @@ def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Pa
                 publishing = asyncio.create_task(publish_without_end(publisher))
                 reading = asyncio.create_task(read_to_the_end(numbers))
                 await until(lambda: box_of(publisher).confirmed > 5000)
-                code = await asyncio.to_thread(processes.stop, part, signal.SIGTERM)
+                code = await asyncio.to_thread(processes.stop, part, number)
                 got = await reading
                 with pytest.raises(OctopiaError):
                     await publishing
@@ -73,6 +76,7 @@ def test_sigterm_under_load_delivers_what_was_confirmed_and_no_more(tmp_path: Pa
                 with pytest.raises(UndeliveredError) as left:
                     await publisher.close()
                 assert left.value.count == publisher.last_id - confirmed
+                assert not (tmp_path / "state").exists()
 
     try:
         run(main)

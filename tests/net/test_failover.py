@@ -115,7 +115,8 @@ def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_t
         # Not confirmed by a broker that stops: published again at the next.
         await client.publish_many({"n": n} for n in range(100, 200))
         await until(lambda: not box_of(client).waiting)
-        host.stop()
+        host.freeze()
+        host.part("shutdown", "the broker stops")
         await until(lambda: client.broker == "(a,1)")
         # Registered there when it may publish again.
         await client.flush()

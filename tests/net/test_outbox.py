@@ -23,7 +23,8 @@ class Wire:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["put", "flush", "confirm", "break", "stop", "go"]), st.integers(0, 7)), max_size=60
+    st.tuples(st.sampled_from(["put", "flush", "confirm", "break", "restart", "stop", "go"]), st.integers(0, 7)),
+    max_size=60,
 )
 
 
@@ -53,6 +54,16 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
                 # A part still arrives, and what is confirmed by it is told by the next handshake only.
                 received += wire.written[:number]
                 box.detach()
+                wire = Wire()
+                box.attach(cast("Any", wire), len(received))
+            elif step == "restart":
+                # As after a break, but it is another box that was given what this one held.
+                received += wire.written[:number]
+                kept = (box.confirmed, box.under_way, list(box.waiting), box.untold)
+                box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+                box.refill(*kept)
+                assert box.held == put - box.confirmed
+                before = 0
                 wire = Wire()
                 box.attach(cast("Any", wire), len(received))
             elif step == "stop":
@@ -125,6 +136,33 @@ def test_who_wants_to_know_when_little_waits_is_told_once() -> None:
     assert told == [2]
     assert box.confirmed_bytes == 4
     loop.close()
+
+
+def test_a_box_that_shall_write_no_more_writes_what_waited_then_and_the_rest_on_the_next_connection() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+        wire, next_wire = Wire(), Wire()
+        box.attach(cast("Any", wire), 0)
+        box.put_many(bytes([n]) for n in range(7))
+        assert not box.has_written_all
+        box.write_no_more()
+        box.put_many(bytes([n]) for n in range(7, 10))
+        box.flush()
+        assert (wire.written, box.has_written_all) == (bytes(range(5)), False)
+        box.confirm(3)
+        assert (wire.written, box.has_written_all) == (bytes(range(7)), True)
+        box.confirm(6)
+        # The peer says goodbye and that it took no more than it confirmed.
+        box.take_back()
+        box.detach()
+        assert list(box.waiting) == [bytes([n]) for n in range(6, 10)]
+        assert box.left_total == 7
+        box.attach(cast("Any", next_wire), 6)
+        box.flush()
+        assert next_wire.written == bytes(range(6, 10))
+    finally:
+        loop.close()
 
 
 def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:

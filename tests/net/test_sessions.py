@@ -123,7 +123,8 @@ async def restart(live: Live, broker: BrokerId, *, kill: bool) -> None:
     if kill:
         kill_host(host)
     else:
-        host.stop()
+        host.freeze()
+        host.part("shutdown", "the broker stops")
     await until(lambda: not len(host.channels))
     new = Server(live.scot, live.addresses, brokers=[broker], **live.options)
     await new.start()

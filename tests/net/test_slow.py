@@ -22,6 +22,8 @@ SMALL = NetLimits(
     client_queue_bytes_max=1 << 30,
     link_queue_frames_max=2000,
     block_s=3600.0,
+    # A client that does not read hears nothing, and must not take the broker for gone.
+    link_heartbeat_s=1000.0,
 )
 # Quick to lose patience, and to have it again.
 STRICT = replace(SMALL, block_s=0.05, block_frames_per_s_min=1_000_000_000, block_again_s=0.05)

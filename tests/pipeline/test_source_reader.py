@@ -219,7 +219,8 @@ def test_away_beyond_the_bound_of_the_brokers_queue(tmp_path: Path) -> None:
 
 
 def test_a_full_spool_is_filled_no_further_and_loses_nothing(tmp_path: Path) -> None:
-    with Brokers(client_queue_frames_max=100, link_queue_frames_max=100) as brokers:
+    # As many wait as one read may bring, and publishers wait as long as it takes.
+    with Brokers(client_queue_frames_max=2000, block_s=3600.0) as brokers:
         publisher = brokers.publisher("b,1", "n is not null and text is not null")
         query = Query(brokers, tmp_path, spoolBytesMax=1024 * 1024)
         rows: list[Any] = [{"n": n, "text": "x" * 1000} for n in range(5000)]

@@ -34,6 +34,7 @@ TimeoutStopSec={stop_s}
 LimitNOFILE={files}
 MemoryMax={memory}
 DynamicUser=yes
+StateDirectory=octopia
 NoNewPrivileges=yes
 CapabilityBoundingSet={capabilities}
 AmbientCapabilities={capabilities}

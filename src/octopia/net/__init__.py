@@ -6,7 +6,7 @@ from octopia.net.broker.config import ServeConfig, default_config, load_config
 from octopia.net.broker.host import BrokerHost
 from octopia.net.broker.operations.log import log_to_stderr
 from octopia.net.broker.rights import Authority, ClientEntry, Rights
-from octopia.net.broker.serve import run, serve
+from octopia.net.broker.serve import run, serve, state_directory
 from octopia.net.broker.server import Server
 from octopia.net.client import (
     BenchPlan,
@@ -59,4 +59,5 @@ __all__ = [
     "run",
     "serve",
     "server_context",
+    "state_directory",
 ]

@@ -13,7 +13,7 @@ A channel lives as long as its connection and knows neither brokers nor clients.
 How each end uses it:
 
 - Broker: `Channel(Connection(side, codec, joins=True), end, loop, handshake_s=…)`. Its tick calls `confirm` and
-  `check_life` for every channel.
+  `check_life` for every channel, each kind of peer with its own `Life`.
 - Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S, tells_faults=False)`: its Goodbye is
   only for leaving, since it ends the session. `End.made` says Hello, `End.greet` gets the Welcome and calls `carry`,
   then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
@@ -21,7 +21,9 @@ How each end uses it:
 Rules of this file: an owner hands back every message that is about the connection itself (`manage`), in its order.
 What one read brought is confirmed after the owner has dealt with all of it, never before; a question (Ping) is
 answered then, too, behind the confirmation. A peer that breaks the protocol is told why and closed; nobody else
-notices. Reading stops while anyone asks for it (`hold`).
+notices. Reading stops while anyone asks for it (`hold`). Silence counts only as far as we were there to listen: each
+check adds at most twice the time between checks, so that a process that was stopped, or busy, or whose clock jumped,
+reads what has come before it gives anybody up.
 
 A peer that does not read cannot make us keep more and more for it. Confirmations are not written while the socket takes
 nothing: the next one says it all. Everything else that is written beside the numbered frames, answers to questions
@@ -31,7 +33,7 @@ takes nothing for `stall_s`. Numbered frames have bounds of their own (`Outbox`)
 
 import asyncio
 import socket
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.outbox import Outbox, Source
@@ -52,10 +54,21 @@ STALL_S = 30.0
 LINGER_S = 5.0
 # A peer that was silent for so many heartbeats is not there any more.
 SILENT_HEARTBEATS = 3
+# How often a channel with a timer of its own looks, in a heartbeat.
+_LOOKS_PER_HEARTBEAT = 4
 # The reason where nobody gave one.
 CLOSED = "the connection was closed"
 # What is still taken from a peer whose frames are not taken any more.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
+
+
+class Life(NamedTuple):
+    """What is expected of a peer, and what it expects of us."""
+
+    every_s: float  # between two checks
+    ask_s: float  # silent for so long: ask
+    gone_s: float  # silent for so long: it is not there any more
+    tell_s: float = 0.0  # give a sign of life when nothing was written for so long; 0 is never
 
 
 class Holder(Protocol):
@@ -124,7 +137,12 @@ class Channel(asyncio.Protocol):
         self._end = end
         self._loop = loop
         self._now = loop.time
-        self._pinged_s = 0.0
+        self._checked_s = loop.time()
+        self._silent_s = 0.0  # since the peer was heard, as far as we listened
+        self._asked_s = 0.0  # of that, when we asked last
+        self._untold_s = 0.0  # since we wrote anything
+        self._told = False
+        self._left = 0
         self._handshake_s = handshake_s
         self._confirm_s = confirm_s
         self._tells_faults = tells_faults
@@ -156,7 +174,6 @@ class Channel(asyncio.Protocol):
         carrier = transport.get_extra_info("socket")
         if carrier is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
             carrier.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-        self.heard_s = self._now()
         if self._handshake_s > 0:
             self._handshake_timer = self._loop.call_later(self._handshake_s, self._too_slow)
         self._end.made(self)
@@ -165,6 +182,7 @@ class Channel(asyncio.Protocol):
         if self.closing:
             return
         self.heard_s = self._now()
+        self._silent_s = 0.0
         fault: Exception | None = None
         try:
             messages = self.connection.receive(data)
@@ -303,6 +321,11 @@ class Channel(asyncio.Protocol):
         self._confirmed = self.connection.received
         self._write(message_frame(Ack(self._confirmed)))
 
+    @property
+    def taken(self) -> int:
+        """How many numbered frames of the session were dealt with: of those that came after `freeze`, none."""
+        return self._confirmed if self._frozen else self.connection.received
+
     def freeze(self) -> None:
         """Confirm what has come, and from now on take nothing more: what is not confirmed stays with the peer."""
         self._confirm()
@@ -317,6 +340,7 @@ class Channel(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         """Write something beside the numbered frames."""
+        self._told = True
         self.transport.write(data)
         if self._is_paused:
             self._unread_bytes += len(data)
@@ -375,24 +399,54 @@ class Channel(asyncio.Protocol):
 
     # -- signs of life
 
-    def check_life(self, now: float, heartbeat_s: float) -> None:
-        """Ask a peer that has been silent for a sign of life; close where it gave none."""
-        silent_s = now - self.heard_s
-        if silent_s < heartbeat_s or self.owner is None or self.closing:
+    def check_life(self, now: float, life: Life) -> None:
+        """Ask a peer that has been silent for a sign of life; close where it gave none; give it ours."""
+        passed_s = now - self._checked_s
+        self._checked_s = now
+        if self.owner is None or self.closing:
             return
-        if silent_s > SILENT_HEARTBEATS * heartbeat_s and not self._holding:
-            self.close("idle", f"no sign of life for {SILENT_HEARTBEATS * heartbeat_s:g} s")
+        if not self._silent_s:
+            self._asked_s = 0.0
+        self._silent_s = silent_s = self._silent_s + min(passed_s, 2 * life.every_s)
+        if silent_s > life.gone_s and not self._holding:
+            self.close("idle", f"no sign of life for {life.gone_s:g} s")
             self.abort()
-        elif now - self._pinged_s >= heartbeat_s:
+            return
+        if silent_s - self._asked_s >= life.ask_s:
             # Also where we do not listen at present: the peer must know that we are there.
-            self._pinged_s = now
+            self._asked_s = silent_s
             self.say(Ping())
+        if life.tell_s:
+            self._tell(passed_s, life.tell_s)
+
+    def _tell(self, passed_s: float, tell_s: float) -> None:
+        """Give a sign of life to a peer that we have not written to."""
+        box = cast("Owner", self.owner).box
+        left = box.left_total
+        if self._told or left != self._left or not box.writable:
+            # What it has not taken yet is a sign, too.
+            self._told, self._left, self._untold_s = False, left, 0.0
+            return
+        self._untold_s += passed_s
+        if self._untold_s >= tell_s:
+            self.say(Pong())
 
     def watch(self, heartbeat_s: float) -> None:
-        """Check for signs of life at every heartbeat, where nobody ticks; 0 is never."""
+        """Check, where nobody ticks, that a sign of life comes as often as the peer said it would; 0 is never."""
         if heartbeat_s > 0 and not self.closing:
-            self.check_life(self._now(), heartbeat_s)
-            self._life_timer = self._loop.call_later(heartbeat_s, self.watch, heartbeat_s)
+            life = Life(
+                heartbeat_s / _LOOKS_PER_HEARTBEAT,
+                # It gives signs unasked; the question is for one that does not, or whose sign is late.
+                (SILENT_HEARTBEATS - 1) * heartbeat_s,
+                SILENT_HEARTBEATS * heartbeat_s,
+            )
+            self._checked_s = self._now()
+            self._life_timer = self._loop.call_later(life.every_s, self._look, life)
+
+    def _look(self, life: Life) -> None:
+        self.check_life(self._now(), life)
+        if not self.closing:
+            self._life_timer = self._loop.call_later(life.every_s, self._look, life)
 
     # -- reading stops and goes on
 
@@ -405,7 +459,7 @@ class Channel(asyncio.Protocol):
     def release(self, box: Holder) -> None:
         if self._holding.pop(box, 0) is None and not self._holding and not self.closing:
             # A peer that was not read from could not give a sign of life.
-            self.heard_s = self._now()
+            self._silent_s = 0.0
             self.transport.resume_reading()
 
     @property
@@ -432,6 +486,20 @@ class Channel(asyncio.Protocol):
         if self._handshake_timer is not None:
             self._handshake_timer.cancel()
         self._handshake_timer = self._loop.call_later(delay_s, self.close, code, reason)
+
+    def part(self, code: str, reason: str) -> None:
+        """Say why, and let the peer close.
+
+        What it still sends is read and passed over: a connection that is closed with something unread is reset, and
+        the reset may overtake our last words.
+        """
+        if self.closing:
+            return
+        self._reason = f"{code}: {reason}"
+        self.say(Goodbye(code, reason_text(reason)))
+        self.closing = True
+        if self._holding:
+            self.transport.resume_reading()
 
     def hang_up(self) -> None:
         """Close without a word; what was written before still goes out, if the peer reads it within `LINGER_S`."""

@@ -49,12 +49,19 @@ class NetLimits:
     link_queue_bytes_max: int = 64 * 1024 * 1024
     # A peer that has not said who it is within this time is told so and closed.
     handshake_s: float = 5.0
-    # A peer is asked for a sign of life this often, and closed after three times as long without one.
+    # A client is asked for a sign of life this often, and closed after three times as long without one. Its event loop
+    # may be busy with the user's own work.
     heartbeat_s: float = 10.0
+    # The same for neighbours; and a client to which nothing was written for so long gets a sign of life, so that it
+    # notices as soon when we are gone.
+    link_heartbeat_s: float = 0.7
     # The longest time that a session outlives its connection. Clients may ask for less.
     session_s_max: float = 300.0
     # A neighbour that returns within this time finds its link as it was; after it the link counts as down.
     link_grace_s: float = 5.0
+    # The same for a neighbour that said that it restarts: nothing is lost meanwhile. What it was not sent waits, and
+    # sources of more are held at the bound of the queue.
+    restart_grace_s: float = 30.0
     # A neighbour that has not come, or not come back, within this time is not waited for any longer.
     link_give_up_s: float = 15.0
     # A full queue of which nothing leaves for so long is given up: the client is disconnected, the link reset.
@@ -63,7 +70,8 @@ class NetLimits:
     reorder_hold_s: float = 0.25
     reorder_notifications_max: int = 10_000
     reorder_bytes_max: int = 64 * 1024 * 1024
-    # Time to write what is queued before a broker that was told to stop does stop.
+    # Time to write what is queued before a broker that was told to stop does stop. What is left then is saved, where
+    # the broker has a place for it, and lost where it has none.
     drain_s: float = 5.0
 
     def __post_init__(self) -> None:

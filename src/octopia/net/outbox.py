@@ -63,6 +63,7 @@ class Outbox:
     __slots__ = (
         "_blocked",
         "_dropped",
+        "_last",
         "_left_before",
         "_low",
         "_noted",
@@ -99,6 +100,7 @@ class Outbox:
         self.confirmed = 0
         self.confirmed_bytes = 0  # of all sessions that this box carried
         self._left_before = 0
+        self._last: int | None = None  # nothing is written after so many frames
         self.transport: asyncio.WriteTransport | None = None
         self.writable = False
         self._noted = False
@@ -139,6 +141,16 @@ class Outbox:
         """What all frames take. One that waits in several boxes counts in each."""
         frames = len(self.waiting) + self.sent - self.confirmed
         return self.waiting_bytes + self._unconfirmed_bytes + FRAME_MEMORY_BYTES * frames
+
+    @property
+    def under_way(self) -> list[bytes]:
+        """Frames that were sent and not confirmed, in order."""
+        return [frame for chunk in self._unconfirmed for frame in chunk]
+
+    @property
+    def untold(self) -> int:
+        """Frames that were dropped and of which the peer has not been told."""
+        return self._dropped
 
     @property
     def left_total(self) -> int:
@@ -213,7 +225,8 @@ class Outbox:
         """How many frames the window still takes."""
         if self._unconfirmed_bytes >= WINDOW_BYTES:
             return 0
-        return self.window - self.sent + self.confirmed
+        room = self.window - self.sent + self.confirmed
+        return room if self._last is None else min(room, self._last - self.sent)
 
     def _next_chunk(self, room: int) -> tuple[list[bytes], int]:
         waiting = self.waiting
@@ -250,21 +263,35 @@ class Outbox:
         if self.waiting:
             self.flush()
 
-    def attach(self, transport: asyncio.WriteTransport, received: int) -> None:
-        """A connection carries the session from now on; so many of its frames had arrived before."""
-        self.confirm(received)
-        again = [frame for chunk in self._unconfirmed for frame in chunk]
+    def take_back(self) -> None:
+        """What was sent and not confirmed was not taken: it waits again, as if it had never been sent."""
+        again = self.under_way
         self._unconfirmed.clear()
         self.waiting_bytes += self._unconfirmed_bytes
         self._unconfirmed_bytes = 0
         self.waiting.extendleft(reversed(again))
-        self._left_before += self.sent - received
-        self.sent = received
+        self._left_before += self.sent - self.confirmed
+        self.sent = self.confirmed
+
+    def attach(self, transport: asyncio.WriteTransport, received: int) -> None:
+        """A connection carries the session from now on; so many of its frames had arrived before."""
+        self.confirm(received)
+        self.take_back()
+        self._last = None
         self.transport = transport
         self.writable = True
         if (self.waiting or self._dropped) and not self._noted:
             self._noted = True
             self._turn.note(self)
+
+    def write_no_more(self) -> None:
+        """What waits now is still written on this connection; what comes later waits for the next."""
+        self._last = self.sent + len(self.waiting)
+
+    @property
+    def has_written_all(self) -> bool:
+        """Whether nothing more will be written on this connection, as `write_no_more` asked."""
+        return self._last is not None and self.sent >= self._last
 
     def detach(self) -> None:
         """The connection is gone; the session waits for another."""
@@ -291,7 +318,18 @@ class Outbox:
 
     def unconfirmed(self) -> list[bytes]:
         """Everything that is not confirmed, in order: what was sent, then what waits."""
-        return [*(frame for chunk in self._unconfirmed for frame in chunk), *self.waiting]
+        return [*self.under_way, *self.waiting]
+
+    def refill(self, confirmed: int, unconfirmed: list[bytes], waiting: Iterable[bytes], untold: int) -> None:
+        """Fill an empty box with what another of the same session held, in an earlier life of this broker."""
+        self.confirmed = confirmed
+        self.sent = confirmed + len(unconfirmed)
+        if unconfirmed:
+            self._unconfirmed.append(list(unconfirmed))
+            self._unconfirmed_bytes = sum(map(len, unconfirmed))
+        self.waiting.extend(waiting)
+        self.waiting_bytes = sum(map(len, self.waiting))
+        self._dropped = untold
 
     def resume_writing(self) -> None:
         self.writable = self.transport is not None

@@ -7,7 +7,9 @@ when the last has answered the client is told. All that clients ask for while on
 
 Rules of this file: no I/O; `send` queues a message towards a neighbour. Only links that are up are asked: a link that
 comes up later is brought in line by the core before anything else is sent on it. An iLink on which nothing but
-notifications went since the last answer need not be asked.
+notifications went since the last answer need not be asked. A neighbour that restarted is asked again what it had not
+answered; and a broker that has just started answers for its cluster when its own neighbours have come, or been given
+up: until then it cannot know what lies beyond them.
 """
 
 from collections.abc import Callable
@@ -47,11 +49,16 @@ class Barriers:
         # per neighbour: the questions it has not answered, in order, and whether there is anything to ask it about
         self._asked: dict[BrokerId, dict[int, _Question]] = {n: {} for n in a_links + i_links}
         self._control_since: dict[BrokerId, bool] = dict.fromkeys(a_links + i_links, False)
+        self._again: dict[BrokerId, list[_Question]] = {n: [] for n in a_links + i_links}
+        self._unanswered: list[tuple[BrokerId, Done]] = []  # asked by neighbours while others are expected
         self._waiting: dict[bool, list[Done]] = {REGION: [], CLUSTER: []}
         self._running = {REGION: False, CLUSTER: False}
 
     def link_up(self, neighbour: BrokerId) -> None:
         self._up[neighbour] = None
+        again, self._again[neighbour] = self._again[neighbour], []
+        for question in again:
+            self._send_question(neighbour, question)
         self._came(neighbour)
 
     def link_given_up(self, neighbour: BrokerId) -> None:
@@ -60,15 +67,25 @@ class Barriers:
     def _came(self, neighbour: BrokerId) -> None:
         self._expected.pop(neighbour, None)
         if not self._expected:
+            unanswered, self._unanswered = self._unanswered, []
+            for sender, answer in unanswered:
+                self._ask(CLUSTER, sender, answer)
             for cluster_wide in (REGION, CLUSTER):
                 if self._waiting[cluster_wide] and not self._running[cluster_wide]:
                     self._start(cluster_wide)
 
-    def link_down(self, neighbour: BrokerId) -> None:
-        """Nothing will come from there: what it was asked counts as answered."""
+    def link_down(self, neighbour: BrokerId, *, returns: bool = False) -> None:
+        """Nothing will come from there: what it was asked counts as answered, or, where it `returns`, is asked again.
+
+        It returns where the next thing that happens to this link is that it comes up.
+        """
         self._up.pop(neighbour, None)
         asked, self._asked[neighbour] = self._asked[neighbour], {}
         self._control_since[neighbour] = False
+        self._unanswered = [(sender, answer) for sender, answer in self._unanswered if sender != neighbour]
+        if returns:
+            self._again[neighbour] = list(asked.values())
+            return
         for question in asked.values():
             self._answered(question)
 
@@ -90,10 +107,12 @@ class Barriers:
             if sender in self._up:
                 self._send(sender, BarrierDone(number))
 
-        if barrier.cluster_wide:
-            self._ask(CLUSTER, sender, answer)
-        else:
+        if not barrier.cluster_wide:
             answer()
+        elif self._expected:
+            self._unanswered.append((sender, answer))
+        else:
+            self._ask(CLUSTER, sender, answer)
 
     def answered(self, sender: BrokerId, done: BarrierDone) -> None:
         """A neighbour answers; an answer to what was given up does nothing."""
@@ -119,18 +138,22 @@ class Barriers:
         if cluster_wide:
             for neighbour in self._a_links:
                 if neighbour != but and neighbour in self._up:
-                    self._ask_one(neighbour, CLUSTER, question)
+                    self._ask_one(neighbour, question)
         for neighbour in self._i_links:
             if neighbour in self._up and (self._control_since[neighbour] or self._asked[neighbour]):
-                self._ask_one(neighbour, REGION, question)
+                self._ask_one(neighbour, question)
         self._answered(question)
 
-    def _ask_one(self, neighbour: BrokerId, cluster_wide: bool, question: _Question) -> None:
+    def _ask_one(self, neighbour: BrokerId, question: _Question) -> None:
+        question.missing += 1
+        self._send_question(neighbour, question)
+
+    def _send_question(self, neighbour: BrokerId, question: _Question) -> None:
         self._number += 1
         self._control_since[neighbour] = False
-        question.missing += 1
         self._asked[neighbour][self._number] = question
-        self._send(neighbour, Barrier(self._number, cluster_wide))
+        # Of an aLink it is asked for all that lies beyond.
+        self._send(neighbour, Barrier(self._number, neighbour in self._a_links))
 
     def _answered(self, question: _Question) -> None:
         question.missing -= 1

@@ -1,8 +1,9 @@
 """The connections of one broker, of whatever kind: how they are made, and what time does to them.
 
 Rules of this file: every connection is in here from the moment it is made to the moment it is gone. A fault ends the
-connection that met it, and is counted and logged here. What connections keep is added up at each tick, in the loop that
-looks at all of them anyway.
+connection that met it, and is counted and logged here. A silent neighbour is given up soon, since its link can be taken
+up again without loss; a silent client is given more time, since its program may be busy.
+What connections keep is added up at each tick, in the loop that looks at all of them anyway.
 """
 
 import asyncio
@@ -11,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
-from octopia.net.channel import Channel, End
+from octopia.net.channel import SILENT_HEARTBEATS, Channel, End, Life
 from octopia.net.limits import NetLimits
 from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 
 # The longest time that counts between two ticks.
 TICK_S_MAX = 0.1
+# How often signs of life are looked for; ticks are more frequent.
+LOOK_S = 0.1
 
 
 class Channels:
@@ -36,6 +39,10 @@ class Channels:
         # frames these were, without neighbours'.
         self.kept_bytes = 0
         self.unfinished: Sequence[Channel] = ()
+        self._looked_s = loop.time()
+        soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
+        self._neighbours = Life(LOOK_S, soon_s, SILENT_HEARTBEATS * soon_s)
+        self._clients = Life(LOOK_S, late_s, SILENT_HEARTBEATS * late_s, tell_s=soon_s)
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(tuple(self._all))
@@ -43,10 +50,13 @@ class Channels:
     def __len__(self) -> int:
         return len(self._all)
 
-    def make(self, side: Side, end: End) -> Channel:
+    def make(self, side: Side, end: End, handshake_s: float | None = None) -> Channel:
         """A channel for a connection that is about to be made."""
         connection = Connection(side, self._codec, joins=True)
-        return Channel(connection, end, self._loop, handshake_s=self._limits.handshake_s, stall_s=self._limits.stall_s)
+        limits = self._limits
+        return Channel(
+            connection, end, self._loop, handshake_s=handshake_s or limits.handshake_s, stall_s=limits.stall_s
+        )
 
     def add(self, channel: Channel) -> None:
         self._all[channel] = None
@@ -72,17 +82,21 @@ class Channels:
         self.unfinished = unfinished
         for channel in self:
             channel.confirm()
-            channel.check_life(now, self._limits.heartbeat_s)
             self.kept_bytes += channel.unsent_bytes
             if channel.unfinished_bytes:
                 channel.check_frame(passed_s, self._limits.frame_s)
                 self.kept_bytes += channel.unfinished_bytes
                 if channel.role != ROLE_BROKER:
                     unfinished.append(channel)
+        if now - self._looked_s >= LOOK_S:
+            self._looked_s = now
+            for channel in self:
+                channel.check_life(now, self._neighbours if channel.role == ROLE_BROKER else self._clients)
 
-    def close(self, code: str, reason: str) -> None:
+    def part(self, code: str, reason: str) -> None:
+        """Say why to everyone, who then closes."""
         for channel in self:
-            channel.close(code, reason)
+            channel.part(code, reason)
 
     def abort(self) -> None:
         for channel in self:

@@ -16,6 +16,7 @@
     http_port = 9400                    # the first broker's /metrics and /healthz; 0: none
     http_host = "same"                  # where they answer: the broker's host, or any other; left out: loopback
     http_token = "…"                    # token required for /metrics and /traces
+    state = "state"                     # directory for what a restart saves, beside this file; "": saves nothing
     addresses = { "b,2" = "10.0.0.5:7400" }
     machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
     [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
@@ -73,6 +74,7 @@ _BROKERS_KEYS = (
     *token_keys("http_token"),
     "addresses",
     "machines",
+    "state",
 )
 _CLIENT_KEYS = ("name", *token_keys("token"), "certificate", "advertise", "subscribe", "block", "clusters")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
@@ -115,6 +117,8 @@ class ServeConfig:
     authority: Authority = field(default_factory=Authority)
     tls: TlsFiles | None = None
     http_token: str = ""
+    state: Path | None = None  # directory for what a restart saves; None: nothing was said
+    saves: bool = True  # False: a restart saves nothing
 
     @property
     def digest(self) -> str:
@@ -163,9 +167,11 @@ def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConf
     bounds = _limits(text)
     tls = _tls(text)
     authority = _authority(text, scot, tls is not None, tokens)
-    http_token = tokens.read("brokers", text.table("brokers", _BROKERS_KEYS), "http_token")
+    brokers = text.table("brokers", _BROKERS_KEYS)
+    http_token = tokens.read("brokers", brokers, "http_token")
     if tls is None:
         _check_exposure(text, addresses, authority)
+    state = text.typed("brokers", brokers, "state", str, "a directory", "") if "state" in brokers else None
     return ServeConfig(
         overlay.name,
         scot,
@@ -180,6 +186,8 @@ def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConf
         authority,
         tls,
         http_token,
+        state=text.file.parent / state if state else None,
+        saves=state != "",
     )
 
 

@@ -1,8 +1,10 @@
 """Dialling a neighbour, again and again, until its link is up; and once more whenever that connection is lost.
 
 Rules of this file: there is at most one attempt at a time, and none while the link has a connection. Pauses grow from
-attempt to attempt (`pauses.py`) and begin anew when an attempt succeeded. An attempt ends after `handshake_s`. Whoever
-answers must prove to be the neighbour, by its certificate or by the link token (`link_proof.py`), first.
+attempt to attempt (`pauses.py`) and begin anew when an attempt succeeded. While the neighbour is awaited, so that
+something is lost unless it answers in time, pauses stay short and attempts are soon given up: where packets vanish one
+would hang until it is too late. Later attempts may take `handshake_s`.
+Whoever answers must prove to be the neighbour, by its certificate or by the link token (`link_proof.py`), first.
 """
 
 import asyncio
@@ -21,6 +23,14 @@ from octopia.net.channel import Channel
 from octopia.net.pauses import Pauses
 from octopia.topology import BrokerId
 from octopia.wire import Challenge, Goodbye, Proof, Side
+
+# While the neighbour is awaited: the longest pause is a twentieth of the time there is, within these bounds, and an
+# attempt takes no longer than this, once to connect and once to shake hands.
+AWAITED_PARTS = 20
+AWAITED_PAUSE_S = (0.05, 0.25)
+AWAITED_ATTEMPT_S = 1.0
+# The longest pause else.
+PAUSE_S = 2.0
 
 # Raises `RemoteProtocolError` unless whoever answered is the neighbour that was dialled.
 CheckCertificate = Callable[[Channel, BrokerId], None]
@@ -67,7 +77,17 @@ class Dialler:
 
     def dial_later(self) -> None:
         if not self._stopped and self._timer is None:
-            self._timer = self._loop.call_later(self._pauses.next_s(), self._dial_now)
+            self._timer = self._loop.call_later(self._pauses.next_s(self._longest_pause_s()), self._dial_now)
+
+    def _longest_pause_s(self) -> float:
+        awaited_s = self._link.awaited_s
+        if not awaited_s:
+            return PAUSE_S
+        shortest_s, longest_s = AWAITED_PAUSE_S
+        return min(max(shortest_s, awaited_s / AWAITED_PARTS), longest_s)
+
+    def _longest_attempt_s(self) -> float:
+        return min(AWAITED_ATTEMPT_S, self._attempt_s) if self._link.awaited_s else self._attempt_s
 
     def _dial_now(self) -> None:
         self._timer = None
@@ -78,8 +98,9 @@ class Dialler:
             if self.address is not None:
                 # Left alone, the system tries for two minutes where nothing answers, in pauses that grow with the
                 # outage.
-                async with asyncio.timeout(self._attempt_s):
-                    await self._connect(self.address)
+                attempt_s = self._longest_attempt_s()
+                async with asyncio.timeout(attempt_s):
+                    await self._connect(self.address, attempt_s)
         except OSError as error:
             # ssl.SSLError and TimeoutError are such
             self._log.debug("cannot dial", neighbour=str(self._link.neighbour), reason=str(error))
@@ -87,12 +108,12 @@ class Dialler:
         finally:
             self._attempt = None
 
-    async def _connect(self, address: Address) -> None:
+    async def _connect(self, address: Address, handshake_s: float) -> None:
         tls: dict[str, Any] = {}
         if self._tls is not None:
             tls = {"ssl": self._tls, "server_hostname": address.host}
         await self._loop.create_connection(
-            lambda: self._channels.make(Side.DIALLING_BROKER, self), address.host, address.port, **tls
+            lambda: self._channels.make(Side.DIALLING_BROKER, self, handshake_s), address.host, address.port, **tls
         )
 
     def stop(self) -> None:

@@ -91,6 +91,7 @@ class Door:
         # Brokers that still have to prove themselves, with what they said and our nonce.
         self.challenged: dict[Channel, tuple[Hello, bytes]] = {}
         self.closed = False  # nobody is let in any more
+        self.farewell = "shutdown"  # what those who come then are told
         self.arrivals: Arrivals[Channel] = Arrivals(limits.handshakes_max, max(limits.handshakes_max // 4, 1))
         self.guests: dict[Channel, None] = {}  # connections of clients that were let in
 
@@ -134,7 +135,7 @@ def greet(door: Door, peer: Channel, hello: Hello) -> None:
     if VERSION not in hello.versions:
         raise RefusedError(f"this broker speaks version {VERSION} only, the peer {hello.versions}")
     if door.closed:
-        peer.close("shutdown", "this broker is about to stop")
+        peer.close(door.farewell, "this broker is about to stop")
         return
     try:
         _greet(door, peer, hello)

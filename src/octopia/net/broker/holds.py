@@ -47,11 +47,11 @@ class Holds(Generic[Owner]):
     __slots__ = (
         "_asked_by",
         "_askers",
-        "_changed",
         "_filling",
         "_held_max",
         "_named",
         "_told",
+        "changed",
         "held",
         "named",
     )
@@ -66,9 +66,9 @@ class Holds(Generic[Owner]):
         # (True) or a neighbour (False).
         self._askers: dict[Owner, dict[str, dict[tuple[Owner, bool], None]]] = {}
         self._asked_by: dict[tuple[Owner, bool], dict[str, dict[Owner, None]]] = {}
-        # By source, what it was told, and what may have changed since.
+        # By source, what it was told, and what may have changed since: `take_orders` tells.
         self._told: dict[Owner, dict[str, None]] = {}
-        self._changed: dict[Owner, dict[str, None]] = {}
+        self.changed: dict[Owner, dict[str, None]] = {}
 
     # -- who wants publishers to pause
 
@@ -135,15 +135,21 @@ class Holds(Generic[Owner]):
             for asker in askers:
                 self._unlink(asker, publisher, owner)
         self._told.pop(owner, None)
-        self._changed.pop(owner, None)
+        self.changed.pop(owner, None)
+
+    def stop(self) -> None:
+        """Everyone is released, and nobody is asked any more."""
+        self._held_max = 0
+        for asker in list(self._asked_by):
+            self._withdraw(asker)
 
     # -- what is to be said
 
     def take_orders(self) -> list[Order[Owner]]:
         """What sources are to be told since the last time; names in their own order, whatever order they came in."""
-        if not self._changed:
+        if not self.changed:
             return []
-        changed, self._changed = self._changed, {}
+        changed, self.changed = self.changed, {}
         orders: list[Order[Owner]] = []
         for source, publishers in changed.items():
             wanted, told = self._askers.get(source, {}), self._told.get(source, {})
@@ -173,7 +179,7 @@ class Holds(Generic[Owner]):
                 return
             self.held += 1
             askers = self._askers.setdefault(source, {})[publisher] = {}
-            self._changed.setdefault(source, {})[publisher] = None
+            self.changed.setdefault(source, {})[publisher] = None
         askers[asker] = None
         self._asked_by.setdefault(asker, {}).setdefault(publisher, {})[source] = None
 
@@ -192,7 +198,7 @@ class Holds(Generic[Owner]):
                 del self._askers[source][publisher]
                 if not self._askers[source]:
                     del self._askers[source]
-                self._changed.setdefault(source, {})[publisher] = None
+                self.changed.setdefault(source, {})[publisher] = None
 
     def _unlink(self, asker: tuple[Owner, bool], publisher: str, source: Owner) -> None:
         by_publisher = self._asked_by[asker]

@@ -8,10 +8,11 @@ between queues and channels. `tick` is the one place where time passes.
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from octopia.net.addresses import Address
+from octopia.net.broker import restart
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.channels import Channels
 from octopia.net.broker.dialler import Dialler
@@ -19,7 +20,7 @@ from octopia.net.broker.dispatch import Dispatch
 from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
-from octopia.net.broker.links import Link
+from octopia.net.broker.links import RESTART, Link
 from octopia.net.broker.memory import Memory
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
@@ -27,6 +28,7 @@ from octopia.net.broker.operations.report import LinkReport, Report
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
+from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.limits import NetLimits
@@ -35,8 +37,8 @@ from octopia.routing import Broker, CongestionParameters, Limits, policy_named
 from octopia.topology import BrokerId, Scot
 from octopia.wire import Barrier, BarrierDone, Codec, WireLimits
 
-# Nothing is under way to a broker that stops when its neighbours have brought no notification for so long.
-QUIET_S = 0.1
+# The code of a goodbye for good.
+SHUTDOWN = "shutdown"
 
 
 class BrokerHost:
@@ -77,9 +79,13 @@ class BrokerHost:
             first_serial=time.time_ns() // 1000,
             links_up=policy.recovery is None,
         )
-        authority = authority or Authority()
-        codec = Codec(wire_limits or WireLimits())
-        identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.heartbeat_s)
+        # TID routing cannot bring tables back in line, so it does not come back as if nothing had happened either.
+        self.can_restart = policy.recovery is not None
+        self._together: Collection[BrokerId] = ()
+        self._saves = False
+        self._authority = authority = authority or Authority()
+        self._codec = codec = Codec(wire_limits or WireLimits())
+        identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s)
         self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
         turn = turn or Turn(loop)
@@ -231,25 +237,59 @@ class BrokerHost:
         """Whether it is about to stop and lets nobody in."""
         return self.door.closed
 
-    def drain(self) -> None:
-        """Take nothing more from clients, and let nobody in; neighbours may still bring what was under way."""
+    def drain(self, *, together: Collection[BrokerId] = (), saves: bool = False) -> None:
+        """Take nothing more from clients, let nobody in, and ask neighbours to bring nothing more.
+
+        Those who stop `together` with this one, in the same process, are not asked: all of them see when nothing is
+        under way between them. With `saves` what waits for clients will be saved, and need not be taken by them.
+        """
+        self._together, self._saves = together, saves
         self.door.closed = True
+        self.door.farewell = RESTART if saves else SHUTDOWN
+        self.intake.hold_nobody()
         self.sessions.freeze()
+        for session in self.sessions.values():
+            session.box.release_all()
+        for neighbour, link in self.links.items():
+            link.box.release_all()
+            if neighbour not in together:
+                link.drain()
 
     @property
     def is_drained(self) -> bool:
-        """Whether everyone who is connected has confirmed all there was for them, and nothing seems under way."""
-        boxes = [s.box for s in self.sessions.values()] + [link.box for link in self.links.values()]
-        if any(box.held for box in boxes if box.transport is not None) or len(self.dispatch.reorder):
+        """Whether nothing is under way, and everyone who is connected has confirmed what is not saved for them."""
+        if len(self.dispatch.reorder):
             return False
-        now = self.now()
-        return all(now - link.notified_s > QUIET_S for link in self.links.values() if link.channel is not None)
+        for session in self.sessions.values():
+            if session.channel is not None and session.box.held and not (self._saves and session.session_s):
+                return False
+        return all(
+            (link.channel is None or not link.box.held) if neighbour in self._together else link.is_drained
+            for neighbour, link in self.links.items()
+        )
 
-    def stop(self) -> None:
-        """Tell everyone, and close."""
-        self.door.closed = True
+    def freeze(self) -> None:
+        """Time is over, or nothing is under way: take nothing more from anyone, and write nothing more.
+
+        What is saved then is what every peer knows, but for confirmations that are under way.
+        """
         for dialler in self.diallers.values():
             dialler.stop()
         for link in self.links.values():
-            link.close()
-        self.channels.close("shutdown", "the broker stops")
+            link.freeze()
+        for session in self.sessions.values():
+            session.box.detach()
+
+    def save(self) -> tuple[list[SavedSession], list[SavedLink]]:
+        """What our next life needs, once everything is frozen."""
+        return restart.save(self.broker, self.sessions, self.links)
+
+    def restore(self, saved: SavedBroker) -> None:
+        """Go on where the life before stopped; before links come up, and before anyone is let in."""
+        restart.restore(
+            saved, self.id, self.sessions, self.links, authority=self._authority, codec=self._codec, log=self.log
+        )
+
+    def part(self, code: str, reason: str) -> None:
+        """Tell everyone, who then closes."""
+        self.channels.part(code, reason)

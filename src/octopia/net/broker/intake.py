@@ -10,6 +10,9 @@ a link's queue at its hard bound, is not to read from whoever brings more (`hold
 Rules of this file: what a read leads to is said once, when it is over (`done`); what happens between reads, at once. So
 it makes no difference whether notifications came one by one or together. A client that is held is not read from, so its
 confirmations are not seen either: its own queue asks for nothing while that lasts. So nobody waits in a circle.
+
+A broker that stops holds nobody up (`hold_nobody`): it takes in what is under way, at most a window of each neighbour,
+above the bounds of queues.
 """
 
 from collections.abc import Hashable, Iterable
@@ -35,12 +38,13 @@ class Member(Hashable, Protocol):
 class Intake:
     """The source of what is being routed, of one broker, and who was asked to pause."""
 
-    __slots__ = ("_counters", "_holds", "source")
+    __slots__ = ("_counters", "_holding", "_holds", "source")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._holds: Holds[Member] = Holds()
         self.source: Channel | None = None
+        self._holding = True
 
     @property
     def held(self) -> int:
@@ -77,14 +81,21 @@ class Intake:
     def done(self) -> None:
         """All that a read brought has been routed."""
         self.source = None
-        self._carry_out()
+        if self._holds.changed:
+            self._carry_out()
 
     def hold_back(self, box: Outbox) -> None:
         """The last resort: this box is full, and its source is not read from until half of it is empty again."""
         source = self.source
-        if source is not None:
+        if source is not None and self._holding:
             self._counters.sources_held += not source.is_held
             box.block(source)
+
+    def hold_nobody(self) -> None:
+        """From now on nobody waits for room here, whatever fills up."""
+        self._holding = False
+        self._holds.stop()
+        self._carry_out()
 
     # -- neighbours, and connections
 

@@ -2,6 +2,7 @@
 
     down ──fresh handshake──▶ up ──connection lost──▶ broken ──resumed in time──▶ up
                                                         └──grace over, or the neighbour restarted──▶ down
+    up ──the neighbour says Drain──▶ leaving ──it says that it restarts──▶ away ──fresh handshake──▶ down, up at once
 
 Rules of this file: the smaller broker of the two dials, again and again (`dialler.py`); so brokers may start in any
 order. Each process of a broker has a life, a random number; when both ends still know each other's life and what
@@ -11,6 +12,13 @@ for a link that is down are notifications that were never sent, up to the bound;
 is up nothing is dropped: from a mark on the publishers of what goes there are asked to pause, until half of that is
 gone. While it is connected the mark keeps the queue short (`marks.py`); while it is broken it is half of the bound. At
 the bound, the last resort, whoever brings more is not read from, and a link that is broken is down.
+
+**A neighbour that restarts loses nothing.** From its `Drain` on the core takes the link for overloaded, so that what
+has another way takes it. What waits at that moment is still written, and all that comes later waits. Its goodbye says
+that it took nothing it did not confirm, so that waits again, too. While it is away the core is told nothing; at the
+bound of the queue whoever brings more is held, for the time it may stay away. When it is back as a fresh link, the
+notifications go first and then what brings the tables in line. The same holds the other way round for us: a broker
+that restarted holds sources rather than drop what is for a neighbour that has not come yet.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +32,7 @@ from octopia.net.broker.marks import Marks
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
-from octopia.net.channel import Channel
+from octopia.net.channel import SILENT_HEARTBEATS, Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.routing import PLAIN, Message, Notify
@@ -35,6 +43,8 @@ from octopia.wire import (
     VERSION,
     Barrier,
     BarrierDone,
+    Drain,
+    Drained,
     Hello,
     Hold,
     Kind,
@@ -44,6 +54,10 @@ from octopia.wire import (
     publisher_of,
 )
 
+# The code of a goodbye that says: what was not confirmed was not taken, and this broker will be back.
+RESTART = "restart"
+# What the core is told to wait for a neighbour that leaves: more than any queue, so that every other way is better.
+AWAY_FRAMES = 1 << 40
 _CORE_MESSAGES: frozenset[type[Any]] = frozenset(get_args(Message))
 
 
@@ -85,17 +99,32 @@ class Link:
         self.down_since: float | None = now()  # None also when it was given up
         self.their_life = b""
         self.received = 0
-        self.notified_s = float("-inf")  # when it last brought notifications
         self._brings: list[str] = []  # whose notifications it brings at present
+        self.leaves = False  # the neighbour said that it is about to stop
+        self.has_drained = False  # it brings nothing more, as we asked it
         self.dropped = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self._sampled = (0, 0, 0)
+        self._grace_s = 0.0  # how long it may be broken this time
+        self._give_up_s = limits.link_give_up_s
+        self._was_up = False
+        self._sure_until_s = 0.0
+        self._keeps_all = False  # whatever waits for it while it is not connected
+        self._said_drained = False
+        self._stopping = False  # this broker is
         self._closed = False
 
     @property
     def dials(self) -> bool:
         """Whether it is us who dial."""
         return self._identity.broker < self.neighbour
+
+    @property
+    def awaited_s(self) -> float:
+        """How long in all the neighbour is awaited, because something depends on it; 0 where it is not."""
+        if self.broken_since is not None:
+            return self._grace_s
+        return 0.0 if self._was_up or self.down_since is None else self._give_up_s
 
     # -- sending
 
@@ -161,14 +190,14 @@ class Link:
         if self.channel is not None:
             self._mark = self._marks.frames, self._marks.bytes
         else:
-            self._mark = (box.frames_max // 2, box.bytes_max // 2) if self.is_up else None
+            self._mark = (box.frames_max // 2, box.bytes_max // 2) if self.is_up or self._keeps_all else None
         if self._names:
             box.mark_frames = box.mark_bytes = 0
         else:
             box.mark_frames, box.mark_bytes = self._mark or (box.frames_max, box.bytes_max)
 
     def _overflow(self) -> None:
-        if self.channel is not None:
+        if self.channel is not None or self._keeps_all:
             self._intake.hold_back(self.box)
         elif self.is_up:
             # Broken, and no room to wait for it: everything that follows would have a gap.
@@ -197,11 +226,9 @@ class Link:
             for message in messages:
                 kind = type(message)
                 if kind is Parcels:
-                    self.notified_s = now
                     self._brings = message.publishers
                     self._router.receive_copies(sender, PLAIN, message, now)
                 elif kind is Notify:
-                    self.notified_s = now
                     self._brings = [message.publisher]
                     self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
                 elif kind in _CORE_MESSAGES:
@@ -213,6 +240,10 @@ class Link:
                     self._barriers.received(sender, message)
                 elif kind is BarrierDone:
                     self._barriers.answered(sender, message)
+                elif kind is Drain:
+                    self._neighbour_leaves(now)
+                elif kind is Drained:
+                    self.has_drained = True
                 else:
                     channel.manage(message)
         finally:
@@ -269,9 +300,12 @@ class Link:
             # The old connection is dead, and we had not noticed.
             old, self.channel = self.channel, None
             self._hold_nobody()
-            self.received = old.connection.received
+            self.received = old.taken
             old.disown()
             old.abort()
+        if not resumed and hello.session == self.their_life and self._now() < self._sure_until_s:
+            # It never got our last welcome, or it would know our life: it has taken nothing of what followed.
+            self.box.take_back()
         channel.say(
             Welcome(
                 VERSION,
@@ -288,11 +322,16 @@ class Link:
 
     def _take_up(self, channel: Channel, life: bytes, resumed: bool, confirmed: int) -> None:
         if not resumed:
-            self.go_down()
+            self.go_down(returns=True)
             confirmed = self.received = 0
         self.their_life = life
         self.channel = channel
         self.broken_since = None
+        self.leaves = self.has_drained = self._said_drained = self._keeps_all = False
+        self._was_up = True
+        self._give_up_s = self._limits.link_give_up_s
+        # So long a neighbour that was welcomed remembers it, whatever happens to the connection.
+        self._sure_until_s = self._now() + self._limits.link_grace_s
         self._set_mark()
         self.box.attach(channel.transport, confirmed)
         channel.carry(self, ROLE_BROKER, self.received)
@@ -300,18 +339,30 @@ class Link:
         if not self.is_up:
             self.is_up = True
             self._router.link_up(self.neighbour)
+        if self._stopping:
+            channel.say(Drain())
         self._log.info("link up", neighbour=str(self.neighbour), resumed=resumed)
 
     # -- losing and finding
 
     def lost(self, channel: Channel, reason: str) -> None:
-        self.received = channel.connection.received
+        self.received = channel.taken
         self.channel = None
         self._hold_nobody()
         self.box.detach()
         self.broken_since = self._now()
+        limits = self._limits
+        if channel.goodbye is not None and channel.goodbye.code == RESTART:
+            self.leaves = self._keeps_all = True
+            self._grace_s = limits.restart_grace_s
+            self.box.take_back()
+        else:
+            self.leaves = False
+            # Whoever dials may have noticed later than we did, and has the whole grace from then on.
+            noticed_s = 0.0 if self.dials else SILENT_HEARTBEATS * limits.link_heartbeat_s
+            self._grace_s = limits.link_grace_s + noticed_s
         if not self._closed:
-            self._log.warning("link broken", neighbour=str(self.neighbour))
+            self._log.warning("link broken", neighbour=str(self.neighbour), reason=reason)
 
     def _hold_nobody(self) -> None:
         """Holds end with the connection, those that we asked for and those that the neighbour did."""
@@ -323,44 +374,94 @@ class Link:
     def check_time(self, now: float) -> None:
         """Broken for too long is down; down for too long is given up; what takes nothing for too long is broken."""
         self._sample(now)
+        if self.leaves:
+            self._answer_drain()
         if self.channel is not None and self.stall.is_stalled(now):
             self._log.warning("link stalled", neighbour=str(self.neighbour))
             self.channel.abort()
-        limits = self._limits
-        if self.broken_since is not None and now - self.broken_since > limits.link_grace_s:
+        if self.broken_since is not None and now - self.broken_since > self._grace_s:
             self.go_down()
-        if self.down_since is not None and now - self.down_since > limits.link_give_up_s:
+        if self.down_since is not None and now - self.down_since > self._give_up_s:
             self.down_since = None
+            self._keeps_all = False
             self.dropped += self.box.clear()
             self._router.link_given_up(self.neighbour)
 
     def _sample(self, now: float) -> None:
         """Tell the core what waits here, where there is anything to tell (Eq. 10)."""
-        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now)
+        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waiting))
         self._set_mark()
         waiting, left = len(self.box.waiting), self.box.left_total
-        sample = (waiting, left + waiting, left)
+        sample = (AWAY_FRAMES if self.leaves else waiting, left + waiting, left)
         if sample != self._sampled or waiting:
             self._sampled = sample
             self._router.link_sampled(self.neighbour, sample, now)
 
-    def go_down(self) -> None:
-        """The link cannot be resumed: only what was never sent, and is no change of tables, may still go."""
+    def go_down(self, *, returns: bool = False) -> None:
+        """The link cannot be resumed: only what was never sent, and is no change of tables, may still go.
+
+        `returns`: the neighbour is there, as another life.
+        """
         self.broken_since = None
         self.their_life = b""
+        self.leaves = self._keeps_all = False
         if self.is_up:
             self.is_up = False
             self._stop_asking()
             self._set_mark()
             self.down_since = self._now()
             self.dropped += self.box.keep_unsent(_is_notification)
-            self._router.link_down(self.neighbour)
+            self._router.link_down(self.neighbour, returns=returns)
 
-    def close(self) -> None:
-        """The broker stops."""
+    # -- the neighbour is about to stop
+
+    def _neighbour_leaves(self, now: float) -> None:
+        self.leaves = True
+        # At once: what is put into the queue from now on would be overtaken by what goes around.
+        self._sample(now)
+        self.box.write_no_more()
+        self.box.flush()
+        self._answer_drain()
+
+    def _answer_drain(self) -> None:
+        if self.channel is not None and not self._said_drained and self.box.has_written_all:
+            self._said_drained = True
+            self.channel.say(Drained())
+
+    # -- this broker is about to stop
+
+    def drain(self) -> None:
+        """Ask the neighbour to bring nothing more."""
+        self._stopping = True
+        if self.channel is not None:
+            self.channel.say(Drain())
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the neighbour brings nothing more, and has confirmed all that it takes."""
+        if self.channel is None:
+            return True
+        box = self.box
+        has_all = self._said_drained or not box.waiting
+        return self.has_drained and has_all and box.sent == box.confirmed
+
+    def freeze(self) -> None:
+        """Take nothing more, so that what is not confirmed stays with the neighbour, and write nothing more."""
         self._closed = True
         if self.channel is not None:
-            self.channel.close("shutdown", "the broker stops")
+            self.channel.freeze()
+        self.box.detach()
+
+    def unsent(self) -> list[bytes]:
+        """Notifications that were never sent, for our next life."""
+        return [frame for frame in self.box.waiting if _is_notification(frame)]
+
+    def restore(self, unsent: list[bytes]) -> None:
+        """We restarted, and these had not been sent; neither they nor what comes for this neighbour now is dropped."""
+        self.box.refill(0, [], unsent, 0)
+        self._keeps_all = True
+        # It may be restarting, too.
+        self._give_up_s = max(self._limits.link_give_up_s, self._limits.restart_grace_s)
 
 
 def _is_notification(frame: bytes) -> bool:

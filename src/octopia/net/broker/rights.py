@@ -118,6 +118,13 @@ class Authority:
         listed = ", ".join(str(cluster) for rights in found for cluster in rights.clusters or ()) or "none"
         raise RefusedError(f"{found[0].name} may not connect to cluster {broker.cluster}; its clusters are: {listed}")
 
+    def rights_of(self, name: str, broker: BrokerId) -> Rights | None:
+        """The rights at this broker of a client that proved earlier that it is the one of this name; None for none."""
+        if not self.clients:
+            return None if name else self._anyone
+        named = (entry.rights for entry in self.clients if entry.rights.name == name)
+        return next((rights for rights in named if rights.holds_in(broker.cluster)), None)
+
     def check_name(self, rights: Rights, wanted: str) -> None:
         """A client may take its own name, or one below it: `feed` and `feed/2`, unless that is another client's."""
         rights.check_name(wanted)

@@ -10,6 +10,7 @@ from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.dispatch import Dispatch
 from octopia.net.broker.operations.log import Log
 from octopia.routing import (
+    Accepted,
     Action,
     Broker,
     ClientLeft,
@@ -60,6 +61,10 @@ class Router:
         self._carry_out(actions)
         return actions
 
+    def restore(self, event: Event, now: float) -> None:
+        """What a client had registered in our earlier life, and was told then."""
+        self._carry_out([action for action in self._decide(event, now) if not isinstance(action, Accepted)])
+
     def client_left(self, client: str, now: float) -> bool:
         """A client is gone for good; returns whether this is to be said again, to withdraw more of what it had."""
         self.handle(ClientLeft(client), now)
@@ -88,12 +93,12 @@ class Router:
         # After what brings the tables in line, so that questions follow it.
         self._barriers.link_up(neighbour)
 
-    def link_down(self, neighbour: BrokerId) -> None:
-        """A neighbour is gone; what was queued for it is lost."""
+    def link_down(self, neighbour: BrokerId, *, returns: bool = False) -> None:
+        """A neighbour is gone, and what it was sent is lost; or it restarted, and its link comes up next."""
         self._log.warning("link down", neighbour=str(neighbour))
         if self._recovers:
             self.handle(LinkWentDown(neighbour), self._now())
-        self._barriers.link_down(neighbour)
+        self._barriers.link_down(neighbour, returns=returns)
 
     def link_given_up(self, neighbour: BrokerId) -> None:
         """A neighbour that is gone is not expected back soon."""

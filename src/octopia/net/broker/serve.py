@@ -1,13 +1,16 @@
 """Running brokers as a process: event loop, signals, draining.
 
-SIGTERM and SIGINT drain, a second one ends at once. systemd is told what happens, where it asks. uvloop is used where
-it is installed.
+SIGTERM is for a restart, where there is a state directory: brokers drain and save their sessions. SIGINT stops for
+good: brokers drain, sessions end. A second signal ends the process at once. systemd is told what happens, where it
+asks. uvloop is used where it is installed.
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
+from pathlib import Path
 
 from octopia.errors import InputError
 from octopia.net.broker.config import ServeConfig
@@ -16,39 +19,60 @@ from octopia.net.broker.systemd import Systemd
 from octopia.topology import BrokerId
 
 
+def state_directory() -> Path | None:
+    """Where a restart saves its state if nothing else is said: systemd's place for this service, or the user's."""
+    if given := os.environ.get("STATE_DIRECTORY", ""):
+        # There may be several, with colons between.
+        return Path(given.partition(":")[0])
+    if home := os.environ.get("XDG_STATE_HOME", ""):
+        return Path(home) / "octopia"
+    try:
+        return Path.home() / ".local" / "state" / "octopia"
+    except RuntimeError:
+        return None
+
+
 async def serve(
-    config: ServeConfig, brokers: Iterable[BrokerId] | None = None, on_ready: Callable[[Server], None] | None = None
+    config: ServeConfig,
+    brokers: Iterable[BrokerId] | None = None,
+    on_ready: Callable[[Server], None] | None = None,
+    *,
+    state: Path | None = None,
 ) -> None:
-    """Run these brokers until a signal comes, then drain."""
-    server = Server.of(config, brokers)
+    """Run these brokers until a signal comes, then drain; save sessions in `state`, for a restart."""
+    server = Server.of(config, brokers, state)
     try:
         await server.start()
     except OSError as error:
-        await server.stop()
+        await server.stop(for_good=True)
         raise InputError(f"cannot listen: {error.strerror or error}; is a broker running there already?") from None
-    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    stopping: asyncio.Future[signal.Signals] = loop.create_future()
 
-    def stop() -> None:
+    def stop(came: signal.Signals) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             # The next one is for the impatient.
             loop.remove_signal_handler(number)
-        stopping.set()
+        stopping.set_result(came)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number)
     if on_ready is not None:
         on_ready(server)
     manager = Systemd()
     manager.ready()
-    await stopping.wait()
+    came = await stopping
     manager.stopping()
-    await server.stop()
+    await server.stop(for_good=came is signal.SIGINT)
     manager.stopped()
 
 
 def run(
-    config: ServeConfig, brokers: Iterable[BrokerId] | None = None, on_ready: Callable[[Server], None] | None = None
+    config: ServeConfig,
+    brokers: Iterable[BrokerId] | None = None,
+    on_ready: Callable[[Server], None] | None = None,
+    *,
+    state: Path | None = None,
 ) -> None:
     """As `serve`, for a program without an event loop."""
     factory = None
@@ -57,4 +81,4 @@ def run(
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(config, brokers, on_ready))
+        runner.run(serve(config, brokers, on_ready, state=state))

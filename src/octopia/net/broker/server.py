@@ -2,25 +2,32 @@
 
 Rules of this file: all brokers of a process share one event loop and one turn (so that their writes are joined); each
 has its own tick. Starting is done when every broker listens; links come up by themselves. Stopping drains, for at most
-`drain_s`: nobody new is let in, publishers are confirmed what was taken from them and no more is taken, and everything
-on its way is routed and written until all who are connected have confirmed it; then everyone is told and closed.
+`drain_s`: nobody new is let in, publishers are confirmed what was taken from them and no more is taken, neighbours are
+asked to bring no more, and everything on its way is routed and written until all who are connected have confirmed it;
+then everyone is told and closed. With a `state` directory a stop is one half of a restart: what waits for clients, and
+their sessions, are saved there, and the next start takes them up before anyone is let in.
 """
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
+from octopia.errors import InputError
 from octopia.matching import warm_up
 from octopia.net.addresses import Address
 from octopia.net.broker.arrivals import Arrivals
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.descriptors import connections_that_fit, raise_files_limit
-from octopia.net.broker.host import BrokerHost
+from octopia.net.broker.host import SHUTDOWN, BrokerHost
+from octopia.net.broker.links import RESTART
 from octopia.net.broker.listener import Listener
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import HttpPeer
+from octopia.net.broker.saved import Place, save, take
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.topology import BrokerId, Scot
@@ -38,6 +45,7 @@ class Server:
         http: Mapping[BrokerId, Address] | None = None,
         http_token: str = "",
         tls: Callable[[BrokerId], tuple[ssl.SSLContext, ssl.SSLContext]] | None = None,
+        state: Path | None = None,
         **options: Any,
     ) -> None:
         self.overlay = overlay
@@ -46,13 +54,15 @@ class Server:
         self.http = dict(http or {})
         self._http_token = http_token
         self._tls = tls
+        self._state = state
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
         self._servers: list[Listener] = []
         self._tickers: dict[BrokerId, asyncio.TimerHandle] = {}
+        self._stopped = False
 
     @classmethod
-    def of(cls, config: ServeConfig, brokers: Iterable[BrokerId] | None = None) -> Self:
+    def of(cls, config: ServeConfig, brokers: Iterable[BrokerId] | None = None, state: Path | None = None) -> Self:
         """The brokers of a configuration, all or some."""
         return cls(
             config.scot,
@@ -61,6 +71,7 @@ class Server:
             http=config.http,
             http_token=config.http_token,
             tls=None if config.tls is None else config.tls.contexts,
+            state=state,
             routing=config.routing,
             congestion=config.congestion,
             limits=config.limits,
@@ -71,7 +82,10 @@ class Server:
         )
 
     async def start(self) -> None:
-        """Listen, then look for neighbours. A port 0 is replaced by the one that the system chose."""
+        """Take up what the last stop saved, listen, then look for neighbours.
+
+        A port 0 is replaced by the one that the system chose.
+        """
         # Compiled kernels take up to a second to load, once in a process, and some ten to compile, once in an
         # installation: not while the first notification waits, nor while the rest of the program does.
         await asyncio.to_thread(warm_up)
@@ -96,11 +110,30 @@ class Server:
             self._servers.append(server)
             self.addresses[id] = Address(address.host, server.port)
             self._fit(host, files)
+            await self._restore(host)
             server.start()
             await self._start_http(host)
         for host in self.hosts.values():
             host.start(self.addresses)
             self._tick(host)
+
+    def _place(self, host: BrokerHost) -> Place | None:
+        if self._state is None or not host.can_restart:
+            return None
+        return Place(self._state, self._options.get("overlay_digest", ""), host.id, self.addresses[host.id])
+
+    async def _restore(self, host: BrokerHost) -> None:
+        place = self._place(host)
+        if place is None:
+            return
+        try:
+            saved = await asyncio.to_thread(take, place, time.time(), host.net_limits.session_s_max)
+        except InputError as error:
+            host.log.warning("saved state not used", reason=str(error))
+            return
+        if saved is not None:
+            host.restore(saved)
+            host.log.info("sessions restored", sessions=len(saved.sessions))
 
     async def _start_http(self, host: BrokerHost) -> None:
         address = self.http.get(host.id)
@@ -145,30 +178,63 @@ class Server:
         while not all(link.is_up for host in self.hosts.values() for n, link in host.links.items() if n in self.hosts):
             await asyncio.sleep(0.005)
 
-    async def stop(self) -> None:
-        """Drain and close. Calling it again does nothing."""
+    async def stop(self, *, for_good: bool = False) -> None:
+        """Drain, save what the next start takes up, and close. Calling it again does nothing.
+
+        `for_good`, or without a state directory: nothing is saved, and sessions end.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
         for server in self._servers:
             server.close()
-        for host in self.hosts.values():
-            host.drain()
-        loop = asyncio.get_running_loop()
-        drain_s = max((host.net_limits.drain_s for host in self.hosts.values()), default=0)
-        until = loop.time() + drain_s
-        while loop.time() < until and not all(host.is_drained for host in self.hosts.values()):
-            await asyncio.sleep(0.01)
+        restarting = [id for id, host in self.hosts.items() if not for_good and self._place(host) is not None]
+        await self._drain(restarting)
         for ticker in self._tickers.values():
             ticker.cancel()
         for host in self.hosts.values():
-            host.stop()
-        # Let the last words be written.
-        for _ in range(3):
-            await asyncio.sleep(0)
+            host.freeze()
+        saved = [id for id in restarting if await self._save(self.hosts[id])]
+        for id, host in self.hosts.items():
+            if id in saved:
+                host.part(RESTART, "the broker restarts")
+            else:
+                host.part(SHUTDOWN, "the broker stops")
+        await self._closed()
+        self._servers.clear()
+
+    async def _drain(self, restarting: Collection[BrokerId]) -> None:
+        hosts = self.hosts.values()
+        for host in hosts:
+            host.drain(together=self.hosts.keys(), saves=host.id in restarting)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + max((host.net_limits.drain_s for host in hosts), default=0)
+        while loop.time() < until and not all(host.is_drained for host in hosts):
+            await asyncio.sleep(0.01)
+
+    async def _save(self, host: BrokerHost) -> bool:
+        """Whether the next start will take up the sessions of this broker."""
+        place = self._place(host)
+        if place is None:
+            return False
+        sessions, links = host.save()
+        try:
+            left_out = await asyncio.to_thread(save, place, sessions, links, time.time())
+        except OSError as error:
+            host.log.fault("state not saved", error, place=str(place.path))
+            return False
+        if left_out:
+            host.log.warning("sessions not saved", clients=left_out, reason="there is too much to save")
+        return True
+
+    async def _closed(self) -> None:
+        """Wait until everyone has closed, for a second; then close whatever is left."""
+        loop = asyncio.get_running_loop()
         until = loop.time() + 1
         while loop.time() < until and any(len(host.channels) for host in self.hosts.values()):
             await asyncio.sleep(0.005)
         for host in self.hosts.values():
             host.channels.abort()
-        self._servers.clear()
 
     async def __aenter__(self) -> Self:
         await self.start()

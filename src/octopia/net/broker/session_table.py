@@ -5,6 +5,9 @@ ends when its client says goodbye, when it has been without a connection for too
 queue is full; then the core is told that the client left, and nothing of it remains. What a client had registered is
 withdrawn in slices, one in each turn of the event loop, so that others are served in between. Until that is done its
 name is taken, and who asks for it waits.
+
+When the broker restarts, sessions that may outlive a connection are saved with their registrations, and taken up by the
+next life with the rights that the configuration then gives to the same client; where it gives none, it is over.
 """
 
 from collections.abc import Callable, Iterator, Mapping, ValuesView
@@ -18,11 +21,13 @@ from octopia.net.broker.operations.log import Log
 from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
+from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Holder
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
+from octopia.wire import AdvertiseRequest, SubscribeRequest
 
 # Clients that are remembered for having been too slow to block, when they come back as new.
 SLOW_MAX = 10_000
@@ -83,11 +88,14 @@ class Sessions(Mapping[str, Session]):
 
     def begin(self, name: str, session_s: float, rights: Rights) -> Session:
         """A client with a name that nobody has."""
+        return self._add(name, new_secret(), session_s, rights)
+
+    def _add(self, name: str, secret: bytes, session_s: float, rights: Rights) -> Session:
         limits = self._limits
         box = Outbox(self._turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames)
         session = Session(
             name,
-            new_secret(),
+            secret,
             min(session_s, limits.session_s_max),
             rights,
             box=box,
@@ -149,9 +157,13 @@ class Sessions(Mapping[str, Session]):
         if self._slow:
             self._slow = {name: until_s for name, until_s in self._slow.items() if until_s > now}
         for session in list(self._by_name.values()):
-            if session.asks or not session.privilege.rests:
+            away_s = 0.0 if session.left_s is None else now - session.left_s
+            if session.returns:
+                if away_s > self._limits.link_grace_s:
+                    session.stay_away()
+            elif session.asks or not session.privilege.rests:
                 self._check_block(session, passed_s, now)
-            if session.left_s is not None and now - session.left_s > session.session_s:
+            if session.left_s is not None and away_s > session.session_s:
                 self.forget(session)
             elif session.stall.is_stalled(now):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
@@ -179,6 +191,20 @@ class Sessions(Mapping[str, Session]):
         for session in self._by_name.values():
             if session.channel is not None:
                 session.channel.freeze()
+
+    def save(self, registrations: Callable[[Session], list[bytes]]) -> list[SavedSession]:
+        """What our next life needs to go on with those that may outlive a connection."""
+        return [
+            session.saved(registrations(session))
+            for session in self._by_name.values()
+            if session.session_s and not session.ended
+        ]
+
+    def restore(
+        self, saved: SavedSession, rights: Rights, registrations: list[AdvertiseRequest | SubscribeRequest]
+    ) -> None:
+        """A session of our earlier life, whose client now has these rights."""
+        self._add(saved.name, saved.secret, saved.session_s, rights).restore(saved, registrations)
 
     def dropped_total(self) -> int:
         """Deliveries dropped at full queues, of clients that are here and of those that have gone."""

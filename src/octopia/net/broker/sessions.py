@@ -8,6 +8,9 @@ client that is away cannot hold up others: for it `block` is `drop_newest`; for 
 is `drop_oldest`. One that is held itself asks nobody to pause, since its confirmations are not read. Where several
 subscriptions of different policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
 
+A session also outlives its broker, where that restarts (`saved` and `restore`). Its client is away then through no
+fault of its own, and counts as connected until it had time to come back.
+
 Answers to requests are never dropped. When the box is full and the client does not read, it is not read from. One that
 reads and confirms nothing is disconnected when `ANSWERS_MAX` of them wait; a client that keeps within a window of 4,096
 frames, as ours does, never has so many.
@@ -23,6 +26,7 @@ from octopia.net.broker.permits import Permit
 from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
+from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
@@ -100,8 +104,10 @@ class Session:
         self.probed: Channel | None = None  # the connection that was asked for a sign of life, for a newcomer's sake
         self.ended = False
         self.left_s: float | None = None  # since when it has no connection
+        self.returns = False  # it has none because this broker restarted
         self.policies: dict[str, str] = {}
         self.unordered: dict[str, None] = {}
+        self.unanswered: dict[tuple[str, str], None] = {}  # requests that were carried out and are not yet in force
         self.last_sequence = -1
         self.published = 0
         self.received = 0
@@ -222,7 +228,12 @@ class Session:
         self._counters.refusals += 1
         self._answer(message_frame(Refused(request, id, reason_text(reason))))
 
+    def owe(self, request: str, id: str) -> None:
+        """This request will be accepted when it is in force."""
+        self.unanswered[request, id] = None
+
     def accept(self, request: str, id: str) -> None:
+        self.unanswered.pop((request, id), None)
         self._answer(message_frame(Accepted(request, id)))
 
     def _answer(self, frame: bytes) -> None:
@@ -288,7 +299,7 @@ class Session:
         policy = self._policy_of(delivery)
         if box.is_full:
             self._overflow(policy)
-        if policy != "block" or self.channel is None or self.channel.is_held:
+        if policy != "block" or (self.channel is not None and self.channel.is_held):
             return False
         if not self.asks:
             self.asks = True
@@ -313,7 +324,7 @@ class Session:
         """The policy that holds for a delivery, as things stand."""
         policy = self._only_policy or self._policy_for(delivered_for(delivery))
         if policy == "block":
-            if self.channel is None:
+            if self.channel is None and not self.returns:
                 return "drop_newest"
             if self.privilege.lost:
                 return "drop_oldest"
@@ -330,12 +341,13 @@ class Session:
 
     @property
     def is_away(self) -> bool:
-        return self.channel is None
+        """Whether it left: not so where it is the broker that was away."""
+        return self.channel is None and not self.returns
 
     @property
     def may_shed(self) -> bool:
         """Whether some of what waits for it may be dropped."""
-        if self.channel is None or (self._only_policy == "block" and self.privilege.lost):
+        if self.is_away or (self._only_policy == "block" and self.privilege.lost):
             return True
         return self._only_policy not in ("block", "disconnect")
 
@@ -349,7 +361,7 @@ class Session:
 
         While it is connected, only those whose subscription says to drop, and nothing that was sent.
         """
-        if self.channel is not None:
+        if not self.is_away:
             return self.box.shed(memory_bytes, self._gives_way)
         dropped = self.box.shed(memory_bytes, self._is_droppable)
         return dropped + self.box.shed_sent(memory_bytes, self._is_droppable)
@@ -395,6 +407,7 @@ class Session:
     def attach(self, channel: Channel, received: int) -> None:
         self.channel = channel
         self.left_s = None
+        self.returns = False
         self.box.attach(channel.transport, received)
 
     def lost(self, channel: Channel, reason: str) -> None:
@@ -413,12 +426,73 @@ class Session:
             channel.close(code, reason)
 
     def _detach(self, channel: Channel) -> None:
-        self.received = channel.connection.received
+        self.received = channel.taken
         self.channel = None
         self.box.detach()
         # Who is away holds nobody up.
         self._stop_asking()
         self._intake.gone(self)
+
+    def stay_away(self) -> None:
+        """It had time to come back, and did not."""
+        self.returns = False
+        self._stop_asking()
+        self.box.release_all()
+
+    # -- from one life of the broker to the next
+
+    def saved(self, registrations: list[bytes]) -> SavedSession:
+        """All that our next life needs to go on with it."""
+        box, channel = self.box, self.channel
+        return SavedSession(
+            name=self.name,
+            owner=self.rights.name,
+            secret=self.secret,
+            session_s=self.session_s,
+            received=self.received if channel is None else channel.taken,
+            last_sequence=self.last_sequence,
+            published=self.published,
+            confirmed=box.confirmed,
+            unconfirmed=box.under_way,
+            waiting=list(box.waiting),
+            dropped=box.untold,
+            dropped_total=box.dropped_total,
+            registrations=registrations,
+            unanswered=list(self.unanswered),
+        )
+
+    def restore(self, saved: SavedSession, registrations: list[AdvertiseRequest | SubscribeRequest]) -> None:
+        """Go on with what our earlier life saved; the client is expected back."""
+        self.received = saved.received
+        self.last_sequence = saved.last_sequence
+        self.published = saved.published
+        self.box.refill(saved.confirmed, saved.unconfirmed, saved.waiting, saved.dropped)
+        self.box.dropped_total = saved.dropped_total
+        self.left_s = now = self._now()
+        self.returns = True
+        unanswered = set(saved.unanswered)
+        for request in registrations:
+            if isinstance(request, AdvertiseRequest):
+                self._restore(request, "advertise", unanswered, now)
+            else:
+                self._restore(request, "subscribe", unanswered, now)
+
+    def _restore(
+        self, request: AdvertiseRequest | SubscribeRequest, name: str, unanswered: set[tuple[str, str]], now: float
+    ) -> None:
+        if (name, request.id) in unanswered:
+            _REQUESTS[type(request)](self, request, now)
+            return
+        try:
+            if isinstance(request, AdvertiseRequest):
+                self.rights.check_advertise(request.filter, self._router.id)
+                self._router.restore(Advertised(self.name, request.id, request.filter), now)
+            else:
+                self.rights.check_subscribe(request.filter, self._router.id)
+                self._apply(request)
+                self._router.restore(Subscribed(self.name, request.id, request.filter), now)
+        except RefusedError as error:
+            self.refuse(name, request.id, str(error))
 
     def leave(self) -> None:
         """The client is gone for good, and nothing waits for it any more."""

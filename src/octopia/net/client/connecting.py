@@ -1,7 +1,10 @@
 """How a client gets a connection, and the next one: which broker, dialling, dialling again.
 
 A lost connection is made again, with growing pauses, to the same broker first: it may still have the session. A broker
-that does not answer, or says that it stops, is left for the next of the urls, in their order and round again. A broker
+that does not answer, or says that it stops, is left for the next of the urls, in their order and round again. One that
+says that it restarts has saved the session and will be back with it: a client with subscriptions, for which deliveries
+wait there and nowhere else, dials that one alone for `RESTART_S`, before it asks the others; any other client asks them
+first. Until the session would be over the pauses are short, so that the broker need not wait for us. A broker
 may also say that it is too early (`BUSY`): then the client tries again, for `connect_s` when it connects for the first
 time, and for as long as it takes later. If every broker refuses the client for good (`FINAL`), it gives up.
 """
@@ -17,7 +20,7 @@ from octopia.net.addresses import Url
 from octopia.net.channel import CLOSED, CONFIRM_S, Channel
 from octopia.net.client.life import Life
 from octopia.net.client.session import Session
-from octopia.net.pauses import Pauses
+from octopia.net.pauses import LONGEST_S, Pauses
 from octopia.net.tls import explain_closed, explain_dial_error
 from octopia.wire import Codec, Connection, Goodbye, Side, Welcome, WireLimits
 
@@ -37,6 +40,10 @@ FINAL = {
 BUSY = "busy"
 # The broker is about to stop: others are asked first.
 SHUTDOWN = "shutdown"
+# It will be back, with our session.
+RESTART = "restart"
+RESTART_S = 10.0
+RESTART_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,26 +198,33 @@ class Connecting:
         if code in self.final or not self._reconnect:
             self._fail(UnreachableError(f"{self.url} ended the connection: {reason}"))
         elif self._redialling is None:
-            self._redialling = asyncio.get_running_loop().create_task(self._redial(code == SHUTDOWN))
+            self._redialling = asyncio.get_running_loop().create_task(self._redial(code))
 
-    async def _redial(self, it_stops: bool) -> None:
+    async def _redial(self, code: str) -> None:
         """Until a broker lets us in: our own first, unless it said that it stops, then the others in order."""
         pauses = Pauses()
-        at = self.urls.index(self.url)
-        order = [*self.urls[at:], *self.urls[:at]]
-        if it_stops:
-            order.append(order.pop(0))
+        lost_s = asyncio.get_running_loop().time()
+        own, *others = self._order()
+        awaited = code == RESTART and self._session.expects_deliveries
+        order = [*others, own] if code in (SHUTDOWN, RESTART) and not awaited else [own, *others]
         try:
             # A connection may be lost again before this task has its turn.
             while self.channel is None and self._life.failure is None:
-                await asyncio.sleep(pauses.next_s())
-                failures = await self._dial_each(order)
+                away_s = asyncio.get_running_loop().time() - lost_s
+                soon = code == RESTART and away_s < self._session.session_s
+                await asyncio.sleep(pauses.next_s(RESTART_PAUSE_S if soon else LONGEST_S))
+                failures = await self._dial_each([own] if awaited and soon and away_s < RESTART_S else order)
                 if not failures:
                     self.reconnects += 1
                 elif all(failure.code in self.final for failure in failures):
                     self._fail(_joined(failures))
         finally:
             self._redialling = None
+
+    def _order(self) -> list[Url]:
+        """Our own broker and the ones after it, round to those before."""
+        at = self.urls.index(self.url)
+        return [*self.urls[at:], *self.urls[:at]]
 
     # -- the end
 

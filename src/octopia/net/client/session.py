@@ -62,12 +62,17 @@ class Session:
         self._registry = registry
         self._life = life
         self._token = token
-        self._session_s = session_s
+        self.session_s = session_s
         self._when_lost: Lost = lambda channel, reason: None
 
     def when_lost(self, call: Lost) -> None:
         """Have this called when the connection is gone."""
         self._when_lost = call
+
+    @property
+    def expects_deliveries(self) -> bool:
+        """Whether anything may wait for us at the broker."""
+        return bool(self._registry.subscriptions)
 
     # -- handshake
 
@@ -89,7 +94,7 @@ class Session:
             ["trace"],
             session=self.secret,
             received=self.received,
-            session_s=self._session_s,
+            session_s=self.session_s,
         )
 
     def welcomed(self, channel: Channel, welcome: Welcome) -> None:

@@ -1,0 +1,181 @@
+"""What a broker that restarts leaves for its next start: one file per broker.
+
+    magic and version (8 bytes) │ BLAKE2b of the rest (32 bytes) │ MessagePack: `SavedBroker`
+
+A session is saved with all it takes to go on as if nothing had happened: its secret, how many frames went each way,
+what waits for the client, and its registrations as the frames that the client sent. For a link only notifications are
+saved that were never sent: everything else neighbours tell each other anew.
+
+Rules of this file: a file is written whole or not at all (a temporary file, `fsync`, rename), readable for its owner
+alone, since it holds the secrets of sessions. It is read once: taken away first, looked at then. One that is damaged,
+too old, or of another broker, overlay, address or user is an `InputError` that says so; the broker then starts without.
+Nothing is larger than the queues of a running broker; beyond `BYTES_MAX` the sessions with the longest queues are left
+out, which ends them as a stop for good would. Files that nobody came back for are removed when they are a day old.
+"""
+
+import os
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from octopia.errors import InputError
+from octopia.net.addresses import Address
+from octopia.topology import BrokerId
+
+BYTES_MAX = 1 << 30
+LEFT_BEHIND_S = 86_400.0
+_SUFFIX = ".saved"
+_MAGIC = b"OCTOPIA\x01"
+_SUM_BYTES = 32
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class SavedSession(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A client's session. Counts are of numbered frames."""
+
+    name: str
+    owner: str  # of the rights it had
+    secret: bytes
+    session_s: float
+    received: Count
+    last_sequence: Annotated[int, Meta(ge=-1)]
+    published: Count
+    confirmed: Count
+    unconfirmed: list[bytes]
+    waiting: list[bytes]
+    dropped: Count  # of which the client has not been told
+    dropped_total: Count
+    registrations: list[bytes]
+    unanswered: list[tuple[str, str]]  # request and id
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.unconfirmed)) + sum(map(len, self.waiting)) + sum(map(len, self.registrations))
+
+
+class SavedLink(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Notifications for a neighbour that were never sent."""
+
+    neighbour: str
+    frames: list[bytes]
+
+
+class SavedBroker(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    whose: str
+    saved_s: float
+    sessions: list[SavedSession]
+    links: list[SavedLink]
+
+
+class Place(NamedTuple):
+    """Where the file of one broker lies, and whose it is."""
+
+    folder: Path
+    overlay_digest: str
+    broker: BrokerId
+    address: Address
+
+    @property
+    def whose(self) -> str:
+        return f"{self.overlay_digest} {self.broker} {self.address}"
+
+    @property
+    def path(self) -> Path:
+        name = blake2b(self.whose.encode(), digest_size=8).hexdigest()
+        return self.folder / f"{self.broker.region}-{self.broker.cluster}-{name}{_SUFFIX}"
+
+
+def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
+    """Write the file, at this time of the world's clock. Returns the names of sessions that did not fit."""
+    fitting, left_out = _fitting(sessions, BYTES_MAX - sum(len(frame) for link in links for frame in link.frames))
+    body = msgspec.msgpack.encode(SavedBroker(place.whose, now_s, fitting, links))
+    place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = place.path
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(file, "wb") as out:
+        out.write(_MAGIC + _sum(body))
+        out.write(body)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.rename(path)
+    folder = os.open(place.folder, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return left_out
+
+
+def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
+    """Read the file and remove it; None where there is none, `InputError` where it is of no use."""
+    path = place.path
+    _remove_left_behind(place.folder, now_s)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    with os.fdopen(file, "rb") as taken:
+        try:
+            path.unlink()
+        except OSError as error:
+            # Another start would take it up a second time.
+            raise InputError(f"{path} cannot be removed: {error.strerror}") from None
+        state = os.fstat(taken.fileno())
+        if state.st_uid != os.geteuid():
+            raise InputError(f"{path} belongs to another user")
+        if state.st_size > 2 * BYTES_MAX:
+            raise InputError(f"{path} has {state.st_size} bytes; {2 * BYTES_MAX} are allowed")
+        data = taken.read()
+    saved = _decoded(path, data)
+    if saved.whose != place.whose:
+        raise InputError(f"{path} is of another overlay, broker or address")
+    if not abs(now_s - saved.saved_s) <= age_s_max:
+        raise InputError(f"{path} is {now_s - saved.saved_s:.0f} s old; sessions last {age_s_max:g} s")
+    return saved
+
+
+def _remove_left_behind(folder: Path, now_s: float) -> None:
+    for file in folder.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if now_s - file.stat().st_mtime > LEFT_BEHIND_S:
+                file.unlink()
+
+
+def _decoded(path: Path, data: bytes) -> SavedBroker:
+    start = len(_MAGIC) + _SUM_BYTES
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise InputError(f"{path} is not of this version")
+    body = memoryview(data)[start:]
+    if data[len(_MAGIC) : start] != _sum(body):
+        raise InputError(f"{path} is damaged")
+    try:
+        return msgspec.msgpack.decode(body, type=SavedBroker)
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+
+
+def _sum(body: bytes | memoryview) -> bytes:
+    return blake2b(body, digest_size=_SUM_BYTES).digest()
+
+
+def _fitting(sessions: list[SavedSession], bytes_max: int) -> tuple[list[SavedSession], list[str]]:
+    """Those that fit, in their order, and the names of the others: the largest go first."""
+    sizes = [session.size for session in sessions]
+    total = sum(sizes)
+    left_out: set[int] = set()
+    for at in sorted(range(len(sessions)), key=sizes.__getitem__, reverse=True):
+        if total <= bytes_max:
+            break
+        total -= sizes[at]
+        left_out.add(at)
+    fitting = [session for at, session in enumerate(sessions) if at not in left_out]
+    return fitting, [session.name for at, session in enumerate(sessions) if at in left_out]

@@ -1,0 +1,128 @@
+"""What a restarting broker leaves on disk: read back exactly, once, by nobody else, and not at all when damaged."""
+
+import os
+import stat
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from octopia.errors import InputError
+from octopia.net import Address
+from octopia.net.broker import saved
+from octopia.net.broker.saved import Place, SavedLink, SavedSession, save, take
+from octopia.topology import BrokerId
+
+NOW_S = time.time()
+
+
+def place(folder: Path, digest: str = "d1", broker: str = "b,2", port: int = 7400) -> Place:
+    return Place(folder, digest, BrokerId.parse(broker), Address("127.0.0.1", port))
+
+
+def session(name: str = "c", frames: int = 3, frame_bytes: int = 10) -> SavedSession:
+    draws = Random(name)
+    unconfirmed = [draws.randbytes(frame_bytes) for _ in range(frames)]
+    waiting = [draws.randbytes(frame_bytes) for _ in range(frames)]
+    return SavedSession(
+        name, "owner", b"secret", 30.0, 7, -1, 5, 11, unconfirmed, waiting, 2, 9, [b"adv", b"sub"], [("subscribe", "s")]
+    )
+
+
+LINKS = [SavedLink("(a,2)", [b"one", b"two"]), SavedLink("(b,0)", [])]
+
+
+def test_what_was_saved_is_read_back_once(tmp_path: Path) -> None:
+    sessions = [session("x"), session("ünï/1", frames=0), session("y", frames=1000)]
+    assert save(place(tmp_path), sessions, LINKS, NOW_S) == []
+    (file,) = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    back = take(place(tmp_path), NOW_S + 299.0, 300.0)
+    assert back is not None
+    assert (back.sessions, back.links) == (sessions, LINKS)
+    assert list(tmp_path.iterdir()) == []
+    assert take(place(tmp_path), NOW_S, 300.0) is None
+
+
+def test_a_second_stop_replaces_the_first_and_what_a_crash_left(tmp_path: Path) -> None:
+    here = place(tmp_path / "deep" / "er")
+    save(here, [session("x")], [], NOW_S)
+    here.path.with_suffix(".new").write_bytes(b"half")
+    save(here, [session("y")], [], NOW_S)
+    back = take(here, NOW_S, 1.0)
+    assert back is not None
+    assert [kept.name for kept in back.sessions] == ["y"]
+
+
+def test_damage_of_any_byte_is_found_and_the_file_is_gone(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    save(here, [session()], LINKS, NOW_S)
+    whole = here.path.read_bytes()
+    for at in range(len(whole)):
+        for damaged in (whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :], whole[:at]):
+            here.path.write_bytes(damaged)
+            with pytest.raises(InputError, match=r"damaged|version"):
+                take(here, NOW_S, 300.0)
+            assert not here.path.exists()
+    here.path.write_bytes(whole + b"\x00")
+    with pytest.raises(InputError, match="damaged"):
+        take(here, NOW_S, 300.0)
+
+
+@pytest.mark.parametrize(
+    "other", [{"digest": "d2"}, {"broker": "b,1"}, {"port": 7401}], ids=["overlay", "broker", "address"]
+)
+def test_brokers_beside_each_other_do_not_mix(tmp_path: Path, other: dict[str, str]) -> None:
+    here, there = place(tmp_path), place(tmp_path, **other)  # type: ignore[arg-type]
+    save(here, [session()], [], NOW_S)
+    assert take(there, NOW_S, 300.0) is None
+    # Not even where someone renames files.
+    here.path.rename(there.path)
+    with pytest.raises(InputError, match="another overlay, broker or address"):
+        take(there, NOW_S, 300.0)
+
+
+@pytest.mark.parametrize("passed_s", [300.5, -300.5, float("nan")])
+def test_a_file_whose_sessions_would_be_over_is_of_no_use(tmp_path: Path, passed_s: float) -> None:
+    save(place(tmp_path), [session()], [], NOW_S)
+    with pytest.raises(InputError, match="sessions last 300 s"):
+        take(place(tmp_path), NOW_S + passed_s, 300.0)
+
+
+def test_what_nobody_came_back_for_is_removed_after_a_day(tmp_path: Path) -> None:
+    for digest, age_s in (("old", 90_000.0), ("young", 80_000.0)):
+        left = place(tmp_path, digest)
+        save(left, [session()], [], NOW_S)
+        os.utime(left.path, (NOW_S - age_s, NOW_S - age_s))
+    (tmp_path / "something.else").touch()
+    os.utime(tmp_path / "something.else", (0.0, 0.0))
+    assert take(place(tmp_path), NOW_S, 300.0) is None
+    assert sorted(tmp_path.iterdir()) == sorted([place(tmp_path, "young").path, tmp_path / "something.else"])
+
+
+def test_another_users_file_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(place(tmp_path), [session()], [], NOW_S)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(InputError, match="belongs to another user"):
+        take(place(tmp_path), NOW_S, 300.0)
+
+
+def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path) -> None:
+    save(place(tmp_path), [session()], [], NOW_S)
+    here = place(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    here.path.rename(elsewhere)
+    here.path.symlink_to(elsewhere)
+    with pytest.raises(InputError, match="cannot be read"):
+        take(here, NOW_S, 300.0)
+
+
+def test_beyond_the_bound_the_longest_queues_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = [session(f"c{n}", frames=n, frame_bytes=100) for n in (5, 1, 9, 2, 7)]
+    monkeypatch.setattr(saved, "BYTES_MAX", sum(kept.size for kept in sessions if kept.name in ("c5", "c1", "c2")) + 6)
+    assert save(place(tmp_path), sessions, LINKS, NOW_S) == ["c9", "c7"]
+    back = take(place(tmp_path), NOW_S, 300.0)
+    assert back is not None
+    assert [kept.name for kept in back.sessions] == ["c5", "c1", "c2"]
+    assert back.links == LINKS
