@@ -25,7 +25,6 @@ notices. Reading stops while anyone asks for it (`hold`). Silence counts only as
 check adds at most twice the time between checks, so that a process that was stopped, or busy, or whose clock jumped,
 reads what has come before it gives anybody up.
 
-
 A peer that does not read cannot make us keep more and more for it. Confirmations are not written while the socket takes
 nothing: the next one says it all. Everything else that is written beside the numbered frames, answers to questions
 above all, counts; from `UNREAD_BYTES_MAX` on we do not read from such a peer until it has read, and cut it off if it

@@ -341,12 +341,13 @@ class Session:
 
     @property
     def is_away(self) -> bool:
-        return self.channel is None
+        """Whether it left: not so where it is the broker that was away."""
+        return self.channel is None and not self.returns
 
     @property
     def may_shed(self) -> bool:
         """Whether some of what waits for it may be dropped."""
-        if self.channel is None or (self._only_policy == "block" and self.privilege.lost):
+        if self.is_away or (self._only_policy == "block" and self.privilege.lost):
             return True
         return self._only_policy not in ("block", "disconnect")
 
@@ -360,7 +361,7 @@ class Session:
 
         While it is connected, only those whose subscription says to drop, and nothing that was sent.
         """
-        if self.channel is not None:
+        if not self.is_away:
             return self.box.shed(memory_bytes, self._gives_way)
         dropped = self.box.shed(memory_bytes, self._is_droppable)
         return dropped + self.box.shed_sent(memory_bytes, self._is_droppable)
