@@ -132,6 +132,7 @@ class BrokerHost:
                 log=self.log,
                 now=self.now,
                 soon=loop.call_soon,
+                on_connected=self.sessions.expect_a_rush,
             )
         self.memory = Memory(
             self.net_limits,

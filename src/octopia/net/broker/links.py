@@ -77,6 +77,7 @@ class Link:
         log: Log,
         now: Callable[[], float],
         soon: Callable[..., Any],
+        on_connected: Callable[[], None],
     ) -> None:
         self.neighbour = neighbour
         self._identity = identity
@@ -87,6 +88,7 @@ class Link:
         self._log = log
         self._now = now
         self._soon = soon
+        self._on_connected = on_connected  # what waited for the neighbour comes all at once
         self.box = Outbox(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
         self.stall = StallWatch(self.box, limits.stall_s)
         self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
@@ -341,6 +343,7 @@ class Link:
             self._router.link_up(self.neighbour)
         if self._stopping:
             channel.say(Drain())
+        self._on_connected()
         self._log.info("link up", neighbour=str(self.neighbour), resumed=resumed)
 
     # -- losing and finding

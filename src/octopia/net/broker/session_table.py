@@ -57,6 +57,7 @@ class Sessions(Mapping[str, Session]):
         self._limits = limits
         self._tick_s = tick_s
         self._checked_s = now()
+        self._rush_until_s = now()  # nobody is taken for too slow before
         self._slow: dict[str, float] = {}  # by name, until when who was too slow may not block
         self._turn = turn
         self._router = router
@@ -161,12 +162,16 @@ class Sessions(Mapping[str, Session]):
             if session.returns:
                 if away_s > self._limits.link_grace_s:
                     session.stay_away()
-            elif session.asks or not session.privilege.rests:
+            elif now >= self._rush_until_s and (session.asks or not session.privilege.rests):
                 self._check_block(session, passed_s, now)
             if session.left_s is not None and away_s > session.session_s:
                 self.forget(session)
             elif session.stall.is_stalled(now):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
+
+    def expect_a_rush(self) -> None:
+        """A link was taken up: what waited at both ends comes at once, and clients may need a while to take it."""
+        self._rush_until_s = self._now() + self._limits.link_grace_s
 
     def _check_block(self, session: Session, passed_s: float, now: float) -> None:
         if session.check_block(passed_s):

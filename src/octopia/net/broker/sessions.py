@@ -3,10 +3,11 @@
 Rules of this file: a session outlives its connection by the time agreed in the handshake; while it lives, everything
 for the client is queued up to the bound. At the bound the policy of the subscription decides: `drop_oldest` and
 `drop_newest` drop and count, `disconnect` ends the session. `block` asks the publishers to pause when half of the
-bound is reached, and until no more than a quarter of it waits; what is under way has room up to twice the bound. A
-client that is away cannot hold up others: for it `block` is `drop_newest`; for one that is too slow (`privilege.py`) it
-is `drop_oldest`. One that is held itself asks nobody to pause, since its confirmations are not read. Where several
-subscriptions of different policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
+bound is reached, and until no more than a quarter of it waits; what is under way has room up to twice the bound, and at
+that, the last resort, whoever brings more is not read from. A client that is away cannot hold up others: for it `block`
+is `drop_newest`; for one that is too slow (`privilege.py`) it is `drop_oldest`. One that is held itself asks nobody to
+pause, since its confirmations are not read. Where several subscriptions of different policies match, the first in the
+order block, disconnect, drop_oldest, drop_newest decides.
 
 A session also outlives its broker, where that restarts (`saved` and `restore`). Its client is away then through no
 fault of its own, and counts as connected until it had time to come back.
@@ -314,11 +315,23 @@ class Session:
             box.drop_newest()
         elif policy == "block":
             if box.reaches(2 * box.frames_max, 2 * box.bytes_max):
-                box.drop_newest()
+                self._last_resort()
         elif policy == "disconnect":
             self._table.end(self, "slow", "its queue is full and its subscription says to disconnect then")
         elif policy != "drop_oldest" or not box.drop_oldest(self._is_droppable):
             box.drop_newest()
+
+    def _last_resort(self) -> None:
+        """More was under way than there is room for, though its publishers pause: as where a broker restarted.
+
+        Then whoever brings it is not read from, for as long as the client may hold up others at all. Where that is
+        the client itself, or it is held by others, it would wait for itself: there the newest is dropped.
+        """
+        own = self.channel
+        if own is not None and (own.is_held or self._intake.source is own):
+            self.box.drop_newest()
+        else:
+            self._intake.hold_back(self.box)
 
     def _policy_of(self, delivery: bytes) -> str:
         """The policy that holds for a delivery, as things stand."""
@@ -377,6 +390,7 @@ class Session:
             self.asks = False
             self.box.never_mind()
             self._intake.has_room(self)
+            self.box.release_all()
 
     def check_block(self, passed_s: float) -> bool:
         """So much time has passed; whether it turned out to be too slow to hold up its publishers."""
