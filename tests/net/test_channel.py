@@ -520,3 +520,73 @@ def test_waiting_for_the_end_ends_with_it_or_ends_it() -> None:
             assert scene.socket.state == ("closed" if is_lost else "aborted")
 
     asyncio.run(main())
+
+
+def one_slice(scene: Scene) -> None:
+    """One turn of the loop, in which at most one slice is dealt with."""
+    _, _, timer, call, args = heapq.heappop(scene.loop._due)
+    if not timer.cancelled:
+        call(*args)
+
+
+def test_a_read_with_many_requests_is_dealt_with_in_slices_in_order_and_confirmed_as_far_as_it_was() -> None:
+    scene = Scene(slice_max=3).shake_hands()
+    requests = [request(number) for number in range(8)]
+    scene.hear(*requests, Ping(7))
+    assert scene.party.told == requests[:3]
+    assert not scene.socket.reading
+    scene.channel.confirm()
+    assert scene.said() == [Ack(3)]
+    one_slice(scene)
+    assert (scene.party.told, scene.channel.taken) == (requests[:6], 6)
+    # What comes all the same waits behind the rest.
+    scene.hear(request(8))
+    one_slice(scene)
+    assert scene.party.told == requests
+    assert scene.said() == [Ack(8), Pong(7)]
+    one_slice(scene)
+    assert scene.party.told == [*requests, request(8)]
+    assert scene.socket.reading
+    assert scene.channel.taken == 9
+
+
+def test_what_was_not_dealt_with_when_a_connection_is_lost_was_not_taken() -> None:
+    scene = Scene(slice_max=3).shake_hands()
+    scene.hear(*map(request, range(8)))
+    scene.channel.connection_lost(None)
+    assert scene.channel.taken == 3
+    scene.loop.pass_time(1.0)
+    assert scene.party.told == [
+        *map(request, range(3)),
+        ("lost", "the connection was closed"),
+        ("gone", "the connection was closed"),
+    ]
+
+
+def test_a_frozen_channel_takes_nothing_of_what_is_left() -> None:
+    scene = Scene(slice_max=3).shake_hands()
+    scene.hear(*map(request, range(8)))
+    scene.channel.freeze()
+    assert scene.said() == [Ack(3)]
+    scene.loop.pass_time(1.0)
+    assert scene.party.told == list(map(request, range(3)))
+    assert scene.channel.taken == 3
+    assert scene.said() == []
+
+
+def test_a_goodbye_behind_many_requests_ends_the_connection_after_them() -> None:
+    scene = Scene(slice_max=3).shake_hands()
+    scene.hear(*map(request, range(8)), Goodbye("bye"))
+    assert scene.socket.state == "open"
+    scene.loop.pass_time(1.0)
+    assert scene.party.told == list(map(request, range(8)))
+    assert scene.socket.state == "closed"
+
+
+def test_a_fault_in_a_later_slice_ends_the_connection_with_the_reason() -> None:
+    scene = Scene(slice_max=3).shake_hands()
+    scene.hear(*map(request, range(5)))
+    scene.party.failing = RefusedError("not this")
+    scene.loop.pass_time(1.0)
+    assert scene.said() == [Goodbye("refused", "not this")]
+    assert scene.socket.state == "closed"

@@ -94,6 +94,8 @@ class Half:
         role, to = ("broker", str(OWN)) if name.startswith("(") else ("client", "")
         peer, socket = self.host.door.accept(), Socket()
         peer.connection = Connection(Side.ACCEPTING_BROKER, CODEC, joins=self.joins)
+        # A run of notifications is one message only where it is joined.
+        peer._slice_max = 0
         peer.connection_made(socket)  # type: ignore[arg-type]
         peer.data_received(message_frame(Hello([1], role, name, session=b"life", to=to)))
         await settled()

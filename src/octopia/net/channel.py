@@ -25,6 +25,10 @@ notices. Reading stops while anyone asks for it (`hold`). Silence counts only as
 check adds at most twice the time between checks, so that a process that was stopped, or busy, or whose clock jumped,
 reads what has come before it gives anybody up.
 
+A read may bring thousands of requests, each with work of its own. At a broker they are dealt with some at a time
+(`slice_max`), with a turn of the loop for everyone else in between; meanwhile nothing more is read from that peer, and
+what was not dealt with is not confirmed.
+
 A peer that does not read cannot make us keep more and more for it. Confirmations are not written while the socket takes
 nothing: the next one says it all. Everything else that is written beside the numbered frames, answers to questions
 above all, counts; from `UNREAD_BYTES_MAX` on we do not read from such a peer until it has read, and cut it off if it
@@ -33,11 +37,28 @@ takes nothing for `stall_s`. Numbered frames have bounds of their own (`Outbox`)
 
 import asyncio
 import socket
+from collections import deque
 from typing import Any, NamedTuple, Protocol, cast
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.outbox import Outbox, Source
-from octopia.wire import Ack, Connection, Goodbye, Ping, Pong, message_frame, reason_text
+from octopia.wire import (
+    Ack,
+    Challenge,
+    Connection,
+    Drain,
+    Drained,
+    Goodbye,
+    Hello,
+    Hold,
+    Parcels,
+    Ping,
+    Pong,
+    Proof,
+    Welcome,
+    message_frame,
+    reason_text,
+)
 
 # Frames that may arrive before they are confirmed, or 25 ms, whichever comes first. Brokers confirm at each tick.
 CONFIRM_FRAMES = 512
@@ -60,6 +81,7 @@ _LOOKS_PER_HEARTBEAT = 4
 CLOSED = "the connection was closed"
 # What is still taken from a peer whose frames are not taken any more.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
+_NOT_NUMBERED = frozenset({Hello, Welcome, Challenge, Proof, Goodbye, Ack, Ping, Pong, Hold, Drain, Drained})
 
 
 class Life(NamedTuple):
@@ -106,6 +128,38 @@ class End(Protocol):
         """The connection is gone, and its owner, where it had one, knows."""
 
 
+class Backlog:
+    """Messages of a read that are dealt with later, in their order."""
+
+    __slots__ = ("_messages", "numbered")
+
+    def __init__(self) -> None:
+        self._messages: deque[Any] = deque()
+        self.numbered = 0  # frames among them
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def add(self, messages: list[Any]) -> None:
+        self._messages.extend(messages)
+        self.numbered += sum(map(_frames_of, messages))
+
+    def take(self, count: int) -> list[Any]:
+        some = [self._messages.popleft() for _ in range(min(count, len(self._messages)))]
+        self.numbered -= sum(map(_frames_of, some))
+        return some
+
+    def forget(self, source: Source) -> None:
+        """The channel is gone, and with it what it has not dealt with: that was not confirmed."""
+
+
+def _frames_of(message: Any) -> int:
+    """How many numbered frames a message was."""
+    if type(message) is Parcels:
+        return len(message)
+    return 0 if type(message) in _NOT_NUMBERED else 1
+
+
 class Channel(asyncio.Protocol):
     """From connection made to connection lost."""
 
@@ -117,10 +171,14 @@ class Channel(asyncio.Protocol):
         *,
         handshake_s: float = 0.0,
         confirm_s: float = 0.0,
+        slice_max: int = 0,
         stall_s: float = STALL_S,
         tells_faults: bool = True,
     ) -> None:
         """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never.
+
+        `slice_max`: deal with at most so many messages of a read in one turn of the loop; 0 is with all. Runs of
+        plain notifications are one message.
 
         `stall_s`: cut off a peer that asks, does not read the answers, and takes nothing for so long.
 
@@ -152,6 +210,8 @@ class Channel(asyncio.Protocol):
         self._unread_bytes = 0  # written beside the numbered frames since then
         self.unfinished_s = 0.0  # for how long a frame has been incomplete
         self._frames_begun = 0
+        self._slice_max = slice_max
+        self._backlog = Backlog()
         self._asked: list[int] = []  # numbers of questions to be answered after this read
         self._holding: dict[Holder, None] = {}
         self._frozen = False
@@ -189,6 +249,12 @@ class Channel(asyncio.Protocol):
         except RemoteProtocolError as error:
             # What came before it in the same read is good.
             fault, messages = error, self.connection.messages
+        if self._backlog and fault is None:
+            self._keep_for_later(messages)
+        else:
+            self._deal_with(messages, fault)
+
+    def _deal_with(self, messages: list[Any], fault: Exception | None = None) -> None:
         try:
             if messages:
                 self._hand_on(messages)
@@ -262,6 +328,9 @@ class Channel(asyncio.Protocol):
     # -- messages
 
     def _hand_on(self, messages: list[Any]) -> None:
+        if self._slice_max and len(messages) > self._slice_max and self.owner is not None:
+            self._keep_for_later(messages)
+            messages = self._backlog.take(self._slice_max)
         last = messages[-1]
         if type(last) is Goodbye:
             # Nothing comes after it.
@@ -274,7 +343,7 @@ class Channel(asyncio.Protocol):
             if self._frozen:
                 messages = [message for message in messages if type(message) in _WHEN_FROZEN]
             owner.take_in(self, messages)
-            if self._asked or self._confirm_s or self.connection.received - self._confirmed >= CONFIRM_FRAMES:
+            if self._asked or self._confirm_s or self.taken - self._confirmed >= CONFIRM_FRAMES:
                 self._answer()
         if self.goodbye is not None:
             self.hang_up()
@@ -288,11 +357,31 @@ class Channel(asyncio.Protocol):
             if not self.closing:
                 self._write(b"".join(message_frame(Pong(number)) for number in asked))
             return
-        unconfirmed = self.connection.received - self._confirmed
+        unconfirmed = self.taken - self._confirmed
         if unconfirmed >= CONFIRM_FRAMES:
             self.confirm()
         elif unconfirmed and self._confirm_s and self._confirm_timer is None:
             self._confirm_timer = self._loop.call_later(self._confirm_s, self.confirm)
+
+    # -- reads that bring much
+
+    def _keep_for_later(self, messages: list[Any]) -> None:
+        """Deal with these in slices, one in each turn of the loop, and read no more until that is done."""
+        if not self._backlog:
+            self.hold(self._backlog)
+            self._loop.call_soon(self._next_slice)
+        self._backlog.add(messages)
+
+    def _next_slice(self) -> None:
+        backlog = self._backlog
+        if self.closing or self.owner is None:
+            return
+        if backlog:
+            self._deal_with(backlog.take(self._slice_max))
+        if backlog:
+            self._loop.call_soon(self._next_slice)
+        else:
+            self.release(backlog)
 
     def manage(self, message: Any) -> None:
         """A message about the connection itself."""
@@ -314,17 +403,18 @@ class Channel(asyncio.Protocol):
         if self._confirm_timer is not None:
             self._confirm_timer.cancel()
             self._confirm_timer = None
-        if self._frozen or self._confirmed == self.connection.received or self.closing or self.owner is None:
+        taken = self.taken
+        if self._frozen or self._confirmed == taken or self.closing or self.owner is None:
             return
         # Answers to these frames go before: who waits for the confirmation knows them by then.
         self.owner.box.flush()
-        self._confirmed = self.connection.received
-        self._write(message_frame(Ack(self._confirmed)))
+        self._confirmed = taken
+        self._write(message_frame(Ack(taken)))
 
     @property
     def taken(self) -> int:
         """How many numbered frames of the session were dealt with: of those that came after `freeze`, none."""
-        return self._confirmed if self._frozen else self.connection.received
+        return self._confirmed if self._frozen else self.connection.received - self._backlog.numbered
 
     def freeze(self) -> None:
         """Confirm what has come, and from now on take nothing more: what is not confirmed stays with the peer."""

@@ -16,6 +16,8 @@ from octopia.net.channel import SILENT_HEARTBEATS, Channel, End, Life
 from octopia.net.limits import NetLimits
 from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 
+# Requests of one read that are dealt with in one turn of the loop: some 5 ms of work, beside tables of usual size.
+SLICE_MAX = 32
 # How often signs of life are looked for; ticks are more frequent.
 LOOK_S = 0.1
 # The longest time that counts between two ticks.
@@ -55,7 +57,9 @@ class Channels:
         connection = Connection(side, self._codec, joins=True)
         limits = self._limits
         handshake_s = handshake_s or limits.handshake_s
-        return Channel(connection, end, self._loop, handshake_s=handshake_s, stall_s=limits.stall_s)
+        return Channel(
+            connection, end, self._loop, handshake_s=handshake_s, stall_s=limits.stall_s, slice_max=SLICE_MAX
+        )
 
     def add(self, channel: Channel) -> None:
         self._all[channel] = None
