@@ -85,7 +85,11 @@ def test_several_are_named_once_each_and_not_everywhere(ideas: str) -> None:
     for names, own, problem in (
         ((), True, "none is named; the routings are snr, idr, fdr, tid, tid-dynamic, or MODULE:NAME of your own"),
         (("snr", "idr", "snr"), True, "snr is named twice"),
-        ((f"{ideas}:FAR_FIRST",), False, f"unknown routing '{ideas}:FAR_FIRST'; the routings are snr, idr, tid, tid-"),
+        (
+            (f"{ideas}:FAR_FIRST",),
+            False,
+            f"unknown routing '{ideas}:FAR_FIRST'; the routings are snr, idr, fdr, ",
+        ),
     ):
         with pytest.raises(InputError) as caught:
             check_routings(names, own=own)
