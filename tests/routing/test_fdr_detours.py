@@ -19,8 +19,17 @@ from tests.routing.breaking import BreakingNetwork
 STOCK = parse_filter("x is not null")
 QUOTE = parse_notification({"x": 1})
 # All sets of dead brokers of these are tried; of larger overlays, as many as drawn.
-SMALL = [("path:2", 2), ("path:2", 3), ("path:2", 4), ("path:3", 2), ("path:3", 3), ("star:4", 2), ("star:4", 3)]
-LARGE = [("path:3", 4), ("star:4", 4), ("balanced:2,2", 2), ("balanced:2,2", 3), ("balanced:2,2", 4)]
+SMALL = [
+    ("path:2", 2),
+    ("path:2", 3),
+    ("path:2", 4),
+    ("path:3", 2),
+    ("path:3", 3),
+    ("path:3", 4),
+    ("star:4", 2),
+    ("star:4", 3),
+]
+LARGE = [("star:4", 4), ("balanced:2,2", 2), ("balanced:2,2", 3), ("balanced:2,2", 4)]
 
 
 class Everyone(BreakingNetwork):

@@ -39,6 +39,7 @@ from functools import lru_cache
 
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
+from octopia.routing.fdr.places import nearest_regions
 from octopia.routing.fdr.state import AROUND, DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
 from octopia.topology import BrokerId, civ
@@ -210,8 +211,8 @@ class _Onward:
         seen, tried = self._seen | state.places.here, self._tried | state.own_bit
         mate = self._untried_mate()
         near = {neighbour.region: neighbour for neighbour in state.a_links}
-        for region, towards in state.places.nearest:
-            if not seen & region:
+        for place, towards in nearest_regions(state.overlay, state.id.region):
+            if not seen >> place & 1:
                 if near[towards] in state.up:
                     self._add_todo(near[towards], todo, seen)
                     return

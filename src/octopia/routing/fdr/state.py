@@ -144,7 +144,7 @@ class FdrState(ScotState):
     A decision depends on which links are up, so all are forgotten when that changes.
     """
 
-    __slots__ = ("_chosen", "_chosen_at", "mates", "mates", "me", "near", "order", "places", "ways")
+    __slots__ = ("_chosen", "_chosen_at", "mates", "mates", "me", "near", "order", "overlay", "places", "ways")
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
     def __init__(
@@ -157,6 +157,7 @@ class FdrState(ScotState):
         first_serial: int,
     ) -> None:
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
+        self.overlay = overlay
         places = self.places = places_of(overlay, id.region)
         self.prt = DestsPrt(make_index, places.brokers)
         self.tells = LENDS
