@@ -229,7 +229,7 @@ def test_wrong_files(command: str, tmp_path: Path) -> None:
 
 
 def test_wrong_values() -> None:
-    routings = "the routings are snr, idr, tid, tid-dynamic, or MODULE:NAME of your own"
+    routings = "the routings are snr, idr, fdr, tid, tid-dynamic, or MODULE:NAME of your own"
     assert failure_of("replay", FIG7B, "--routing", "x") == f"octopia: unknown routing 'x'; {routings}"
     assert failure_of("explain", FIG7B, "-r", "x") == f"octopia: unknown routing 'x'; {routings}"
     assert failure_of("explain", FIG7B, "-c", "s1") == "octopia: no client 's1' in this scenario (did you mean S1?)"

@@ -247,3 +247,16 @@ def test_the_links_that_were_overloaded_at_a_step() -> None:
     )
     links = [[f"{one}{other}" for one, other in overloaded_links(result, number)] for number in range(3, 8)]
     assert links == [[], ["(b,2)(b,0)"], ["(b,2)(b,0)"], ["(b,2)(b,0)", "(a,0)(b,0)"], ["(a,0)(b,0)"]]
+
+
+def test_delivered_under_full_dynamic_routing_says_which_tree_and_why() -> None:
+    held = [{"do": "overload", "link": ["b,2", to], "queue": 20} for to in ("a,2", "c,2", "b,0")]
+    result = run(subscribe("S2", "s2", "x > 3", "a,2"), *held, publish("n2", x=5, symbol="A"), routing="fdr")
+    (answer,) = explain(result, client="S2", notification="n2")
+    assert answer.reasons == [
+        "matches subscription s2",
+        "published at (b,2), delivered at (a,2), 3 hops",
+        "(b,2) → (b,1) by iLink, for 2 destinations; cluster 1's copy of the tree has the shortest queue",
+        "(b,1) → (a,1) by aLink, for 1 destination",
+        "(a,1) → (a,2) by iLink, for 1 destination",
+    ]

@@ -28,7 +28,7 @@ from octopia import (
 from octopia.embedded import Delivery
 from octopia.routing import CongestionParameters, Limits
 
-ROUTINGS = ("snr", "idr", "tid", "tid-dynamic")
+ROUTINGS = ("snr", "idr", "fdr", "tid", "tid-dynamic")
 
 
 def test_the_docstrings_are_true() -> None:
@@ -170,7 +170,7 @@ def test_the_default_is_a_path_of_three() -> None:
         ),
         (
             {"routing": "flood"},
-            "unknown routing 'flood'; the routings are snr, idr, tid, tid-dynamic, or MODULE:NAME of your own",
+            "unknown routing 'flood'; the routings are snr, idr, fdr, tid, tid-dynamic, or MODULE:NAME of your own",
         ),
         ({"inbox_max": 0}, "inbox_max is 0: an inbox holds at least 1 delivery"),
     ],

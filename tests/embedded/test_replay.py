@@ -385,5 +385,5 @@ def test_more_messages_than_can_be_kept_end_the_replay(monkeypatch: pytest.Monke
 
 
 def test_an_unknown_routing_is_refused() -> None:
-    with pytest.raises(Exception, match="unknown routing 'flood'; the routings are snr, idr, tid, tid-dynamic"):
+    with pytest.raises(Exception, match="unknown routing 'flood'; the routings are snr, idr, fdr, tid, tid-dynamic"):
         run(example(), "flood")

@@ -321,9 +321,12 @@ def test_a_step_of_the_wrong_shape(step: Any, line: str) -> None:
         ),
         (
             scenario(routing="irs"),
-            ("routing: unknown routing 'irs' (did you mean idr?); the routings are snr, idr, tid, tid-dynamic"),
+            ("routing: unknown routing 'irs' (did you mean idr?); the routings are snr, idr, fdr, tid, tid-dynamic"),
         ),
-        (scenario(routing="flood"), "routing: unknown routing 'flood'; the routings are snr, idr, tid, tid-dynamic"),
+        (
+            scenario(routing="flood"),
+            "routing: unknown routing 'flood'; the routings are snr, idr, fdr, tid, tid-dynamic",
+        ),
         (scenario(routing=5), "routing: must be the name of a routing, not 5"),
         (scenario(title="a\nb"), 'title: must be one line of at most 200 printable characters, not "a\\nb"'),
         (scenario(title=5), "title: must be one line of at most 200 printable characters, not 5"),

@@ -23,7 +23,7 @@ from octopia.routing import (
     Notify,
 )
 from octopia.topology import BrokerId, Scot
-from tests.routing.harness import IDS, Harness, Which, check_scot_tables
+from tests.routing.harness import IDS, Harness, Which
 from tests.routing.model import overlapping
 
 OnAction = Callable[[BrokerId, Action, Hop | None], None]
@@ -260,7 +260,7 @@ class BreakingHarness(Harness):
         super().withdraw_everything(draw)
 
     def check_tables(self) -> None:
-        check_scot_tables(self.network, self.world)
+        super().check_tables()
         for id, broker in self.network.brokers.items():
             state = broker.state
             there = {which: self.world.homes[which[0]] for which in self.world.subscriptions}

@@ -14,6 +14,7 @@ from octopia.routing import (
     Advertised,
     ClientLeft,
     Deliver,
+    Key,
     Notify,
     Published,
     Received,
@@ -182,6 +183,8 @@ class Harness:
 
     def check_tables(self) -> None:
         (check_scot_tables if POLICIES[self.routing].keeps_civ else check_tid_tables)(self.network, self.world)
+        if self.routing == "fdr":
+            check_borrowed(self.network, self.world)
 
     def withdraw_everything(self, draw: Random) -> None:
         """All tables are empty once everything is withdrawn and the overlay is quiet."""
@@ -205,7 +208,7 @@ def check_scot_tables(network: Network, world: World) -> None:
         here = [a for a in world.advertisements if world.homes[a[0]][0] == id.region]
         assert len(broker.state.srt) == len(here)
         there = [s for s in world.subscriptions if world.homes[s[0]][1] == id.cluster]
-        assert len(broker.state.prt) == len(there)
+        assert len(list(broker.state.prt)) == len(there)
     for (client, name), spec in world.advertisements.items():
         home = world.homes[client]
         key = network.brokers[home].state.advertisements.of(client)[name].key
@@ -215,6 +218,25 @@ def check_scot_tables(network: Network, world: World) -> None:
             assert entry.interest == wanting.count(at.cluster)
             known = {home.cluster} | (set(wanting) if at == home else set(wanting) & {at.cluster})
             assert entry.civ == sum(1 << cluster for cluster in known)
+
+
+def check_borrowed(network: Network, world: World) -> None:
+    """A host broker holds of other clusters exactly what overlaps its clients' advertisements, bound to those."""
+    expected: dict[BrokerId, set[tuple[Key, Key]]] = {id: set() for id in network.brokers}
+    for (client, name), spec in world.advertisements.items():
+        home = world.homes[client]
+        advertisement = network.brokers[home].state.advertisements.of(client)[name].key
+        for (other, id), wanted in world.subscriptions.items():
+            there = world.homes[other]
+            if there.cluster != home.cluster and overlapping(spec, wanted):
+                expected[home].add((advertisement, network.brokers[there].state.subscriptions.of(other)[id].key))
+    for at, broker in network.brokers.items():
+        prt = broker.state.prt
+        held = {(advertisement, key) for key, entry in prt.borrowed.items() for advertisement in entry.advertisements}
+        assert held == expected[at]
+        assert {(ad, key) for (ad, _), keys in prt._bound.items() for key in keys} == held
+        assert len(prt) == len(list(prt)) + len({key for _, key in held})
+        assert [entry.key for entry in broker.state.srt if entry.unknown] == []
 
 
 def check_tid_tables(network: Network, world: World) -> None:

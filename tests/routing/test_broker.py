@@ -216,7 +216,7 @@ def test_a_sample_of_a_link_that_is_not_there_is_the_hosts_own_fault() -> None:
 
 
 def test_an_unknown_routing_names_the_ones_there_are() -> None:
-    with pytest.raises(InputError, match="unknown routing 'fast'; the routings are snr, idr, tid, tid-dynamic"):
+    with pytest.raises(InputError, match="unknown routing 'fast'; the routings are snr, idr, fdr, tid, tid-dynamic"):
         broker("fast")
 
 

@@ -21,6 +21,7 @@ from octopia.routing import (
     Civ,
     Decision,
     Deliver,
+    Dests,
     Header,
     Key,
     LinkSampled,
@@ -61,7 +62,7 @@ def drawn_batch(draw: Random) -> list[dict[str, Any]]:
 def decided(broker: Broker, values: dict[str, Any], header: Header, came_by: BrokerId | None) -> Plain:
     """By brute force: every entry of the table is tested, nothing is remembered, the routing is asked anew."""
     state = broker.state
-    matching = [entry for entry in state.prt if matches(entry.filter, Notification.of(values))]
+    matching = [entry for entry in state.prt.matched_with() if matches(entry.filter, Notification.of(values))]
     matched = state.prt._find_out(matching)
     return plain(POLICIES[broker.routing].route(state, matched, header, came_by))
 
@@ -95,6 +96,10 @@ def drawn_header(broker: Broker, draw: Random) -> Header:
         return Civ(draw.choice((0, 0, 0b01, 0b10, 0b11, 0b110)))
     if POLICIES[broker.routing].header is Tree:
         return Tree(draw.choice(trees))
+    if POLICIES[broker.routing].header is Dests:
+        dests = draw.getrandbits(len(state.places.brokers))
+        others = (draw.choice((0, 0, 0b01, 0b10, 0b11)) for _ in range(4))
+        return Dests(dests, *others)
     hosts = [broker.id, *(entry.key.host for entry in state.prt)]
     return Routes(tuple(Route(host, draw.choice(trees), ()) for host in dict.fromkeys(draw.choices(hosts, k=2))))
 
@@ -139,7 +144,7 @@ def test_equal_where_every_match_goes_through_runs_and_kernels(routing: str, mon
     run_histories(Harness, routing, WEIGHTS, range(6000, 6004), 50)
 
 
-@pytest.mark.parametrize("routing", ["snr", "idr"])
+@pytest.mark.parametrize("routing", ["snr", "idr", "fdr"])
 def test_equal_while_links_break_and_brokers_restart(routing: str) -> None:
     run_histories(BreakingHarness, routing, BREAKING_WEIGHTS, range(7000, 7010), 50)
 

@@ -24,7 +24,7 @@ from octopia.routing import (
     Unadvertise,
     Unsubscribe,
 )
-from octopia.routing.scot import resync
+from octopia.routing.scot import interest
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.routing.recovery_scene import A0, B0, B1, BOND, C0, C1, STOCK
 
@@ -49,7 +49,7 @@ def test_an_i_link_that_came_up_tells_own_advertisements_and_is_answered_with_al
 
 
 def test_long_answers_are_cut_into_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resync, "NAMED_PER_MESSAGE_MAX", 2)
+    monkeypatch.setattr(interest, "NAMED_PER_MESSAGE_MAX", 2)
     broker = Broker(B0, Scot(parse_tree("path:3"), 2), "snr")
     broker.handle(LinkCameUp(B1), 0.0)
     keys = [Key(B1, serial) for serial in range(3)]

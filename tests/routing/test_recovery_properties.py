@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from tests.routing.breaking import BreakingHarness
 
-ROUTINGS = ("snr", "idr")
+ROUTINGS = ("snr", "idr", "fdr")
 
 WEIGHTS = {
     "subscribe": 6,

@@ -83,9 +83,13 @@ def test_what_cannot_be_found_is_said(tmp_path: Path, ideas: str) -> None:
 def test_several_are_named_once_each_and_not_everywhere(ideas: str) -> None:
     check_routings(("snr", f"{ideas}:FAR_FIRST"), own=True)
     for names, own, problem in (
-        ((), True, "none is named; the routings are snr, idr, tid, tid-dynamic, or MODULE:NAME of your own"),
+        ((), True, "none is named; the routings are snr, idr, fdr, tid, tid-dynamic, or MODULE:NAME of your own"),
         (("snr", "idr", "snr"), True, "snr is named twice"),
-        ((f"{ideas}:FAR_FIRST",), False, f"unknown routing '{ideas}:FAR_FIRST'; the routings are snr, idr, tid, tid-"),
+        (
+            (f"{ideas}:FAR_FIRST",),
+            False,
+            f"unknown routing '{ideas}:FAR_FIRST'; the routings are snr, idr, fdr, ",
+        ),
     ):
         with pytest.raises(InputError) as caught:
             check_routings(names, own=own)

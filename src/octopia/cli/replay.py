@@ -24,7 +24,9 @@ CLUSTERS_SHOWN_MAX = 12
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
 RoutingOption = Annotated[
     str | None,
-    typer.Option("--routing", "-r", metavar="ROUTING", help="snr, idr, tid or tid-dynamic; default: the file's own."),
+    typer.Option(
+        "--routing", "-r", metavar="ROUTING", help="snr, idr, fdr, tid, tid-dynamic; default: the file's own."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 

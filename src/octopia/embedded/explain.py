@@ -17,7 +17,17 @@ from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_stri
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter, why_not_matches, why_not_overlaps
-from octopia.routing import Advertised, ClientLeft, Event, Published, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import (
+    Advertised,
+    ClientLeft,
+    Dests,
+    Event,
+    Notify,
+    Published,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+)
 from octopia.topology import BrokerId
 
 ANSWERS_MAX = 1_000_000
@@ -166,9 +176,19 @@ def _hops(count: int) -> str:
 
 def _hop_line(hop: Hop, clusters: int) -> str:
     kind = "iLink" if hop.sender.region == hop.receiver.region else "aLink"
+    return f"{hop.sender} → {hop.receiver} by {kind}{_burden(hop, clusters)}"
+
+
+def _burden(hop: Hop, clusters: int) -> str:
     carried = civ_string(hop.message, clusters)
-    burden = f", carrying CIV {carried} for the clusters behind overloaded iLinks" if carried else ""
-    return f"{hop.sender} → {hop.receiver} by {kind}{burden}"
+    if isinstance(hop.message, Notify) and isinstance(hop.message.header, Dests):
+        count = hop.message.header.dests.bit_count()
+        found = f", and CIV {carried} of clusters that are to find theirs" if carried else ""
+        tree = ""
+        if hop.cause is None and hop.sender.region == hop.receiver.region and count > 1:
+            tree = f"; cluster {hop.receiver.cluster}'s copy of the tree has the shortest queue"
+        return f", for {count} destination{'' if count == 1 else 's'}{found}{tree}"
+    return f", carrying CIV {carried} for the clusters behind overloaded iLinks" if carried else ""
 
 
 def _why_not_delivered(

@@ -22,6 +22,7 @@ SERIES_POINTS_MAX: Final = 600
 _STYLES: Final[Mapping[str, tuple[str, str, str]]] = {
     "snr": ("#4477AA", "-", "o"),
     "idr": ("#C2570C", "-", "s"),
+    "fdr": ("#0F766E", "-", "P"),
     "tid": ("#6B7280", "--", "^"),
     "tid-dynamic": ("#88559A", ":", "v"),
 }

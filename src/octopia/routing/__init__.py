@@ -1,4 +1,4 @@
-"""The routing core, sans-IO: one broker class, four routings, no sockets and no clock."""
+"""The routing core, sans-IO: one broker class, five routings, no sockets and no clock."""
 
 from octopia.routing.actions import Accepted, Action, Deliver, Recipient, Refused, Send
 from octopia.routing.broker import Broker
@@ -27,8 +27,10 @@ from octopia.routing.messages import (
     CibClear,
     CibSet,
     Civ,
+    Dests,
     Header,
     Key,
+    Lent,
     Message,
     Notify,
     Route,
@@ -39,7 +41,16 @@ from octopia.routing.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from octopia.routing.policy import POLICIES, Policy, Promises, Recovery, check_routings, policy_if_known, policy_named
+from octopia.routing.policy import (
+    POLICIES,
+    Policy,
+    Promises,
+    Recovery,
+    check_routings,
+    policy_if_known,
+    policy_named,
+    why_not_live,
+)
 
 __all__ = [
     "PLAIN",
@@ -58,10 +69,12 @@ __all__ = [
     "Copy",
     "Decision",
     "Deliver",
+    "Dests",
     "Event",
     "Header",
     "Index",
     "Key",
+    "Lent",
     "Limits",
     "LinkCameUp",
     "LinkGivenUp",
@@ -94,4 +107,5 @@ __all__ = [
     "check_routings",
     "policy_if_known",
     "policy_named",
+    "why_not_live",
 ]

@@ -15,7 +15,8 @@ class SrtEntry:
     `civ`: at the host broker its own bit (the context bit) and the bits of clusters that want it; at a secondary
     neighbour the host cluster's bit and this cluster's own, ON while `interest` is not 0. `interest` counts the
     subscriptions in this broker's PRT that overlap it. `unknown`, at the host broker: the bits of clusters that have
-    not answered since their iLink came up; they count as ON, whatever `civ` says.
+    not answered since their iLink came up; they count as ON, whatever `civ` says. In full dynamic routing: of clusters
+    whose subscriptions it does not hold in full; and at a secondary neighbour the own bit, if the host does not.
     """
 
     __slots__ = ("civ", "filter", "interest", "key", "last_hop", "unknown")

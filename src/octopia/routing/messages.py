@@ -49,8 +49,17 @@ class Unsubscribe(Struct, frozen=True, tag="unsubscribe"):
     tids: tuple[Key, ...] = ()
 
 
+class Lent(NamedTuple):
+    """A subscription that a host broker is to hold for another cluster."""
+
+    key: Key
+    filter: Filter
+
+
 class CibSet(Struct, frozen=True, tag="cib_set"):
     """The sender's cluster now has subscribers for these advertisements of the receiver.
+
+    In full dynamic routing it carries subscriptions as well, and means what `fdr/interest.py` says.
 
     The paper lets this message carry the subscription and the receiver search for what overlaps. Naming the
     advertisements saves that search and closes a race: a subscription that came and went while a new advertisement was
@@ -59,13 +68,18 @@ class CibSet(Struct, frozen=True, tag="cib_set"):
 
     kind: ClassVar[str] = "cib_set"
     advertisements: tuple[Key, ...]
+    subscriptions: tuple[Lent, ...] = ()
 
 
 class CibClear(Struct, frozen=True, tag="cib_clear"):
-    """The sender's cluster has no subscriber left for these advertisements of the receiver."""
+    """The sender's cluster has no subscriber left for these advertisements of the receiver.
+
+    In full dynamic routing: none that it did not name. `subscriptions` are gone; see `fdr/interest.py`.
+    """
 
     kind: ClassVar[str] = "cib_clear"
     advertisements: tuple[Key, ...]
+    subscriptions: tuple[Key, ...] = ()
 
 
 class SubscriptionsComplete(Struct, frozen=True, tag="subscriptions_complete"):
@@ -145,6 +159,46 @@ class Routes(Struct, frozen=True, cache_hash=True, gc=False):
     @property
     def entries(self) -> int:
         return len(self.routes)
+
+
+class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
+    """Full dynamic routing, of a publication: the clusters to be resolved, and the cluster whose tree it takes."""
+
+    todo: int
+    tree: int
+
+    @property
+    def civ(self) -> int:
+        return self.todo
+
+    @property
+    def entries(self) -> int:
+        return 0
+
+
+class Dests(Struct, frozen=True, cache_hash=True, gc=False):
+    """Full dynamic routing: this copy is for exactly these brokers, and for the clusters in `todo`.
+
+    `dests` is a set of brokers as bits (`fdr/places.py`). Three sets say what did not work, empty while all links are
+    up: `tried` are clusters of this region that could not pass it on, `seen` regions in which a cluster of `todo`
+    was sought, `left` regions from which `dests` had to leave because no region mate could be reached.
+    """
+
+    dests: int
+    todo: int = 0
+    tried: int = 0
+    seen: int = 0
+    left: int = 0
+
+    @property
+    def civ(self) -> int:
+        return self.todo
+
+    @property
+    def entries(self) -> int:
+        """An entry for each broker, or for each 64 bits of the set, whichever are fewer; and one for each other set."""
+        listed = min(self.dests.bit_count(), -(-self.dests.bit_length() // 64))
+        return listed + bool(self.todo) + bool(self.tried) + bool(self.seen) + bool(self.left)
 
 
 class Notify(Struct, frozen=True, tag="notify", gc=False):

@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter
-from octopia.routing import scot, tid
+from octopia.routing import fdr, scot, tid
 from octopia.routing.actions import Action
 from octopia.routing.clients import Limits, Registered
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.decision import Decision
+from octopia.routing.fdr.state import FdrState
 from octopia.routing.index import MakeIndex
 from octopia.routing.messages import (
     Advertise,
@@ -27,6 +28,7 @@ from octopia.routing.messages import (
     CibClear,
     CibSet,
     Civ,
+    Dests,
     Header,
     Key,
     Message,
@@ -84,7 +86,8 @@ class Policy(Generic[State]):
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
-    where the routing cannot bring its tables back in line after a loss.
+    where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
+    on the wire.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Policy(Generic[State]):
     links: Callable[[State], Hashable] | None
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
+    live: bool = True
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -147,6 +151,33 @@ def _scot(name: str, title: str, notify: Any, **declared: Any) -> Policy[ScotSta
     )
 
 
+def _fdr() -> Policy[FdrState]:
+    return Policy(
+        name="fdr",
+        title="full dynamic routing",
+        header=Dests,
+        keeps_civ=True,
+        overtakes=True,
+        confirms=True,
+        promises=Promises(hops_max=_to_a_tree_and_off),
+        make_state=FdrState,
+        advertise=scot.advertise.advertise,
+        unadvertise=fdr.advertise.unadvertise,
+        subscribe=scot.subscribe.subscribe,
+        unsubscribe=scot.subscribe.unsubscribe,
+        first_header=fdr.notify.first_header,
+        route=fdr.notify.route,
+        links=fdr.notify.links_seen,
+        receive={
+            **_SCOT_CONTROL,
+            CibSet: fdr.advertise.receive_cib_set,
+            CibClear: fdr.advertise.receive_cib_clear,
+        },
+        recovery=Recovery(fdr.resync.start_apart, fdr.resync.link_came_up, fdr.resync.link_given_up),
+        live=False,
+    )
+
+
 def _tid(name: str, title: str, notify: Any, header: type[Header], **declared: Any) -> Policy[TidState]:
     return Policy(
         name=name,
@@ -172,6 +203,11 @@ def _diameter(overlay: Scot) -> int:
     return overlay.diameter
 
 
+def _to_a_tree_and_off(overlay: Scot) -> int:
+    """An iLink to the tree that was chosen, the tree, and an iLink to the destination."""
+    return overlay.tree.diameter + (2 if overlay.clusters > 1 else 0)
+
+
 POLICIES: Mapping[str, Policy[Any]] = {
     policy.name: policy
     for policy in (
@@ -191,6 +227,7 @@ POLICIES: Mapping[str, Policy[Any]] = {
             overtakes=True,
             promises=Promises(),
         ),
+        _fdr(),
         _tid(
             "tid",
             "TID routing, static",
@@ -228,6 +265,13 @@ def policy_named(name: str) -> Policy[Any]:
 def policy_if_known(name: str) -> Policy[Any] | None:
     """The routing of this name, if it is one of ours or was named to this process before; nothing is imported."""
     return POLICIES.get(name) or _IN_MODULES.get(name)
+
+
+def why_not_live(name: str) -> str | None:
+    """Why live brokers cannot use the routing of this name; None if they can."""
+    if policy_named(name).live:
+        return None
+    return f"{name} runs in the simulator and in replays; live brokers do not speak it yet"
 
 
 def check_routings(names: Sequence[str], *, own: bool) -> None:

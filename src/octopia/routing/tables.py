@@ -7,7 +7,7 @@ set what was decided for it, until an entry comes or goes.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from octopia.language import Filter
@@ -100,6 +100,10 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
         self.found: dict[Hashable, Found] = {}
         self._weight = 0
 
+    def matched_with(self) -> Iterator[Subscription]:
+        """All that notifications are matched with."""
+        return iter(self)
+
     def find(self, key: Hashable) -> Found:
         """What is not remembered of a match."""
         matching = self._index.entries_of(key)
@@ -185,8 +189,9 @@ class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
         self._a_links = a_links
         self._unlearnt: frozenset[BrokerId] = frozenset()
 
-    def has_yet_to_learn_from(self, neighbours: Iterable[BrokerId]) -> None:
-        self._unlearnt = frozenset(neighbours)
+    def has_yet_to_learn_from(self, unlearnt: Mapping[BrokerId, BrokerId]) -> None:
+        """Brokers of the cluster, and the neighbours that lead there."""
+        self._unlearnt = frozenset(unlearnt.values())
         self.forget_matches()
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:

@@ -25,6 +25,7 @@ from octopia.errors import LocalProtocolError
 from octopia.routing import (
     Action,
     Broker,
+    CibSet,
     CongestionParameters,
     Decision,
     Event,
@@ -377,7 +378,9 @@ class Simulation:
     def _size(self, message: Message) -> int:
         sizes = self._model.sizes
         size: int = getattr(sizes, _SIZES[message.kind])
-        return size + sizes.routing_bytes * message.header.entries if isinstance(message, Notify) else size
+        if isinstance(message, Notify):
+            return size + sizes.routing_bytes * message.header.entries
+        return size + sizes.subscribe_bytes * len(message.subscriptions) if isinstance(message, CibSet) else size
 
     def _new_broker(self, id: BrokerId) -> Broker:
         life = self._lives[id]

@@ -58,7 +58,7 @@ from octopia.net.broker.tokens import Tokens, token_keys
 from octopia.net.limits import NetLimits
 from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
-from octopia.routing import CongestionParameters, Limits, policy_named
+from octopia.routing import CongestionParameters, Limits, why_not_live
 from octopia.topology import BrokerId, Placement, Scot, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
@@ -216,9 +216,11 @@ def _routing(text: TomlText) -> tuple[str, CongestionParameters]:
     table = text.table("routing", ("name", "tau", "window_ms"))
     name = text.typed("routing", table, "name", str, "text", "idr")
     try:
-        policy_named(name)
+        reason = why_not_live(name)
     except InputError as error:
-        raise text.error("routing", "name", str(error)) from None
+        reason = str(error)
+    if reason is not None:
+        raise text.error("routing", "name", reason)
     tau = text.typed("routing", table, "tau", float, "a number", 10.0)
     window_ms = text.typed("routing", table, "window_ms", float, "a number of milliseconds", 50.0)
     try:

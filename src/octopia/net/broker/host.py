@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
+from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker import restart
 from octopia.net.broker.barriers import Barriers
@@ -33,7 +34,7 @@ from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
-from octopia.routing import Broker, CongestionParameters, Limits, policy_named
+from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
 from octopia.wire import Barrier, BarrierDone, Codec, WireLimits
 
@@ -69,6 +70,8 @@ class BrokerHost:
         self.counters = Counters()
         self.traces = Traces(id)
         policy = policy_named(routing)
+        if (reason := why_not_live(routing)) is not None:
+            raise InputError(reason)
         self.broker = Broker(
             id,
             overlay,

@@ -1,7 +1,7 @@
 """Advertisements in SCOT routing (Alg. 1 of the paper), and their withdrawal.
 
 An advertisement goes from its host broker to the k-1 secondary neighbours and no further: one hop, no duplicates. A
-neighbour whose cluster has an overlapping subscription answers with one CIB_SET.
+neighbour whose cluster has an overlapping subscription answers with CIB_SET (`interest.py`).
 
 Rules of this file: the host broker's bit of a cluster follows, message by message, the copy's bit at the secondary
 neighbour in that cluster, which alone decides it. Links keep order, so both are equal once the link is quiet. Withdrawn
@@ -43,10 +43,7 @@ def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, ou
     _store(state, entry)
     if entry.interest:
         entry.civ |= state.own_bit
-    # Who has yet to learn the subscriptions of its cluster cannot know; it takes back what turns out to be wrong. In
-    # the midst of a resync the host knows that by itself.
-    if entry.interest or (state.unlearnt and sender not in state.stale):
-        out.append(Send(sender, CibSet((message.key,))))
+    state.tells.advertised(state, entry, out)
 
 
 def receive_unadvertise(state: ScotState, sender: BrokerId, message: Unadvertise, out: list[Action]) -> None:
@@ -58,14 +55,14 @@ def receive_unadvertise(state: ScotState, sender: BrokerId, message: Unadvertise
 
 def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, out: list[Action]) -> None:
     check_i_link(state, sender, message.kind)
-    for entry in _hosted(state, message.advertisements):
+    for entry in hosted(state, message.advertisements):
         entry.civ |= civ.bit(sender.cluster)
         entry.unknown &= ~civ.bit(sender.cluster)
 
 
 def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
     check_i_link(state, sender, message.kind)
-    for entry in _hosted(state, message.advertisements):
+    for entry in hosted(state, message.advertisements):
         entry.civ &= ~civ.bit(sender.cluster)
         entry.unknown &= ~civ.bit(sender.cluster)
 
@@ -75,7 +72,7 @@ def _store(state: ScotState, entry: SrtEntry) -> None:
     state.srt.add(entry)
 
 
-def _hosted(state: ScotState, keys: tuple[Key, ...]) -> list[SrtEntry]:
+def hosted(state: ScotState, keys: tuple[Key, ...]) -> list[SrtEntry]:
     """Those of the keys that a client of this broker has in force: others were withdrawn in the meantime."""
     found = (state.srt.get(key) for key in keys)
     return [entry for entry in found if entry is not None and entry.last_hop is None]

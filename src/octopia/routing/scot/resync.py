@@ -40,29 +40,19 @@ aLink it came by, so in a tree it visits no broker twice; and each bit rides on 
 None of this looks into a table, so a resync can only lose or save a copy, never make a second.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
-
 from octopia.routing.actions import Action, Send
 from octopia.routing.messages import (
     Advertise,
     AdvertisementsComplete,
-    CibClear,
-    CibSet,
-    Key,
     Subscribe,
     SubscriptionsComplete,
     Unsubscribe,
 )
 from octopia.routing.scot.advertise import check_i_link
+from octopia.routing.scot.interest import parts
 from octopia.routing.scot.state import ScotState
 from octopia.routing.scot.subscribe import check_a_link, drop
 from octopia.topology import BrokerId, Scot, civ
-
-# Keys or hosts in one message of a resync; more make more messages.
-NAMED_PER_MESSAGE_MAX = 1_000
-
-Named = TypeVar("Named", Key, BrokerId)
 
 
 def start_apart(state: ScotState, overlay: Scot) -> None:
@@ -73,7 +63,7 @@ def start_apart(state: ScotState, overlay: Scot) -> None:
             host = BrokerId(region, state.id.cluster)
             state.branches[host] = host if parent == state.id.region else state.branches[BrokerId(parent, host.cluster)]
     state.unlearnt = dict(state.branches)
-    state.prt.has_yet_to_learn_from(state.unlearnt.values())
+    state.prt.has_yet_to_learn_from(state.unlearnt)
 
 
 def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
@@ -120,10 +110,7 @@ def receive_advertisements_complete(
         return
     for key in stale:
         state.srt.remove(key)
-    wanted = [entry.key for entry in state.srt if entry.last_hop == sender and entry.interest]
-    out.extend(Send(sender, CibSet(part)) for part in _parts(wanted))
-    if not state.unlearnt:
-        _tell_unwanted(state, sender, out)
+    state.tells.answers(state, sender, out)
 
 
 def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], out: list[Action]) -> None:
@@ -134,13 +121,13 @@ def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], o
         return
     for host in news:
         del state.unlearnt[host]
-    state.prt.has_yet_to_learn_from(state.unlearnt.values())
+    state.prt.has_yet_to_learn_from(state.unlearnt)
     for other in state.up_a_links:
         if other != neighbour:
             _vouch(state, other, news, out)
     if not state.unlearnt:
         for secondary in state.up_i_links:
-            _tell_unwanted(state, secondary, out)
+            state.tells.learnt(state, secondary, out)
 
 
 def _vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:
@@ -148,14 +135,4 @@ def _vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: li
     if all(branch == neighbour for branch in state.unlearnt.values()):
         out.append(Send(neighbour, SubscriptionsComplete()))
     else:
-        out.extend(Send(neighbour, SubscriptionsComplete(part)) for part in _parts(hosts))
-
-
-def _tell_unwanted(state: ScotState, host: BrokerId, out: list[Action]) -> None:
-    unwanted = [entry.key for entry in state.srt if entry.last_hop == host and not entry.interest]
-    out.extend(Send(host, CibClear(part)) for part in _parts(unwanted))
-
-
-def _parts(named: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
-    for start in range(0, len(named), NAMED_PER_MESSAGE_MAX):
-        yield tuple(named[start : start + NAMED_PER_MESSAGE_MAX])
+        out.extend(Send(neighbour, SubscriptionsComplete(part)) for part in parts(hosts))

@@ -1,20 +1,19 @@
 """Subscriptions in SCOT routing (Alg. 2 of the paper), and their withdrawal.
 
 A subscription is broadcast along the tree of its own cluster and never leaves it. Every broker that stores it counts it
-as interest in the overlapping advertisements it knows; where a count leaves 0, the cluster's bit goes ON and the
-advertisement's host broker is told with CIB_SET, and where it returns to 0, OFF and CIB_CLEAR.
+as interest in the overlapping advertisements it knows; where a count leaves 0, the cluster's bit goes ON, and where it
+returns to 0, OFF. The advertisement's host broker is told with CIB_SET and CIB_CLEAR (`interest.py`).
 
 Rules of this file: one CIB message per secondary neighbour and (un)subscription, for all its advertisements at once.
 The counts make withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF.
-Nothing is sent on a link that is down, and no CIB_CLEAR while this broker has yet to learn subscriptions of its
-cluster: both are made good in `resync.py`.
+Nothing is sent on a link that is down; `resync.py` makes it good.
 """
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Action, Send
-from octopia.routing.entries import PrtEntry
-from octopia.routing.messages import CibClear, CibSet, Key, Subscribe, Unsubscribe
+from octopia.routing.entries import PrtEntry, SrtEntry
+from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId
 
@@ -50,27 +49,28 @@ def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe
 def _store(state: ScotState, entry: PrtEntry, message: Subscribe, out: list[Action]) -> None:
     state.prt.add(entry)
     _broadcast(state, message, entry.last_hop, out)
-    turned: dict[BrokerId, list[Key]] = {}
-    for advertisement in state.srt.overlapping(entry.filter):
+    overlapped = state.srt.overlapping(entry.filter)
+    for advertisement in overlapped:
         advertisement.interest += 1
-        if advertisement.interest == 1 and advertisement.last_hop is not None:
+        if advertisement.last_hop is not None:
             advertisement.civ |= state.own_bit
-            turned.setdefault(advertisement.last_hop, []).append(advertisement.key)
-    out.extend(Send(host, CibSet(tuple(turned[host]))) for host in state.up_i_links if host in turned)
+    state.tells.grew(state, entry, _of_neighbours(overlapped), out)
 
 
 def drop(state: ScotState, message: Unsubscribe, out: list[Action]) -> None:
     """A subscription that is here ends here, and the brokers beyond are told."""
     entry = state.prt.remove(message.key)
     _broadcast(state, message, entry.last_hop, out)
-    turned: dict[BrokerId, list[Key]] = {}
-    for advertisement in state.srt.overlapping(entry.filter):
+    overlapped = state.srt.overlapping(entry.filter)
+    for advertisement in overlapped:
         advertisement.interest -= 1
         if advertisement.interest == 0 and advertisement.last_hop is not None:
             advertisement.civ &= ~state.own_bit
-            turned.setdefault(advertisement.last_hop, []).append(advertisement.key)
-    if not state.unlearnt:
-        out.extend(Send(host, CibClear(tuple(turned[host]))) for host in state.up_i_links if host in turned)
+    state.tells.fell(state, entry, _of_neighbours(overlapped), out)
+
+
+def _of_neighbours(advertisements: list[SrtEntry]) -> list[SrtEntry]:
+    return [entry for entry in advertisements if entry.last_hop is not None]
 
 
 def _broadcast(state: ScotState, message: Subscribe | Unsubscribe, came_by: BrokerId | None, out: list[Action]) -> None:

@@ -1,0 +1,56 @@
+"""Advertisements in full dynamic routing: as in SCOT routing, and the host broker borrows what overlaps them.
+
+Rules of this file: what the host broker holds of a cluster follows, message by message, what the secondary neighbour in
+that cluster lends (`interest.py`). A bit of an advertisement's CIV is ON while it is bound to a subscription of that
+cluster, or may be: where the cluster is `unknown` or cut off, its destinations are found by a broker of that cluster.
+"""
+
+from octopia.errors import RemoteProtocolError
+from octopia.routing.actions import Action
+from octopia.routing.entries import SrtEntry
+from octopia.routing.fdr.state import FdrState
+from octopia.routing.messages import CibClear, CibSet, Key
+from octopia.routing.scot import advertise as scot
+from octopia.topology import BrokerId, civ
+
+
+def unadvertise(state: FdrState, key: Key, out: list[Action]) -> None:
+    """A client of this broker withdrew an advertisement."""
+    for neighbour in state.i_links:
+        state.prt.gives_back_all(key, neighbour.cluster)
+    scot.unadvertise(state, key, out)
+
+
+def receive_cib_set(state: FdrState, sender: BrokerId, message: CibSet, out: list[Action]) -> None:
+    scot.check_i_link(state, sender, message.kind)
+    for lent in message.subscriptions:
+        _check_lender(sender, lent.key)
+    for entry in scot.hosted(state, message.advertisements):
+        entry.civ |= civ.bit(sender.cluster)
+        for lent in message.subscriptions:
+            state.prt.borrow(entry.key, lent.key, lent.filter, sender)
+        if not message.subscriptions:
+            state.prt.gives_back_all(entry.key, sender.cluster)
+            entry.unknown |= civ.bit(sender.cluster)
+
+
+def receive_cib_clear(state: FdrState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
+    scot.check_i_link(state, sender, message.kind)
+    for key in message.subscriptions:
+        _check_lender(sender, key)
+    for key in message.subscriptions:
+        for entry in scot.hosted(state, tuple(state.prt.gives_back(key))):
+            _renew_bit(state, entry, sender.cluster)
+    for entry in scot.hosted(state, message.advertisements):
+        entry.unknown &= ~civ.bit(sender.cluster)
+        _renew_bit(state, entry, sender.cluster)
+
+
+def _renew_bit(state: FdrState, entry: SrtEntry, cluster: int) -> None:
+    if not entry.unknown >> cluster & 1 and not state.prt.has_borrowed(entry.key, cluster):
+        entry.civ &= ~civ.bit(cluster)
+
+
+def _check_lender(sender: BrokerId, key: Key) -> None:
+    if key.host.cluster != sender.cluster:
+        raise RemoteProtocolError(f"{sender} told of a subscription of {key.host}, which is not in its cluster")

@@ -1,0 +1,101 @@
+"""What a broker tells the host brokers of its region: the subscriptions of its cluster that overlap their
+advertisements, so that a host broker knows the destinations of what its clients publish.
+
+    CIB_SET(advertisements, subscriptions)   each of these subscriptions overlaps each of these advertisements
+    CIB_SET(advertisements)                  some do, and you do not hold them in full: leave it to me to find them
+    CIB_CLEAR(advertisements)                of these you now hold all: those I named, and none if I named none
+    CIB_CLEAR((), subscriptions)             these are gone
+
+Rules of this file: for each advertisement the neighbour knows whether the host holds all that overlaps it. If so, each
+subscription that comes or goes is told at once, and links keep order, so the host holds exactly what overlaps once the
+link is quiet. If not (`SrtEntry.unknown` has the own bit) nothing is told of it until it is told anew in full: when an
+iLink came up, while this broker has yet to learn subscriptions of its cluster, and while there are too many of them. A
+subscription is named together with advertisements, whose keys never come again, so nothing that crosses a withdrawal
+can leave anything behind. Nothing is sent on a link that is down; the resync after it tells all anew.
+"""
+
+from typing import TYPE_CHECKING
+
+from octopia.routing.actions import Action, Send
+from octopia.routing.entries import PrtEntry, SrtEntry
+from octopia.routing.messages import CibClear, CibSet, Lent
+from octopia.routing.scot.interest import Tells, by_host, host_of
+from octopia.topology import BrokerId
+
+if TYPE_CHECKING:
+    from octopia.routing.fdr.state import FdrState
+
+# Subscriptions of one cluster that a host broker holds for one advertisement; where there are more it asks the region
+# mate each time, until they are half as many. So an advertisement takes at most (k - 1) times as many entries.
+LENT_MAX = 2_000
+# Subscriptions in one message; more make more messages.
+LENT_PER_MESSAGE_MAX = 100
+
+
+def advertised(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+    if host_of(entry) in state.stale:
+        # all is told when the resync is complete
+        entry.unknown = state.own_bit
+    elif state.unlearnt:
+        _leave_to_me(state, entry, out)
+    else:
+        _lend_all(state, entry, out)
+
+
+def grew(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+    known = [entry for entry in overlapped if not entry.unknown]
+    named = by_host(entry for entry in known if entry.interest <= LENT_MAX)
+    lent = (Lent(subscription.key, subscription.filter),)
+    out.extend(Send(host, CibSet(tuple(named[host]), lent)) for host in state.up_i_links if host in named)
+    for entry in known:
+        if entry.interest > LENT_MAX and host_of(entry) in state.up:
+            _leave_to_me(state, entry, out)
+
+
+def fell(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+    named = by_host(entry for entry in overlapped if not entry.unknown)
+    gone = CibClear((), (subscription.key,))
+    out.extend(Send(host, gone) for host in state.up_i_links if host in named)
+    if not state.unlearnt:
+        for entry in overlapped:
+            host = host_of(entry)
+            if entry.unknown and entry.interest <= LENT_MAX // 2 and host in state.up and host not in state.stale:
+                _lend_all(state, entry, out)
+
+
+def answers(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
+    if not state.unlearnt:
+        learnt(state, host, out)
+
+
+def learnt(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
+    if host not in state.stale:
+        for entry in state.srt:
+            if entry.last_hop == host and entry.unknown:
+                _lend_all(state, entry, out)
+
+
+def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+    host = host_of(entry)
+    if entry.interest > LENT_MAX:
+        _leave_to_me(state, entry, out)
+        return
+    own = sorted(state.prt.overlapping(entry.filter), key=_key)
+    lent = [Lent(subscription.key, subscription.filter) for subscription in own]
+    for start in range(0, len(lent), LENT_PER_MESSAGE_MAX):
+        out.append(Send(host, CibSet((entry.key,), tuple(lent[start : start + LENT_PER_MESSAGE_MAX]))))
+    if entry.unknown:
+        entry.unknown = 0
+        out.append(Send(host, CibClear((entry.key,))))
+
+
+def _leave_to_me(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+    entry.unknown = state.own_bit
+    out.append(Send(host_of(entry), CibSet((entry.key,))))
+
+
+def _key(entry: PrtEntry) -> tuple[BrokerId, int]:
+    return entry.key
+
+
+LENDS = Tells(advertised, grew, fell, answers, learnt)
