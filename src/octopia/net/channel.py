@@ -37,28 +37,12 @@ takes nothing for `stall_s`. Numbered frames have bounds of their own (`Outbox`)
 
 import asyncio
 import socket
-from collections import deque
 from typing import Any, NamedTuple, Protocol, cast
 
 from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.backlog import Backlog
 from octopia.net.outbox import Outbox, Source
-from octopia.wire import (
-    Ack,
-    Challenge,
-    Connection,
-    Drain,
-    Drained,
-    Goodbye,
-    Hello,
-    Hold,
-    Parcels,
-    Ping,
-    Pong,
-    Proof,
-    Welcome,
-    message_frame,
-    reason_text,
-)
+from octopia.wire import Ack, Connection, Goodbye, Ping, Pong, message_frame, reason_text
 
 # Frames that may arrive before they are confirmed, or 25 ms, whichever comes first. Brokers confirm at each tick.
 CONFIRM_FRAMES = 512
@@ -81,7 +65,6 @@ _LOOKS_PER_HEARTBEAT = 4
 CLOSED = "the connection was closed"
 # What is still taken from a peer whose frames are not taken any more.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
-_NOT_NUMBERED = frozenset({Hello, Welcome, Challenge, Proof, Goodbye, Ack, Ping, Pong, Hold, Drain, Drained})
 
 
 class Life(NamedTuple):
@@ -126,38 +109,6 @@ class End(Protocol):
 
     def gone(self, channel: "Channel", reason: str) -> None:
         """The connection is gone, and its owner, where it had one, knows."""
-
-
-class Backlog:
-    """Messages of a read that are dealt with later, in their order."""
-
-    __slots__ = ("_messages", "numbered")
-
-    def __init__(self) -> None:
-        self._messages: deque[Any] = deque()
-        self.numbered = 0  # frames among them
-
-    def __bool__(self) -> bool:
-        return bool(self._messages)
-
-    def add(self, messages: list[Any]) -> None:
-        self._messages.extend(messages)
-        self.numbered += sum(map(_frames_of, messages))
-
-    def take(self, count: int) -> list[Any]:
-        some = [self._messages.popleft() for _ in range(min(count, len(self._messages)))]
-        self.numbered -= sum(map(_frames_of, some))
-        return some
-
-    def forget(self, source: Source) -> None:
-        """The channel is gone, and with it what it has not dealt with: that was not confirmed."""
-
-
-def _frames_of(message: Any) -> int:
-    """How many numbered frames a message was."""
-    if type(message) is Parcels:
-        return len(message)
-    return 0 if type(message) in _NOT_NUMBERED else 1
 
 
 class Channel(asyncio.Protocol):
