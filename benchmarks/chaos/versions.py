@@ -15,7 +15,9 @@ RATE_RATIO_MIN = 0.95
 DELAY_COST_S_MAX = 0.25
 NOTICE_S_MAX = 2.5
 # A fault that ends by itself, or by a failover, is over for clients by then.
-RECOVERY_S_MAX = 5.0
+# A registration waits for its neighbours as long as a link may be broken: `link_grace_s` (5 s) and, where the other end
+# dials, three of its heartbeats (2.1 s).
+RECOVERY_S_MAX = 8.0
 # What one attacker may make a broker's memory grow by.
 MEMORY_BYTES_MAX = 128 * 1024 * 1024
 # Wrong tokens that may be answered in GUESSING_S.

@@ -11,7 +11,7 @@ from benchmarks.chaos.trial import Scenario, Trial
 from benchmarks.chaos.versions import NOTICE_S_MAX
 from benchmarks.chaos.world import MAIN, Entry, Setup
 from octopia.errors import OctopiaError, RefusedError
-from octopia.wire import Accepted, Dropped, Goodbye, Refused, Welcome
+from octopia.wire import Accepted, Dropped, Goodbye, Pong, Refused, Welcome
 
 RETURN_S_MAX = 10.0
 REFUSED_IDS = 20_000
@@ -112,6 +112,9 @@ def _how_it_ended(peer: Peer) -> tuple[str, int]:
     peer.socket.settimeout(1.0)
     dropped = 0
     while messages := peer.receive():
+        if all(isinstance(message, Pong) for message in messages):
+            # A sign of life, and nothing else: it goes on.
+            break
         for message in messages:
             if isinstance(message, Goodbye):
                 return f"{message.code}: {message.reason}", dropped

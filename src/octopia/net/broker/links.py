@@ -56,7 +56,8 @@ from octopia.wire import (
 
 # The code of a goodbye that says: what was not confirmed was not taken, and this broker will be back.
 RESTART = "restart"
-# What the core is told to wait for a neighbour that leaves: more than any queue, so that every other way is better.
+# What the core is told to wait for a neighbour that leaves, or whose connection broke: more than any queue, so that
+# every other way is better.
 AWAY_FRAMES = 1 << 40
 _CORE_MESSAGES: frozenset[type[Any]] = frozenset(get_args(Message))
 
@@ -364,6 +365,8 @@ class Link:
             # Whoever dials may have noticed later than we did, and has the whole grace from then on.
             noticed_s = 0.0 if self.dials else SILENT_HEARTBEATS * limits.link_heartbeat_s
             self._grace_s = limits.link_grace_s + noticed_s
+        # At once: a neighbour may have noticed before us, and send us what it has no way for any more.
+        self._sample(self.broken_since)
         if not self._closed:
             self._log.warning("link broken", neighbour=str(self.neighbour), reason=reason)
 
@@ -395,7 +398,8 @@ class Link:
         self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waiting))
         self._set_mark()
         waiting, left = len(self.box.waiting), self.box.left_total
-        sample = (AWAY_FRAMES if self.leaves else waiting, left + waiting, left)
+        away = self.leaves or self.broken_since is not None
+        sample = (AWAY_FRAMES if away else waiting, left + waiting, left)
         if sample != self._sampled or waiting:
             self._sampled = sample
             self._router.link_sampled(self.neighbour, sample, now)
