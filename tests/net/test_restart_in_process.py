@@ -239,7 +239,7 @@ def test_a_stop_for_good_ends_sessions_and_saves_nothing(tmp_path: Path) -> None
         await overlay.start("b,0")
         await until(lambda: len(overlay.host("b,0").sessions) == 1)
         assert overlay.host("b,0").counters.sessions_resumed == 0
-        assert subscription._client.reconnects == 1
+        await until(lambda: subscription._client.reconnects == 1)
 
     apart(scene, tmp_path, tree="path:2")
 

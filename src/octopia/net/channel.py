@@ -382,7 +382,11 @@ class Channel(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         """Write something beside the numbered frames."""
         self._told = True
-        self.transport.write(data)
+        try:
+            self.transport.write(data)
+        except RuntimeError:
+            # uvloop, of a connection that is closed and not yet said to be lost
+            return
         if self._is_paused:
             self._unread_bytes += len(data)
             if self._unread_bytes >= UNREAD_BYTES_MAX:

@@ -217,7 +217,11 @@ class Outbox:
             self.waiting_bytes -= size
             self._unconfirmed.append(chunk)
             self._unconfirmed_bytes += size
-            transport.write(b"".join(chunk))
+            try:
+                transport.write(b"".join(chunk))
+            except RuntimeError:
+                # uvloop, of a connection that is closed and not yet said to be lost: it is sent again on the next
+                self.writable = False
         if self._blocked or self._low is not None:
             self._release_if_room()
 
