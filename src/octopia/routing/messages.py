@@ -92,6 +92,32 @@ class SubscriptionsComplete(Struct, frozen=True, tag="subscriptions_complete"):
     hosts: tuple[BrokerId, ...] = ()
 
 
+class SubscriptionsIncomplete(Struct, frozen=True, tag="subscriptions_incomplete"):
+    """Of the subscriptions that these brokers host the receiver may not know all any more: a link between is down.
+
+    Full dynamic routing. `SubscriptionsComplete` takes it back. On an iLink the hosts are of the sender's cluster.
+    """
+
+    kind: ClassVar[str] = "subscriptions_incomplete"
+    hosts: tuple[BrokerId, ...]
+
+
+class LinkReport(NamedTuple):
+    """One end of a link says that it is down or up. Of two by the same end, the one with the higher version counts."""
+
+    reporter: BrokerId
+    neighbour: BrokerId
+    version: int
+    is_up: bool
+
+
+class LinkNews(Struct, frozen=True, tag="link_news"):
+    """Links that went down or came up anywhere in the overlay; passed on to all other neighbours, each report once."""
+
+    kind: ClassVar[str] = "link_news"
+    reports: tuple[LinkReport, ...]
+
+
 class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete"):
     """On this iLink and since it came up, all advertisements of the sender's clients have been told."""
 
@@ -201,14 +227,56 @@ class Dests(Struct, frozen=True, cache_hash=True, gc=False):
         return listed + bool(self.todo) + bool(self.tried) + bool(self.seen) + bool(self.left)
 
 
+class Stamp(Struct, frozen=True, gc=False):
+    """Full dynamic routing: where a notification stands in the streams from its publisher to each destination.
+
+    The publisher's host broker makes it once, and every copy carries it unchanged. `host` is the place of that broker
+    (`fdr/places.py`), `sequence` the number of the notification among those of its publisher there. `dests` are the
+    destinations it was made for; `gaps` has for each, in the order of their bits, how far back the sequence of the one
+    lies that was sent there before. A gap as large as the sequence says that there was none.
+    """
+
+    host: int
+    sequence: int
+    dests: int
+    gaps: tuple[int, ...]
+
+
+class Confirmed(NamedTuple):
+    """All of this publisher's notifications for the sender up to this sequence have come.
+
+    `again`: what comes after that is to be sent again.
+    """
+
+    publisher: str
+    upto: int
+    again: bool = False
+
+
+class Confirm(Struct, frozen=True, tag="confirm"):
+    """Full dynamic routing: a destination tells the host broker of publishers what has come from them.
+
+    It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms.
+    """
+
+    kind: ClassVar[str] = "confirm"
+    by: BrokerId
+    streams: tuple[Confirmed, ...]
+    header: Dests
+
+
 class Notify(Struct, frozen=True, tag="notify", gc=False):
-    """A copy of a notification. Its header is of the type that the routing declares (`Policy.header`)."""
+    """A copy of a notification. Its header is of the type that the routing declares (`Policy.header`).
+
+    `stamp` is None where the routing has no streams.
+    """
 
     kind: ClassVar[str] = "notify"
     publisher: str
     id: str
     notification: Notification
     header: Header = PLAIN
+    stamp: Stamp | None = None
 
     @property
     def civ(self) -> int:
@@ -223,6 +291,9 @@ Message = (
     | CibSet
     | CibClear
     | SubscriptionsComplete
+    | SubscriptionsIncomplete
     | AdvertisementsComplete
+    | LinkNews
+    | Confirm
     | Notify
 )

@@ -76,7 +76,10 @@ _SIZES = {
     "cib_set": "cib_bytes",
     "cib_clear": "cib_bytes",
     "subscriptions_complete": "cib_bytes",
+    "subscriptions_incomplete": "cib_bytes",
     "advertisements_complete": "cib_bytes",
+    "link_news": "cib_bytes",
+    "confirm": "cib_bytes",
     "notify": "notify_bytes",
 }
 
