@@ -39,8 +39,8 @@ from functools import lru_cache
 
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
-from octopia.routing.fdr.places import nearest_regions
-from octopia.routing.fdr.state import AROUND, DestsMatched, FdrState
+from octopia.routing.fdr.places import AROUND, nearest_regions
+from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
 from octopia.topology import BrokerId, civ
 

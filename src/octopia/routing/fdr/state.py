@@ -14,7 +14,7 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
-from octopia.routing.fdr.places import places_of
+from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
@@ -24,12 +24,10 @@ from octopia.topology import BrokerId, Scot
 
 # While no queue of a host broker is longer than this it takes its own cluster's tree.
 OWN_QUEUE_MAX = 1
-# The own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
-AROUND = -1
-# It is taken while its longest queue, so often, is shorter than the shortest of the iLinks: copies of other hosts pass
-# by these aLinks. What it does in the burst, at a tenth of its size and as shares of SNR's delay (mean, mean in order,
-# mean of the other publishers): 1: 10.0, 10.6, 2.8 %. 2: 10.2, 11.4, 2.0 %. 3: 10.4, 11.7, 1.7 %. 4: 10.5, 12.0, 1.6 %.
-# Never around: 12.9, 13.5, 1.3 %.
+# `AROUND` is taken while its longest queue, so often, is shorter than the shortest of the iLinks: copies of other hosts
+# pass by these aLinks. What it does in the burst, at a tenth of its size and as shares of SNR's delay (mean, mean in
+# order, mean of the other publishers): 1: 10.0, 10.6, 2.8 %. 2: 10.2, 11.4, 2.0 %. 3: 10.4, 11.7, 1.7 %. 4: 10.5,
+# 12.0, 1.6 %. Never around: 12.9, 13.5, 1.3 %.
 AROUND_SHARE = 3
 
 
