@@ -4,7 +4,7 @@ A routing that has streams (`Policy.streams`) promises more than a way: order, n
 free of numbers, so that they can be remembered; what belongs to one notification alone is the `Stamp` beside them. A
 host does four things for it, and nothing where `Broker.streams` is None:
 
-    published   `Broker.publish`; for each decision with copies `sent`, whose stamp goes with all of them
+    published   `Broker.publish`; for each decision `sent`, whose stamp goes with all its copies
     received    `Broker.receive`; copies go onward at once, with the stamp that came; where `Decision.here` says that
                 this broker is a destination, `arrived`: what it gives is to be delivered now, in this order
     time        `Broker.tick` when `Broker.due` has come; its actions are carried out as those of `Broker.handle`
@@ -41,10 +41,13 @@ class Streams(Protocol):
     @property
     def due(self) -> float | None: ...
 
-    def sent(self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0) -> Stamp:
-        """A notification that was published here is being sent: its stamp. It is kept until all destinations confirmed.
+    def sent(
+        self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
+    ) -> Stamp | None:
+        """A notification that was published here is being sent: its stamp; None where it goes nowhere.
 
-        To be called in the order of publishing. `size` is what it takes to keep it, in bytes, where the host bounds it.
+        It is kept until all destinations confirmed it. To be called in the order of publishing. `size` is what it takes
+        to keep it, in bytes, where the host wants that bounded.
         """
 
     def arrived(
@@ -52,7 +55,8 @@ class Streams(Protocol):
     ) -> Sequence[Released]:
         """A copy for this broker came: what is to be delivered now. That may be nothing, itself, or much that waited.
 
-        `kept` comes back with it, whenever that is. Where nobody here wants a notification, it is left out.
+        `kept` comes back with it, whenever that is: here, or as the id of a `Deliver`. Where nobody here wants a
+        notification, it is left out.
         """
 
     def tick(self, now: float) -> list[Action]:

@@ -11,11 +11,11 @@ That lower numbers wait although `before` is not above `last` means that somethi
 that the host restarted. They go first, so order holds whatever happens. A repeat of what waits may say that less comes
 before it than it said at first; the lowest counts.
 
-Bounds: `HELD_PER_STREAM_MAX` notifications wait in one stream, in all streams `HELD_MAX`, and `HELD_BYTES_MAX` bytes where
-the host tells sizes. At a bound the youngest of the stream is refused: from then on nothing from its number on is let
-in, until all that waits was released; then the host is asked to send the rest again (`Stream.asks`). So what waits is
+Bounds: `HELD_PER_STREAM_MAX` notifications wait in one stream, `HELD_MAX` in all, and `HELD_BYTES_MAX` bytes where the
+host tells sizes. At a bound the youngest of the stream is refused: from then on nothing from its number on is let in,
+until all that waits was released; then the host is asked to send the rest again (`Stream.asks`). So what waits is
 always older than what was refused, and the stream moves on. Of each host `STREAMS_PER_HOST_MAX` streams are remembered,
-and those in which something waits; the one unused for longest is forgotten. Should it go on, it asks its host.
+and those in which something waits; the one unused for longest is forgotten. Should it go on, its host is asked.
 """
 
 from bisect import bisect_left

@@ -5,12 +5,12 @@ confirmed, oldest first. A stamp says for each destination which came before: th
 confirmed, since then the destination has them. A publisher of whose notifications all are confirmed is forgotten. The
 next one begins above every number given out, so no publisher ever uses a number twice.
 
-**Sent again**, an entry gets a stamp for just those destinations. For a destination of which it is the oldest that is not
+**Sent again**, an entry gets a stamp for just those destinations. Where it is the oldest that a destination has not
 confirmed, none comes before it: what did is confirmed, or was given up. So a destination that lost its state, or waits
 for what was given up, goes on. For all others what came before is what it was: it has not been confirmed.
 
-Bounds: `entries_max` notifications, and `bytes_max` bytes where the host tells sizes; beyond, the oldest is given up: it
-is under way, but is not sent again. `given_up` counts these, by notification; one stays even if it is larger.
+Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes where the host tells sizes; beyond, the oldest is given up:
+it is under way, but is not sent again. `given_up` counts these, by notification; one stays even if it is larger.
 """
 
 from collections import OrderedDict, deque
@@ -27,8 +27,8 @@ BYTES_MAX = 64 << 20
 class Entry:
     """A notification that was sent and not confirmed. `pending` are the destinations, as bits, that have not confirmed.
 
-    `stamp` is the first it had. `tree` is the one it was last sent on; `unsure`: something was down then, so it may have
-    taken any way.
+    `stamp` is the first it had. `tree` is the one it was last sent on; `unsure`: something was down then, so it may
+    have taken any way.
     """
 
     __slots__ = ("id", "notification", "pending", "publisher", "sequence", "size", "stamp", "tree", "unsure")

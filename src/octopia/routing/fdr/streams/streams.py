@@ -2,15 +2,15 @@
 
 At the publisher's host (`sending.py`) a notification stays in the log until all its destinations confirmed it. It is
 sent again, without guessing, where it may have been lost: the links it goes over are known as long as nothing is down.
-So on the news that a link is down, all that is not confirmed is sent again whose way crosses that link, or that was sent
-while something was down, since then it may have gone any way. A copy that met a link that was down before its host knew
-of it had that link on its way, so it is among them. What a destination asks for is sent again as well. No timer decides
-that something is lost.
+So on the news that a link is down, all that is not confirmed is sent again whose way crosses that link, or that was
+sent while something was down, since then it may have gone any way. A copy that met a link that was down before its host
+knew of it had that link on its way, so it is among them. What a destination asks for is sent again as well. No timer
+decides that something is lost.
 
 At a destination (`receiving.py`, `confirming.py`) copies pass the gate, and what has come is confirmed to the host, by
 the same routing: a confirmation is a copy for one broker. It may be lost like any copy. So on the news that a link is
-down the destination confirms anew to the hosts whose way from here crosses that link, or that it last confirmed to while something was
-down.
+down the destination confirms anew to the hosts whose way from here crosses that link, or that it last confirmed to
+while something was down.
 
 A broker that cannot be reached is written off: nothing is kept for it, and the count of what it did not get is kept
 (`missed`). What waits here for something of such a host is released.
@@ -41,8 +41,8 @@ AGAIN_AFTER_S = 0.05
 AGAIN_PER_TICK_MAX = 1_000
 # Publishers in one confirmation; more make more messages.
 CONFIRMED_PER_MESSAGE_MAX = 100
-# Publishers of a host to whom the broker confirms anew when a confirmation may have been lost: those heard of last. What is
-# not confirmed stays in the log until the next of that publisher is.
+# Publishers of a host that are confirmed anew when a confirmation may have been lost: those heard of last. What is not
+# confirmed of others stays in the log until the next of that publisher comes.
 CONFIRMED_ANEW_MAX = 1_000
 
 _NOTHING: tuple[Released, ...] = ()
@@ -203,7 +203,7 @@ class DestStreams:
         return (Released(waiting.publisher, waiting.notification, waiting.kept, early),)
 
     def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
-        state, known = self._state, self.gate.hosts.get(host, {})
+        state, known = self._state, self.gate.hosts[host]
         told = []
         for publisher in publishers:
             stream = known.get(publisher)
@@ -283,6 +283,12 @@ class DestStreams:
                         out.append(Deliver(publisher, kept, notification, recipients))
 
 
+def make(state: "FdrState", first_sequence: int) -> DestStreams:
+    """The streams of a broker, which its state knows from now on."""
+    state.streams = DestStreams(state, first_sequence)
+    return state.streams
+
+
 def _union(sets: Iterable[int]) -> int:
     union = 0
     for each in sets:
@@ -294,8 +300,7 @@ def receive_confirm(state: "FdrState", sender: BrokerId, message: Confirm, out: 
     """A confirmation on its way to the host of publishers, or there."""
     if message.by not in state.places.brokers:
         raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
-    decision = notify.pass_on(state, message.header, sender)
-    if decision.here:
+    if message.header.dests & state.me:
         state.streams.confirmed(message.by, message.streams, state.now)
-    for to, header in decision.copies:
+    for to, header in notify.copies_onward(state, message.header, sender):
         out.append(Send(to, Confirm(message.by, message.streams, header)))
