@@ -36,6 +36,7 @@ from functools import lru_cache
 
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
+from octopia.routing.fdr.check import check_header
 from octopia.routing.fdr.places import AROUND
 from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
@@ -66,7 +67,11 @@ def links_seen(state: FdrState) -> int:
 
 
 def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_by: BrokerId | None) -> Decision:
-    return _begin(state, matched, header) if isinstance(header, Chosen) else _go_on(state, matched, header, came_by)
+    if isinstance(header, Chosen):
+        return _begin(state, matched, header)
+    if came_by is not None:
+        check_header(state, header, came_by)
+    return _go_on(state, matched, header, came_by)
 
 
 def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
