@@ -36,6 +36,7 @@ from functools import lru_cache
 
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
+from octopia.routing.fdr.check import check_header
 from octopia.routing.fdr.places import AROUND
 from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
@@ -92,6 +93,7 @@ def pass_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
 
 
 def copies_onward(state: FdrState, header: Dests, came_by: BrokerId) -> tuple[tuple[BrokerId, Dests], ...]:
+    check_header(state, header, came_by)
     onward = _Onward(state, came_by, header.tried, header.left)
     onward.send_dests(header.dests & ~state.me)
     return onward.copies()
