@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 # News of a broker that died comes from each of its neighbours; what is to be sent again waits for all of them.
 AGAIN_AFTER_S = 0.05
+# A destination that knows nothing of a stream, and has to wait for its beginning, asks for it after this time: it may
+# have restarted without the host's noticing.
+ASK_AFTER_S = 2.0
 # Notifications sent again in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
 # Publishers in one confirmation; more make more messages.
@@ -65,11 +68,13 @@ class DestStreams:
 
     `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
     could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
+    `sent_again` counts notifications that were, `told` the confirmations that this broker sent.
     """
 
     __slots__ = (
         "_again",
         "_again_due",
+        "_down",
         "_me",
         "_place",
         "_state",
@@ -80,6 +85,8 @@ class DestStreams:
         "misaddressed",
         "missed",
         "owed",
+        "sent_again",
+        "told",
     )
 
     def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
@@ -92,11 +99,15 @@ class DestStreams:
         # entries to be sent again, oldest first, and to which destinations
         self._again: dict[Entry, int] = {}
         self._again_due: float | None = None
+        # ends of links that are down
+        self._down: dict[tuple[BrokerId, BrokerId], Any] = {}
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
         self._written_off = 0
         self.missed: dict[int, int] = {}
         self.misaddressed = 0
+        self.sent_again = 0
+        self.told = 0
 
     # -- at the publisher's host
 
@@ -142,6 +153,7 @@ class DestStreams:
             dests = self._again.pop(entry) & entry.pending
             if not dests:
                 continue
+            self.sent_again += 1
             entry.tree, entry.unsure = state.tree(), state.links.any_down
             stamp = self.log.again(entry, dests)
             for to, header in notify.copies_for(state, dests, entry.tree):
@@ -171,8 +183,10 @@ class DestStreams:
         ready = gate.take(stream, number, before, waiting, size)
         if stream.asks:
             self.owed.by(host, publisher, now)
-        elif ready or number <= last or not last:
+        elif ready or number <= last:
             self.owed.came(host, publisher, now)
+        elif not last and not stream.asked:
+            self.owed.by(host, publisher, now + ASK_AFTER_S)
         released = [one for each in ready for one in self._release(each)]
         if number in stream.held and stream.held[number][1] is waiting:
             released += self._overtake(waiting)
@@ -218,6 +232,7 @@ class DestStreams:
             self._unsure.pop(host, None)
         for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
             part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
+            self.told += 1
             for to, header in notify.copies_for(state, 1 << host, state.id.cluster):
                 out.append(Send(to, Confirm(state.id, part, header)))
 
@@ -245,10 +260,17 @@ class DestStreams:
         self._written_off = state.written_off
         if gone:
             self._write_off(gone, out)
-        down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
+        down = [end for end, is_up in ((report[:2], report.is_up) for report in reports) if self._was_down(end, is_up)]
         if down:
             self._send_again_what_crosses(down)
             self._confirm_anew(down)
+
+    def _was_down(self, end: tuple[BrokerId, BrokerId], is_up: bool) -> bool:
+        """Whether news of an end of a link says that it is down; or was, if it comes up and this is the first word."""
+        if not is_up:
+            self._down[end] = None
+            return True
+        return self._down.pop(end, self) is self
 
     def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
         links, cut = self._state.links, dict[int, int]()
