@@ -1,4 +1,4 @@
-"""Streams by their parts, each against the plainest thing that does the same: log, gate, what is owed; then together."""
+"""Streams by their parts, each against the plainest thing that does the same: log, gate, what is owed; and together."""
 
 from random import Random
 from typing import Any
