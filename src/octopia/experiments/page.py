@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from octopia.errors import InputError
+from octopia.experiments import bound
 from octopia.experiments.experiment import Shown
-from octopia.experiments.numbers import shown_interval
+from octopia.experiments.means import mean_rows
 from octopia.experiments.outcome import Outcome, axis_of
 from octopia.experiments.result import Result, point_text
 from octopia.experiments.settings import NAMES
@@ -101,20 +102,30 @@ def _means(outcome: Outcome) -> list[str]:
         f"| --- | ---: | {' | '.join('---:' for _ in systems)} |",
     ]
     for shown in outcome.experiment.shown:
-        if shown.kind == "line":
-            points = summary.points
-            # The first and the last tell how it grows; a page is no data file.
-            for point in points if len(points) <= _POINTS_SHOWN_MAX else (points[0], points[-1]):
-                found = (summary.interval(shown.metric, shown.part, point, system) for system in summary.systems)
-                cells = [shown_interval(each, summary.units.get(shown.metric, "")) for each in found]
-                title = shown.title if point == points[0] else ""
-                lines.append(f"| {title} | {point} | {' | '.join(cells)} |")
+        if shown.kind != "series":
+            rows = mean_rows(summary, shown, _points_shown(outcome))
+            for number, (point, cells) in enumerate(rows):
+                lines.append(f"| {shown.title if number == 0 else ''} | {point} | {' | '.join(cells)} |")
+    if bound.BOUND in summary.systems:
+        lines += ["", f"{bound.WHAT_IT_IS}."]
     return lines
 
 
+def _points_shown(outcome: Outcome) -> list[str]:
+    """Of many numbers the first and the last tell how it grows, since a page is no data file; words are all shown."""
+    points = outcome.summary.points
+    if len(points) <= _POINTS_SHOWN_MAX or any(outcome.summary.x[point] is None for point in points):
+        return points
+    return [points[0], points[-1]]
+
+
 def _is_shown(outcome: Outcome, shown: Shown) -> bool:
-    """Whether its picture is on the page: the paper's plots, and what goes over time, of the paper's own setting."""
-    return bool(shown.paper or shown.kind == "series") and not outcome.sensitivity
+    """Whether its picture is on the page: the paper's plots, what goes over time, and the first of our own experiments.
+
+    Only where the experiment's own setting was varied.
+    """
+    own = not outcome.experiment.paper and shown == outcome.experiment.shown[0]
+    return bool(shown.paper or shown.kind == "series" or own) and not outcome.sensitivity
 
 
 def _name(outcome: Outcome) -> str:
