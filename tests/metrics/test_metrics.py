@@ -8,6 +8,7 @@ import pytest
 import sqlglot
 
 from octopia.errors import InputError, OctopiaError
+from octopia.experiments import JUDGED
 from octopia.metrics import METRICS, Facts, Metric, run, values_of
 from tests.metrics import brute
 from tests.metrics.traces import Trace, hop, random_trace, write_trace
@@ -277,3 +278,6 @@ def test_the_reference_page_defines_every_metric_in_the_same_words() -> None:
     lines = [f"| `{metric.name}` | {metric.unit} | {metric.definition} |" for metric in METRICS.values()]
     table = "\n".join(["| metric | unit | |", "| --- | --- | --- |", *lines])
     assert f"<!-- metrics: begin -->\n{table}\n<!-- metrics: end -->" in page, f"the page must hold\n{table}"
+    for metric in JUDGED.values():
+        line = f"| `{metric.name}` | {metric.unit} | {metric.definition} |"
+        assert line in page, f"the page must hold {line}"

@@ -255,7 +255,9 @@ def _nanoseconds(seconds: float) -> int:
 def _check_systems(systems: tuple[str, ...]) -> None:
     try:
         # what is worked out beside the routings is no routing
-        check_routings([system for system in systems if system != bound.BOUND] or ["snr"], own=True)
+        check_routings([system for system in systems if system != bound.BOUND] or [bound.ROUTING], own=True)
+        if systems.count(bound.BOUND) > 1:
+            raise InputError(f"{bound.BOUND} is named twice")
     except InputError as error:
         raise InputError(f"systems: {error}") from None
 

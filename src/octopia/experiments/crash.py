@@ -34,7 +34,7 @@ CRASH = Experiment(
     ),
     shown=(
         Shown(metric="delay_over_time", part="mean", title="Mean delay of what arrives in a second", kind="series"),
-        Shown(metric="losses", part="lost_live", title="Lost between brokers that stay up"),
+        Shown(metric="losses", part="lost_live", title="Lost between brokers that stay up", on_page=True),
         Shown(metric="losses", part="lost", title="Lost in all"),
         Shown(metric="losses", part="repeated", title="Repeated"),
         Shown(metric="out_of_order", part="number", title="Out of order"),

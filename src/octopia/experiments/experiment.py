@@ -28,6 +28,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     title: str
     kind: Kind = "line"
     paper: str = ""  # which plot of the paper this is
+    on_page: bool = False  # its picture is in the documentation, as the paper's plots and series are
 
     @property
     def name(self) -> str:

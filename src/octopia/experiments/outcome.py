@@ -74,7 +74,7 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
                 plots[shown.name] = ranked_plot(shown, axis, summary)
             else:
                 lines = _lines(series, summary, shown.metric, shown.part)
-                captions = {point: f"{_grouped(point)} {axis}" for point in summary.points}
+                captions = {point: _caption(point, axis) for point in summary.points}
                 plots[shown.name] = series_plot(shown, described(shown.metric).unit, lines, captions)
     except OctopiaError as error:
         no_plots = str(error)
@@ -181,8 +181,8 @@ def _findings(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def _grouped(point: str) -> str:
-    return f"{int(point):,}" if point.isdigit() else point
+def _caption(point: str, axis: str) -> str:
+    return f"{int(point):,} {axis}" if point.isdigit() else f"{axis}: {point}"
 
 
 def _csv(records: Sequence[Mapping[str, Any]]) -> bytes:

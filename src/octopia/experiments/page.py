@@ -71,6 +71,8 @@ def _what_was_run(outcome: Outcome, results: Sequence[Result]) -> str:
     command = _command(outcome)
     broken = sum(len(result.broken) for result in results)
     checks = f"all checks passed in all {len(results)} runs" if not broken else f"**{broken} promises were broken**"
+    if not broken and outcome.settings.vary == "crash":
+        checks = f"no promise was broken in all {len(results)} runs"
     scale = scale_note(outcome)
     return f"{command}, model `{settings.model}`; {checks}." + (f" **{scale}**" if scale else "")
 
@@ -120,12 +122,8 @@ def _points_shown(outcome: Outcome) -> list[str]:
 
 
 def _is_shown(outcome: Outcome, shown: Shown) -> bool:
-    """Whether its picture is on the page: the paper's plots, what goes over time, and the first of our own experiments.
-
-    Only where the experiment's own setting was varied.
-    """
-    own = not outcome.experiment.paper and shown == outcome.experiment.shown[0]
-    return bool(shown.paper or shown.kind == "series" or own) and not outcome.sensitivity
+    """Whether its picture is on the page: the paper's plots, and what goes over time, of the paper's own setting."""
+    return bool(shown.paper or shown.kind == "series" or shown.on_page) and not outcome.sensitivity
 
 
 def _name(outcome: Outcome) -> str:

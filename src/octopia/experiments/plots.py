@@ -75,11 +75,14 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axes.set_ylim(bottom=0)
+        if words and len(places) > 1:
+            # room for the legend above the bars
+            axes.set_ylim(top=axes.get_ylim()[1] * 1.35)
         axes.set_xlabel(f"{summary.points[0]} {axis}" if len(places) == 1 else axis)
         axes.set_ylabel(unit)
         axes.set_title(shown.title, loc="left", fontsize=10)
         if len(places) != 1:
-            axes.legend()
+            axes.legend(ncols=3 if words else 1, fontsize="small" if words else None)
         return _rendered(figure)
 
 

@@ -34,7 +34,7 @@ SLOW_LINK = Experiment(
         "link_queue",
     ),
     shown=(
-        Shown(metric="notification_delay", part="mean", title="Mean delivery delay", kind="ranked"),
+        Shown(metric="notification_delay", part="mean", title="Mean delivery delay", kind="ranked", on_page=True),
         Shown(metric="in_order_delay", part="mean", title="Mean delivery delay, in order", kind="ranked"),
         Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile", kind="ranked"),
         Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers", kind="ranked"),
