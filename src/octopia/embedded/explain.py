@@ -180,14 +180,13 @@ def _hop_line(hop: Hop, clusters: int) -> str:
 
 
 def _burden(hop: Hop, clusters: int) -> str:
-    carried = civ_string(hop.message, clusters)
     if isinstance(hop.message, Notify) and isinstance(hop.message.header, Dests):
         count = hop.message.header.dests.bit_count()
-        found = f", and CIV {carried} of clusters that are to find theirs" if carried else ""
         tree = ""
         if hop.cause is None and hop.sender.region == hop.receiver.region and count > 1:
             tree = f"; cluster {hop.receiver.cluster}'s copy of the tree has the shortest queue"
-        return f", for {count} destination{'' if count == 1 else 's'}{found}{tree}"
+        return f", for {count} destination{'' if count == 1 else 's'}{tree}"
+    carried = civ_string(hop.message, clusters)
     return f", carrying CIV {carried} for the clusters behind overloaded iLinks" if carried else ""
 
 
