@@ -82,7 +82,8 @@ def test_every_link_is_a_point_of_its_own() -> None:
 
 
 def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    return pq.read_table(folder / f"{table}.parquet").to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(folder / f"{table}.parquet").to_pylist()
+    return rows
 
 
 def test_the_slow_link_takes_ten_times_as_long_and_no_other_does(tmp_path: Path) -> None:
