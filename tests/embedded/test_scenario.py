@@ -21,7 +21,7 @@ ADVERTISE = {"do": "advertise", "client": "P", "at": ["b", 2], "id": "a1", "filt
 SUBSCRIBE = {"do": "subscribe", "client": "S", "at": ["c", 0], "id": "s1", "filter": "x > 3"}
 PUBLISH = {"do": "publish", "client": "P", "id": "n1", "notification": {"x": 5}}
 OVERLOAD = {"do": "overload", "link": [["b", 2], ["b", 0]], "queue": 50}
-STEP_NAMES = "advertise, unadvertise, subscribe, unsubscribe, publish, overload, relieve, leave"
+STEP_NAMES = "advertise, unadvertise, subscribe, unsubscribe, publish, overload, relieve, leave, cut, mend, crash"
 NAME = "must be a name of 1 to 200 printable characters"
 BROKER = 'must be a broker such as ["b", 2] or "b,2"'
 QUEUE = "must be a queue length, a whole number from 0 to 1,000,000,000"
@@ -176,7 +176,7 @@ def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
             {"client": "P"},
             (
                 "steps[0].do: missing: say what to do, advertise, unadvertise, subscribe, unsubscribe, publish, "
-                "overload, relieve or leave"
+                "overload, relieve, leave, cut, mend or crash"
             ),
         ),
         ({"do": 5}, f"steps[0].do: unknown step 5; steps are {STEP_NAMES}"),
