@@ -417,7 +417,7 @@ def test_the_scenes_page_has_the_same_counts_and_every_scene(scenes: tuple[str, 
     paper = ["Fig. 7(a)", "Fig. 7(b)", "Fig. 7(c)", "Fig. 7(d)", "Fig. 8", "Fig. 8", "Fig. 8"]
     assert titles == [*paper, "FDR, idle", "FDR, under load", "FDR, two of three clusters cut"]
     assert (
-        "It takes cluster 1&#x27;s tree: of the iLinks of (b,2) the one to cluster 1 has the least Q_l, 4." in scenes[1]
+        "It takes cluster 1&#x27;s tree: of the iLinks of (b,2) the one to cluster 1 has the least Q_l, 4" in scenes[1]
     )
     assert (scenes[1].count("<svg"), scenes[1].count("<figure>")) == (40, 40)
 

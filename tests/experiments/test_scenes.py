@@ -39,8 +39,8 @@ def test_tid_routing_reaches_as_many_and_carries_no_civ(scene: str) -> None:
     assert [(f.civs, f.paper_messages) for f in figures] == [((), None)] * len(figures)
 
 
-# Full dynamic routing, worked out by hand: messages, deliveries, hops of the longest way, copies over an overloaded link.
-# In (a), (c) and (d) another cluster's tree is taken, one hop away; in (b) the own one, since both iLinks are overloaded.
+# Full dynamic routing, worked out by hand: messages, deliveries, hops of the longest way, copies over an overloaded
+# link. In (a), (c) and (d) another cluster's tree is taken, one hop away; in (b) the own one, as both iLinks are full.
 FDR_FIGURES = {
     "fig7a": [(6, 4, 3, 0)],
     "fig7b": [(4, 4, 2, 0)],

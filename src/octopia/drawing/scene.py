@@ -30,8 +30,8 @@ class Client:
 class Message:
     """An arrow along a link. `plain` is a copy, `civ` a copy that carries a CIV, `control` anything else.
 
-    With `tree`, a copy on that cluster's copy of the tree: it has that cluster's colour. `detour` is such a copy that was
-    handed over because a link is down.
+    With `tree`, a copy on that cluster's copy of the tree: it has that cluster's colour. `detour` is such a copy that
+    was handed over because a link is down.
     """
 
     source: BrokerId

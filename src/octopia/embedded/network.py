@@ -54,7 +54,8 @@ class Hop(Struct, frozen=True):
     cause: "Hop | None"
 
 
-# Told of every hop when it is sent, of every one that was put on a link that is down instead, and of every other action with the broker that ordered it and the causing hop.
+# Told of every hop when it is sent, or of one that was put on a link that is down; and of every other action with the
+# broker that ordered it and the causing hop.
 OnHop = Callable[[Hop], None]
 OnAction = Callable[[BrokerId, Action, Hop | None], None]
 

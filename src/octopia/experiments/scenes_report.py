@@ -30,10 +30,10 @@ _INTRO = """ <p>Every scene below was replayed, message by message, by the broke
 layer is a cluster, each column of layers a region. <b>SNR</b> decides the way once, at the publisher's host broker;
 <b>IDR</b> goes around overloaded links by handing the clusters still to be served, as a bit vector (CIV), to another
 copy; <b>TID</b> is the routing by advertisement trees that both are compared with. Under <b>FDR</b> copies name the
-brokers they are for, and each notification takes the copy of the tree with the shortest queue.</p> <p class="key">Arrows
-are copies of the notification. A label such as 001 is the CIV that a copy carries, rightmost bit is cluster 0; a label
-such as a,2 c,0 names its destinations, and the colour of the arrow the cluster whose tree it is on. Dashed red links
-are overloaded, crossed-out brokers are dead.</p>
+brokers they are for, and each notification takes the copy of the tree with the shortest queue.</p>
+<p class="key">Arrows are copies of the notification. A label such as 001 is the CIV that a copy carries, rightmost bit
+is cluster 0; a label such as a,2 c,0 names its destinations, and the colour of the arrow the cluster whose tree it is
+on. Dashed red links are overloaded, crossed-out brokers are dead.</p>
 """
 
 
