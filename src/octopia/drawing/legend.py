@@ -78,7 +78,7 @@ def _messages(scene: Scene) -> list[Item]:
     for style in dict.fromkeys(message.style for message in scene.messages if message.tree is None):
         items.append(Item(_arrow(style), _MESSAGES[style], palette.MESSAGES[style]))
     for tree in sorted({message.tree for message in scene.messages if message.tree is not None}):
-        items.append(Item("arrow", f"copy on C{tree}'s tree", palette.cluster_colour(tree)))
+        items.append(Item("arrow", f"C{tree}'s tree", palette.cluster_colour(tree)))
     if any(message.style == "detour" and message.tree is not None for message in scene.messages):
         items.append(Item("dashed arrow", _MESSAGES["detour"], palette.NEUTRAL))
     return items
