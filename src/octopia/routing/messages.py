@@ -188,14 +188,17 @@ class Routes(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
-    """Full dynamic routing, of a publication: the clusters to be resolved, and the cluster whose tree it takes."""
+    """Full dynamic routing, of a publication: the cluster whose tree it takes, and more destinations than match.
 
-    todo: int
+    `in_doubt` are brokers, as bits, of which the host broker does not know whether they host a match.
+    """
+
+    in_doubt: int
     tree: int
 
     @property
     def civ(self) -> int:
-        return self.todo
+        return 0
 
     @property
     def entries(self) -> int:
@@ -203,28 +206,26 @@ class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Dests(Struct, frozen=True, cache_hash=True, gc=False):
-    """Full dynamic routing: this copy is for exactly these brokers, and for the clusters in `todo`.
+    """Full dynamic routing: this copy is for exactly these brokers.
 
-    `dests` is a set of brokers as bits (`fdr/places.py`). Three sets say what did not work, empty while all links are
-    up: `tried` are clusters of this region that could not pass it on, `seen` regions in which a cluster of `todo`
-    was sought, `left` regions from which `dests` had to leave because no region mate could be reached.
+    `dests` is a set of brokers as bits (`fdr/places.py`). Two sets say what did not work, empty while all links are up:
+    `tried` are clusters of this region that could not pass it on, `left` regions that `dests` had to leave because no
+    region mate could be reached.
     """
 
     dests: int
-    todo: int = 0
     tried: int = 0
-    seen: int = 0
     left: int = 0
 
     @property
     def civ(self) -> int:
-        return self.todo
+        return 0
 
     @property
     def entries(self) -> int:
         """An entry for each broker, or for each 64 bits of the set, whichever are fewer; and one for each other set."""
         listed = min(self.dests.bit_count(), -(-self.dests.bit_length() // 64))
-        return listed + bool(self.todo) + bool(self.tried) + bool(self.seen) + bool(self.left)
+        return listed + bool(self.tried) + bool(self.left)
 
 
 class Stamp(Struct, frozen=True, gc=False):

@@ -2,7 +2,7 @@
 
 Rules of this file: what the host broker holds of a cluster follows, message by message, what the secondary neighbour in
 that cluster lends (`interest.py`). A bit of an advertisement's CIV is ON while it is bound to a subscription of that
-cluster, or may be: where the cluster is `unknown` or cut off, its destinations are found by a broker of that cluster.
+cluster, or may be: where the cluster is `unknown` or cut off, all its brokers count as destinations.
 """
 
 from octopia.errors import RemoteProtocolError

@@ -2,7 +2,7 @@
 advertisements, so that a host broker knows the destinations of what its clients publish.
 
     CIB_SET(advertisements, subscriptions)   each of these subscriptions overlaps each of these advertisements
-    CIB_SET(advertisements)                  some do, and you do not hold them in full: leave it to me to find them
+    CIB_SET(advertisements)                  some do that you do not hold: any broker of my cluster may host one
     CIB_CLEAR(advertisements)                of these you now hold all: those I named, and none if I named none
     CIB_CLEAR((), subscriptions)             these are gone
 
@@ -25,8 +25,9 @@ from octopia.topology import BrokerId
 if TYPE_CHECKING:
     from octopia.routing.fdr.state import FdrState
 
-# Subscriptions of one cluster that a host broker holds for one advertisement; where there are more it asks the region
-# mate each time, until they are half as many. So an advertisement takes at most (k - 1) times as many entries.
+# Subscriptions of one cluster that a host broker holds for one advertisement; where there are more, all brokers of that
+# cluster count as destinations, until they are half as many. So an advertisement takes at most (k - 1) times as many
+# entries.
 LENT_MAX = 2_000
 # Subscriptions in one message; more make more messages.
 LENT_PER_MESSAGE_MAX = 100
@@ -37,7 +38,7 @@ def advertised(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
         # all is told when the resync is complete
         entry.unknown = state.own_bit
     elif state.unlearnt:
-        _leave_to_me(state, entry, out)
+        _not_in_full(state, entry, out)
     else:
         _lend_all(state, entry, out)
 
@@ -49,7 +50,7 @@ def grew(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], 
     out.extend(Send(host, CibSet(tuple(named[host]), lent)) for host in state.up_i_links if host in named)
     for entry in known:
         if entry.interest > LENT_MAX and host_of(entry) in state.up:
-            _leave_to_me(state, entry, out)
+            _not_in_full(state, entry, out)
 
 
 def fell(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
@@ -78,7 +79,7 @@ def learnt(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
 def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
     host = host_of(entry)
     if entry.interest > LENT_MAX:
-        _leave_to_me(state, entry, out)
+        _not_in_full(state, entry, out)
         return
     own = sorted(state.prt.overlapping(entry.filter), key=_key)
     lent = [Lent(subscription.key, subscription.filter) for subscription in own]
@@ -89,7 +90,7 @@ def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
         out.append(Send(host, CibClear((entry.key,))))
 
 
-def _leave_to_me(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+def _not_in_full(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
     entry.unknown = state.own_bit
     out.append(Send(host_of(entry), CibSet((entry.key,))))
 

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from octopia.topology import BrokerId, Scot
+from octopia.topology import BrokerId, Scot, civ
+
+# The own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
+AROUND = -1
 
 
 class Places(NamedTuple):
@@ -22,6 +25,13 @@ class Places(NamedTuple):
     clusters: tuple[int, ...]
     beyond: dict[str, int]
     here: int
+
+    def of_clusters(self, clusters: int) -> int:
+        """All brokers of these clusters, which are given as bits."""
+        brokers = 0
+        for cluster in civ.bits(clusters):
+            brokers |= self.clusters[cluster]
+        return brokers
 
 
 @lru_cache(maxsize=64)
@@ -42,13 +52,6 @@ def places_of(overlay: Scot, region: str) -> Places:
     in_all_clusters = sum(1 << cluster * size for cluster in range(overlay.clusters))
     beyond = {towards: bits * in_all_clusters for towards, bits in regions.items()}
     return Places(brokers, clusters, beyond, 1 << rank[region])
-
-
-# Asked for where links are down only, so few are kept.
-@lru_cache(maxsize=128)
-def nearest_regions(overlay: Scot, region: str) -> tuple[tuple[int, str], ...]:
-    """All other regions, the nearest first: the place of each, and the neighbouring region that leads there."""
-    return tuple((overlay.tree.rank[other], towards) for other, towards in _others(overlay, region))
 
 
 def _others(overlay: Scot, region: str) -> Iterator[tuple[str, str]]:

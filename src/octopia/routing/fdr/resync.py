@@ -1,8 +1,8 @@
 """Links that go down and come up under full dynamic routing: as in SCOT routing (`scot/resync.py`).
 
 What differs is what an iLink that came up does to borrowed subscriptions. The host broker gives all of that cluster
-back, since its bits are unknown and its destinations are found by the cluster itself until all is told anew; the lender
-notes that the host holds nothing of it any more.
+back, since its bits are unknown and all its brokers count as destinations until all is told anew; the lender notes
+that the host holds nothing of it any more.
 """
 
 from octopia.routing.actions import Action

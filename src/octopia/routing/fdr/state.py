@@ -14,7 +14,7 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
-from octopia.routing.fdr.places import places_of
+from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
@@ -24,12 +24,10 @@ from octopia.topology import BrokerId, Scot
 
 # While no queue of a host broker is longer than this it takes its own cluster's tree.
 OWN_QUEUE_MAX = 1
-# The own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
-AROUND = -1
-# It is taken while its longest queue, so often, is shorter than the shortest of the iLinks: copies of other hosts pass
-# by these aLinks. What it does in the burst, at a tenth of its size and as shares of SNR's delay (mean, mean in order,
-# mean of the other publishers): 1: 10.0, 10.6, 2.8 %. 2: 10.2, 11.4, 2.0 %. 3: 10.4, 11.7, 1.7 %. 4: 10.5, 12.0, 1.6 %.
-# Never around: 12.9, 13.5, 1.3 %.
+# `AROUND` is taken while its longest queue, so often, is shorter than the shortest of the iLinks: copies of other hosts
+# pass by these aLinks. What it does in the burst, at a tenth of its size and as shares of SNR's delay (mean, mean in
+# order, mean of the other publishers): 1: 10.0, 10.6, 2.8 %. 2: 10.2, 11.4, 2.0 %. 3: 10.4, 11.7, 1.7 %. 4: 10.5,
+# 12.0, 1.6 %. Never around: 12.9, 13.5, 1.3 %.
 AROUND_SHARE = 3
 
 
@@ -141,10 +139,24 @@ class FdrState(ScotState):
     `near` are the region mates as bits, `mates` the same in the order in which they are asked for help: from the next
     cluster on, so that not all ask the same. `order` is that of copies.
 
-    A decision depends on which links are up, so all are forgotten when that changes.
+    `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down.
+    `written_off` are brokers known to be out of reach: nothing that is published here is sent to them.
+
+    A decision depends on which links are up and who is written off, so all are forgotten when that changes.
     """
 
-    __slots__ = ("_chosen", "_chosen_at", "mates", "mates", "me", "near", "order", "overlay", "places", "ways")
+    __slots__ = (
+        "_chosen",
+        "_chosen_at",
+        "in_doubt",
+        "mates",
+        "me",
+        "near",
+        "order",
+        "places",
+        "ways",
+        "written_off",
+    )
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
     def __init__(
@@ -157,7 +169,6 @@ class FdrState(ScotState):
         first_serial: int,
     ) -> None:
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
-        self.overlay = overlay
         places = self.places = places_of(overlay, id.region)
         self.prt = DestsPrt(make_index, places.brokers)
         self.tells = LENDS
@@ -168,12 +179,21 @@ class FdrState(ScotState):
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
         index = id.cluster
         self.mates = (*self.i_links[index:], *self.i_links[:index])
+        self.in_doubt = 0
+        self.written_off = 0
         self._chosen = id.cluster
         self._chosen_at = -1
 
     def _renew_up_links(self) -> None:
         super()._renew_up_links()
+        self.in_doubt = self.places.of_clusters(self.cut_off)
         self.prt.forget_matches()
+
+    def write_off(self, brokers: int) -> None:
+        """From now on exactly these brokers, as bits, are known to be out of reach."""
+        if brokers != self.written_off:
+            self.written_off = brokers
+            self.prt.forget_matches()
 
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.
