@@ -4,7 +4,8 @@ Rules of this file: it is told which tree was chosen (`FdrState.tree`) and gives
 chooses nothing.
 """
 
-from octopia.routing.fdr.state import AROUND, AROUND_SHARE, OWN_QUEUE_MAX, FdrState
+from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.state import AROUND_SHARE, OWN_QUEUE_MAX, FdrState
 
 
 def why(state: FdrState) -> str:
