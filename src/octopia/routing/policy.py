@@ -91,7 +91,8 @@ class Policy(Generic[State]):
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire.
+    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
+    nothing is chosen there.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
+    why: Callable[[State], str] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -184,6 +186,7 @@ def _fdr() -> Policy[FdrState]:
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
         live=False,
+        why=fdr.why,
     )
 
 
