@@ -32,6 +32,7 @@ from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
+from octopia.net.broker.stamped import StampedDispatch
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
@@ -87,7 +88,7 @@ class BrokerHost:
         self._together: Collection[BrokerId] = ()
         self._saves = False
         self._authority = authority = authority or Authority()
-        self._codec = codec = Codec(wire_limits or WireLimits())
+        self._codec = codec = Codec(wire_limits or WireLimits(), overlay)
         identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s)
         self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
@@ -110,7 +111,19 @@ class BrokerHost:
             now=self.now,
             soon=loop.call_soon,
         )
-        router = Router(self.broker, self.dispatch, barriers, self.log, self.now)
+        stamped = None
+        if self.broker.streams is not None:
+            stamped = StampedDispatch(
+                self.broker.streams,
+                self.dispatch,
+                codec.dests.stamp,
+                sessions=sessions,
+                links=self.links,
+                intake=intake,
+                counters=self.counters,
+                traces=self.traces,
+            )
+        self._router = router = Router(self.broker, self.dispatch, stamped, barriers, self.log, self.now)
         self.sessions = Sessions(
             sessions,
             self.net_limits,
@@ -136,6 +149,7 @@ class BrokerHost:
                 now=self.now,
                 soon=loop.call_soon,
                 on_connected=self.sessions.expect_a_rush,
+                repeats=self.broker.streams is not None,
             )
         self.memory = Memory(
             self.net_limits,
@@ -185,6 +199,7 @@ class BrokerHost:
         now = self.now()
         for link in self.links.values():
             link.check_time(now)
+        self._router.check_time(now)
         self.dispatch.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)

@@ -179,7 +179,7 @@ class Session:
         for at in refused:
             self.refuse("publish", str(batch.sequences[at]), permit.reason(batch.notification(at)))
         outside = frozenset(refused)
-        return batch.chosen(at for at in range(len(batch)) if at not in outside)
+        return batch.chosen([at for at in range(len(batch)) if at not in outside])
 
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         self.rights.check_advertise(request.filter, self._router.id)
@@ -191,7 +191,7 @@ class Session:
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
         self.rights.check_policy(request.policy)
         self.rights.check_subscribe(request.filter, self._router.id)
-        actions = self._router.handle(Subscribed(self.name, request.id, request.filter), now)
+        actions = self._router.handle(Subscribed(self.name, request.id, request.filter, request.ordered), now)
         if not any(type(action) is NotAccepted for action in actions):
             # A refused request changes nothing and leaves nothing: its id may be that of a live subscription.
             self._apply(request)

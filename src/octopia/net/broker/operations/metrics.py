@@ -29,6 +29,7 @@ _COUNTERS = {
     "sessions_ended_for_memory": "Clients disconnected because the broker needed the memory",
     "sessions_ended_slow": "Clients disconnected because they were too slow",
     "sessions_resumed": "Clients that came back to their session",
+    "stamps_wrong": "Copies dropped because their stamp cannot be read (fdr)",
     "sources_held": "Times that a connection was not read from because a queue was filling up",
 }
 
