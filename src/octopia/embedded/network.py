@@ -21,7 +21,6 @@ from octopia.routing import (
     Limits,
     LinkSampled,
     Message,
-    Notify,
     Received,
     Send,
 )
@@ -111,12 +110,7 @@ class Network:
         self._receive(hop)
 
     def _receive(self, hop: Hop) -> None:
-        broker, message = self.brokers[hop.receiver], hop.message
-        if type(message) is Notify:
-            (decision,) = broker.receive(hop.sender, message.header, (message.notification,), 0.0)
-            actions = decision.actions_for(message)
-        else:
-            actions = broker.handle(Received(hop.sender, message), 0.0)
+        actions = self.brokers[hop.receiver].handle(Received(hop.sender, hop.message), 0.0)
         self._carry_out(hop.receiver, actions, hop)
 
     def _carry_out(self, broker: BrokerId, actions: list[Action], cause: Hop | None) -> None:

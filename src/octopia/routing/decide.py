@@ -6,11 +6,16 @@ by (None: a client), and, where it says so (`Decision.by_links`), how the links 
 A routing decides by nothing else. Decisions are remembered in one place, the set that the subscription table found:
 they go with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). One that was made
 when the links looked different is replaced.
+
+A routing whose copies say where they go (`Policy.pass_on`) matches at the publisher's broker only. Of a copy the header
+and the neighbour are all that counts, and decisions are remembered by these, `PASSED_ON_MAX` of them, until a link goes
+down or comes up.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from octopia.errors import LocalProtocolError
 from octopia.routing.decision import Decision
 from octopia.routing.index import Values
 from octopia.routing.messages import Header
@@ -18,11 +23,25 @@ from octopia.routing.policy import Policy
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
 
+# At some 500 bytes each.
+PASSED_ON_MAX = 20_000
+
 
 class Decisions:
     """What one broker decides, and remembers of it."""
 
-    __slots__ = ("_find", "_found", "_links", "_match_keys", "_remember", "_route", "_state")
+    __slots__ = (
+        "_find",
+        "_found",
+        "_links",
+        "_match_keys",
+        "_pass_on",
+        "_passed_on",
+        "_passed_on_at",
+        "_remember",
+        "_route",
+        "_state",
+    )
 
     def __init__(self, state: Any, policy: Policy[Any]) -> None:
         table: SubscriptionTable[Any, Any] = state.prt
@@ -31,6 +50,10 @@ class Decisions:
         self._remember = table.remember_decision
         self._route = policy.route
         self._links = policy.links
+        self._pass_on: Callable[[Any, Any, BrokerId], Decision] = policy.pass_on or _matches_copies
+        self._passed_on: dict[tuple[Header, BrokerId], Decision] = {}
+        # how often links had gone down or come up
+        self._passed_on_at = 0
 
     def decide(self, notifications: Sequence[Values], header: Header, came_by: BrokerId | None) -> list[Decision]:
         """A decision for each of these notifications, whose values were checked."""
@@ -58,9 +81,26 @@ class Decisions:
             add(decision)
         return decisions
 
+    def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
+        """The decision for copies with this header, of a routing that does not match them."""
+        if self._passed_on_at != self._state.links_changed:
+            self._passed_on.clear()
+            self._passed_on_at = self._state.links_changed
+        try:
+            return self._passed_on[header, came_by]
+        except KeyError:
+            if len(self._passed_on) >= PASSED_ON_MAX:
+                self._passed_on.clear()
+            decision = self._passed_on[header, came_by] = self._pass_on(self._state, header, came_by)
+            return decision
+
     def _decide(self, matched: Matched, header: Header, came_by: BrokerId | None, links: Hashable) -> Decision:
         decision = self._route(self._state, matched, header, came_by)
         if decision.by_links:
             decision.links = links
         self._remember(matched, (header, came_by), decision)
         return decision
+
+
+def _matches_copies(state: Any, header: Header, came_by: BrokerId) -> Decision:
+    raise LocalProtocolError("the routing matches copies: ask for a decision about each")

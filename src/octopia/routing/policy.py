@@ -28,6 +28,7 @@ from octopia.routing.messages import (
     CibClear,
     CibSet,
     Civ,
+    Confirm,
     Dests,
     Header,
     Key,
@@ -41,6 +42,7 @@ from octopia.routing.messages import (
 )
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import BrokerState
+from octopia.routing.streams import Streams
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId, Scot
 
@@ -83,6 +85,10 @@ class Policy(Generic[State]):
     tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
     links at all, which then need not be told.
 
+    `pass_on(state, header, came_by)` is for a routing whose copies say themselves where they go: it decides about
+    copies, without a match, and by nothing but its arguments and which links are up; `route` is then for publications
+    only. `streams(state, first_sequence)` makes the streams of a broker (`streams.py`), of a routing that has them.
+
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
@@ -107,6 +113,8 @@ class Policy(Generic[State]):
     links: Callable[[State], Hashable] | None
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
+    pass_on: Callable[[State, Any, BrokerId], Decision] | None = None
+    streams: Callable[[State, int], Streams] | None = None
     live: bool = True
 
 
@@ -167,14 +175,16 @@ def _fdr() -> Policy[FdrState]:
         unsubscribe=scot.subscribe.unsubscribe,
         first_header=fdr.notify.first_header,
         route=fdr.notify.route,
+        pass_on=fdr.notify.pass_on,
+        streams=fdr.streams.make,
         links=fdr.notify.links_seen,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            Confirm: fdr.streams.receive_confirm,
         },
         recovery=Recovery(fdr.resync.start_apart, fdr.resync.link_came_up, fdr.resync.link_given_up),
-        live=False,
     )
 
 

@@ -7,6 +7,7 @@ else sees the own cluster only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from octopia.language import Filter
 from octopia.routing.actions import Recipient
@@ -14,6 +15,7 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
+from octopia.routing.fdr.news import LinkState
 from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
@@ -21,6 +23,9 @@ from octopia.routing.messages import Key
 from octopia.routing.scot.state import ScotState
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId, Scot
+
+if TYPE_CHECKING:
+    from octopia.routing.fdr.streams import DestStreams
 
 # While no queue of a host broker is longer than this it takes its own cluster's tree.
 OWN_QUEUE_MAX = 1
@@ -58,13 +63,15 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     with them. Brokers of the own cluster that it has yet to learn from count as if they hosted a match.
     """
 
-    __slots__ = ("_bits", "_bound", "_unlearnt", "borrowed")
+    __slots__ = ("_any_order", "_bits", "_bound", "_unlearnt", "borrowed")
 
     def __init__(self, make_index: MakeIndex, bits: Mapping[BrokerId, int]) -> None:
         super().__init__(make_index)
         self._bits = bits
         self._unlearnt = 0
         self.borrowed: dict[Key, Borrowed] = {}
+        # subscriptions of clients of this broker, by client and its id, that want notifications in any order
+        self._any_order: dict[tuple[str, str], None] = {}
         # by advertisement and cluster the borrowed subscriptions bound to it
         self._bound: dict[tuple[Key, int], dict[Key, None]] = {}
 
@@ -78,6 +85,24 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     def has_yet_to_learn_from(self, unlearnt: Mapping[BrokerId, BrokerId]) -> None:
         self._unlearnt = self._dests(unlearnt)
         self.forget_matches()
+
+    def takes_any(self, key: Key) -> None:
+        """A subscription of a client of this broker wants notifications in any order."""
+        entry = self._entries[key]
+        self._any_order[entry.client, entry.id] = None
+
+    def out_of_order(self, recipients: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
+        """Those all of whose subscriptions named here want notifications in any order."""
+        any_order = self._any_order
+        if not any_order:
+            return ()
+        return tuple(each for each in recipients if all((each.client, id) in any_order for id in each.subscriptions))
+
+    def remove(self, key: Key) -> PrtEntry:
+        entry = super().remove(key)
+        if self._any_order and entry.last_hop is None:
+            self._any_order.pop((entry.client, entry.id), None)
+        return entry
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         """Subscriptions of the own cluster."""
@@ -134,7 +159,9 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
 
 
 class FdrState(ScotState):
-    """`me` is this broker's bit; `ways` are all neighbours, each with the brokers that lie in its direction.
+    """`links` is what it knows of all links of the overlay, `streams` its streams.
+
+    `me` is this broker's bit; `ways` are all neighbours, each with the brokers that lie in its direction.
 
     `near` are the region mates as bits, `mates` the same in the order in which they are asked for help: from the next
     cluster on, so that not all ask the same. `order` is that of copies.
@@ -149,11 +176,13 @@ class FdrState(ScotState):
         "_chosen",
         "_chosen_at",
         "in_doubt",
+        "links",
         "mates",
         "me",
         "near",
         "order",
         "places",
+        "streams",
         "ways",
         "written_off",
     )
@@ -179,6 +208,9 @@ class FdrState(ScotState):
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
         index = id.cluster
         self.mates = (*self.i_links[index:], *self.i_links[:index])
+        # made by the policy, which knows both
+        self.streams: DestStreams
+        self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
         self.written_off = 0
         self._chosen = id.cluster

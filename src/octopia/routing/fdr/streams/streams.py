@@ -1,0 +1,306 @@
+"""The streams of one broker in full dynamic routing: see `routing/streams.py` for what hosts do with them.
+
+At the publisher's host (`sending.py`) a notification stays in the log until all its destinations confirmed it. It is
+sent again, without guessing, where it may have been lost: the links it goes over are known as long as nothing is down.
+So on the news that a link is down, all that is not confirmed is sent again whose way crosses that link, or that was
+sent while something was down, since then it may have gone any way. A copy that met a link that was down before its host
+knew of it had that link on its way, so it is among them. What a destination asks for is sent again as well. No timer
+decides that something is lost.
+
+At a destination (`receiving.py`, `confirming.py`) copies pass the gate, and what has come is confirmed to the host, by
+the same routing: a confirmation is a copy for one broker. It may be lost like any copy. So on the news that a link is
+down the destination confirms anew to the hosts whose way from here crosses that link, or that it last confirmed to
+while something was down.
+
+A broker that cannot be reached is written off: nothing is kept for it, and the count of what it did not get is kept
+(`missed`). What waits here for something of such a host is released.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from octopia.errors import RemoteProtocolError
+from octopia.language import Notification
+from octopia.routing.actions import Action, Deliver, Recipient, Send
+from octopia.routing.decision import Decision
+from octopia.routing.fdr import notify
+from octopia.routing.fdr.streams.confirming import Owed
+from octopia.routing.fdr.streams.receiving import Gate
+from octopia.routing.fdr.streams.sending import Entry, Log, places
+from octopia.routing.messages import Confirm, Confirmed, Key, LinkReport, Notify, Stamp
+from octopia.routing.streams import Released
+from octopia.topology import BrokerId
+
+if TYPE_CHECKING:
+    from octopia.routing.fdr.state import FdrState
+
+# News of a broker that died comes from each of its neighbours; what is to be sent again waits for all of them.
+AGAIN_AFTER_S = 0.05
+# Notifications sent again in one call, so that a host has time for others in between.
+AGAIN_PER_TICK_MAX = 1_000
+# Publishers in one confirmation; more make more messages.
+CONFIRMED_PER_MESSAGE_MAX = 100
+# Publishers of a host that are confirmed anew when a confirmation may have been lost: those heard of last. What is not
+# confirmed of others stays in the log until the next of that publisher comes.
+CONFIRMED_ANEW_MAX = 1_000
+
+_NOTHING: tuple[Released, ...] = ()
+
+
+class _Waiting:
+    """A notification at the gate, and the clients that had it before its turn."""
+
+    __slots__ = ("had", "kept", "notification", "publisher")
+
+    def __init__(self, publisher: str, notification: Notification, kept: Any) -> None:
+        self.publisher = publisher
+        self.notification = notification
+        self.kept = kept
+        self.had: frozenset[str] = frozenset()
+
+
+class DestStreams:
+    """The streams that begin and end at one broker.
+
+    `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
+    could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
+    """
+
+    __slots__ = (
+        "_again",
+        "_again_due",
+        "_me",
+        "_place",
+        "_state",
+        "_unsure",
+        "_written_off",
+        "gate",
+        "log",
+        "misaddressed",
+        "missed",
+        "owed",
+    )
+
+    def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
+        self._state = state
+        self._me = state.me
+        self._place = state.me.bit_length() - 1
+        self.log = Log(self._place, first_sequence)
+        self.gate: Gate[_Waiting] = Gate()
+        self.owed = Owed()
+        # entries to be sent again, oldest first, and to which destinations
+        self._again: dict[Entry, int] = {}
+        self._again_due: float | None = None
+        # hosts that were confirmed to while something was down
+        self._unsure: dict[int, None] = {}
+        self._written_off = 0
+        self.missed: dict[int, int] = {}
+        self.misaddressed = 0
+
+    # -- at the publisher's host
+
+    def sent(
+        self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
+    ) -> Stamp | None:
+        if decision.missed:
+            for place in places(decision.missed):
+                self.missed[place] = self.missed.get(place, 0) + 1
+        dests = decision.dests
+        if not dests:
+            return None
+        unsure = self._state.links.any_down
+        return self.log.add(publisher, id, notification, dests, decision.tree, unsure, size)
+
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+        """A destination told what has come."""
+        dest = self._state.places.brokers[by]
+        place = dest.bit_length() - 1
+        for publisher, upto, again in streams:
+            self.log.confirm(publisher, place, upto)
+            if again:
+                self._to_send_again(dict.fromkeys(self.log.pending_at(publisher, place), dest), now)
+
+    def _to_send_again(self, wanted: dict[Entry, int], now: float) -> None:
+        if not wanted:
+            return
+        earlier = self._again
+        if earlier:
+            # as in the log: older ones first
+            wanted = {
+                entry: wanted.get(entry, 0) | earlier.get(entry, 0)
+                for entry in self.log
+                if entry in wanted or entry in earlier
+            }
+        self._again = wanted
+        if self._again_due is None:
+            self._again_due = now + AGAIN_AFTER_S
+
+    def _send_again(self, now: float, out: list[Action]) -> None:
+        state = self._state
+        for entry in list(islice(self._again, AGAIN_PER_TICK_MAX)):
+            dests = self._again.pop(entry) & entry.pending
+            if not dests:
+                continue
+            entry.tree, entry.unsure = state.tree(), state.links.any_down
+            stamp = self.log.again(entry, dests)
+            for to, header in notify.copies_for(state, dests, entry.tree):
+                out.append(Send(to, Notify(entry.publisher, entry.id, entry.notification, header, stamp)))
+        self._again_due = now if self._again else None
+
+    # -- at a destination
+
+    def arrived(
+        self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
+    ) -> Sequence[Released]:
+        host, number, dests, gaps = stamp.host, stamp.sequence, stamp.dests, stamp.gaps
+        if not dests & self._me:
+            self.misaddressed += 1
+            return _NOTHING
+        gate = self.gate
+        stream = gate.stream(host, publisher)
+        before = number - gaps[(dests & (self._me - 1)).bit_count()]
+        last = stream.last
+        if before <= last < number and not stream.order and not stream.refused:
+            # by far the most common: it is its turn and nothing waits
+            stream.last = number
+            self.owed.came(host, publisher, now)
+            recipients = self._recipients(notification)
+            return (Released(publisher, notification, kept, recipients),) if recipients else _NOTHING
+        waiting = _Waiting(publisher, notification, kept)
+        ready = gate.take(stream, number, before, waiting, size)
+        if stream.asks:
+            self.owed.by(host, publisher, now)
+        elif ready or number <= last or not last:
+            self.owed.came(host, publisher, now)
+        released = [one for each in ready for one in self._release(each)]
+        if number in stream.held and stream.held[number][1] is waiting:
+            released += self._overtake(waiting)
+        return released
+
+    def takes_any(self, subscription: Key) -> None:
+        self._state.prt.takes_any(subscription)
+
+    def _recipients(self, notification: Notification) -> tuple[Recipient, ...]:
+        prt = self._state.prt
+        (key,) = prt.match_keys((notification,))
+        return (prt.found.get(key) or prt.find(key)).recipients
+
+    def _release(self, waiting: _Waiting) -> Sequence[Released]:
+        recipients = self._recipients(waiting.notification)
+        if waiting.had:
+            recipients = tuple(each for each in recipients if each.client not in waiting.had)
+        if not recipients:
+            return _NOTHING
+        return (Released(waiting.publisher, waiting.notification, waiting.kept, recipients),)
+
+    def _overtake(self, waiting: _Waiting) -> Sequence[Released]:
+        """Clients that take any order get at once what has to wait for the others."""
+        early = self._state.prt.out_of_order(self._recipients(waiting.notification))
+        if not early:
+            return _NOTHING
+        waiting.had = frozenset(each.client for each in early)
+        return (Released(waiting.publisher, waiting.notification, waiting.kept, early),)
+
+    def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
+        state, known = self._state, self.gate.hosts[host]
+        told = []
+        for publisher in publishers:
+            stream = known.get(publisher)
+            if stream is not None:
+                nothing_yet = not stream.last and bool(stream.order) and not stream.asked
+                told.append(Confirmed(publisher, stream.last, stream.asks or nothing_yet))
+                stream.asks = False
+                stream.asked = stream.asked or nothing_yet
+        if state.links.any_down:
+            self._unsure[host] = None
+        else:
+            self._unsure.pop(host, None)
+        for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
+            part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
+            for to, header in notify.copies_for(state, 1 << host, state.id.cluster):
+                out.append(Send(to, Confirm(state.id, part, header)))
+
+    # -- time and links
+
+    @property
+    def due(self) -> float | None:
+        again, confirm = self._again_due, self.owed.due
+        if again is None or confirm is None:
+            return confirm if again is None else again
+        return min(again, confirm)
+
+    def tick(self, now: float) -> list[Action]:
+        out: list[Action] = []
+        for host, publishers in self.owed.take_due(now):
+            self._confirm(host, publishers, out)
+        if self._again_due is not None and self._again_due <= now:
+            self._send_again(now, out)
+        return out
+
+    def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
+        """Fresh news of links, which the state knows already: write off, send again, confirm anew."""
+        state = self._state
+        gone = state.written_off & ~self._written_off
+        self._written_off = state.written_off
+        if gone:
+            self._write_off(gone, out)
+        down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
+        if down:
+            self._send_again_what_crosses(down)
+            self._confirm_anew(down)
+
+    def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
+        links, cut = self._state.links, dict[int, int]()
+        wanted = {}
+        for entry in self.log:
+            dests = entry.pending
+            if not entry.unsure:
+                if entry.tree not in cut:
+                    cut[entry.tree] = _union(links.cut_by(link, entry.tree) for link in down)
+                dests &= cut[entry.tree]
+            if dests:
+                wanted[entry] = dests
+        self._to_send_again(wanted, self._state.now)
+
+    def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
+        state = self._state
+        cut = _union(state.links.cut_by(link, state.id.cluster) for link in down)
+        for host, streams in self.gate.hosts.items():
+            if host in self._unsure or cut >> host & 1:
+                for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
+                    self.owed.by(host, publisher, state.now + AGAIN_AFTER_S)
+
+    def _write_off(self, gone: int, out: list[Action]) -> None:
+        for place, lost in self.log.write_off(gone).items():
+            self.missed[place] = self.missed.get(place, 0) + lost
+        for place in places(gone):
+            self.owed.forget(place)
+            self._unsure.pop(place, None)
+            for stream in self.gate.hosts.get(place, {}).values():
+                for waiting in self.gate.release_all(stream):
+                    for publisher, notification, kept, recipients in self._release(waiting):
+                        out.append(Deliver(publisher, kept, notification, recipients))
+
+
+def make(state: "FdrState", first_sequence: int) -> DestStreams:
+    """The streams of a broker, which its state knows from now on."""
+    state.streams = DestStreams(state, first_sequence)
+    return state.streams
+
+
+def _union(sets: Iterable[int]) -> int:
+    union = 0
+    for each in sets:
+        union |= each
+    return union
+
+
+def receive_confirm(state: "FdrState", sender: BrokerId, message: Confirm, out: list[Action]) -> None:
+    """A confirmation on its way to the host of publishers, or there."""
+    if message.by not in state.places.brokers:
+        raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
+    if message.header.dests & state.me:
+        state.streams.confirmed(message.by, message.streams, state.now)
+    for to, header in notify.copies_onward(state, message.header, sender):
+        out.append(Send(to, Confirm(message.by, message.streams, header)))
