@@ -15,7 +15,7 @@ from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker import restart
 from octopia.net.broker.barriers import Barriers
-from octopia.net.broker.channels import Channels
+from octopia.net.broker.channels import LOOK_S, Channels
 from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.dispatch import Dispatch
 from octopia.net.broker.handshake import Door, check_certificate
@@ -33,6 +33,7 @@ from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stamped import StampedDispatch
+from octopia.net.channel import SILENT_HEARTBEATS
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
@@ -98,7 +99,15 @@ class BrokerHost:
         # Dispatch puts into the queues of those who, by way of the router, make it do so: it looks them up here.
         sessions: dict[str, Session] = {}
         self.links: dict[BrokerId, Link] = {}
-        barriers = Barriers(overlay.a_links(id), overlay.i_links(id), self._send_barrier)
+        # By then the other end of a link that went down has noticed it, too.
+        noticed_s = SILENT_HEARTBEATS * self.net_limits.link_heartbeat_s + LOOK_S + self.net_limits.detour_grace_s
+        self._barriers = barriers = Barriers(
+            overlay.a_links(id),
+            overlay.i_links(id),
+            self._send_barrier,
+            settle_s=0.0 if self.broker.streams is None else noticed_s,
+            now=self.now,
+        )
         self.dispatch = Dispatch(
             id,
             policy,
@@ -200,6 +209,7 @@ class BrokerHost:
         for link in self.links.values():
             link.check_time(now)
         self._router.check_time(now)
+        self._barriers.check_time(now)
         self.dispatch.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)
