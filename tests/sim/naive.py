@@ -10,11 +10,13 @@ from typing import Any
 
 from octopia.language import Notification
 from octopia.routing import (
+    Action,
     Advertised,
     Broker,
     CongestionParameters,
     Deliver,
     LinkSampled,
+    Notify,
     Published,
     Received,
     Send,
@@ -45,6 +47,9 @@ class Naive:
         self.entered = dict.fromkeys(links, 0)
         self.hops: list[tuple[Any, ...]] = []
         self.deliveries: list[tuple[Any, ...]] = []
+        # with how many hops each notification came to each broker, and when brokers are to be told of the time
+        self.came: dict[tuple[BrokerId, str], int] = {}
+        self.due: dict[BrokerId, int] = {}
 
     def at(self, moment: int, do: Callable[[], None], rank: int = 1) -> None:
         heapq.heappush(self.events, (moment, rank, self.count, do))
@@ -103,20 +108,46 @@ class Naive:
 
     def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int) -> None:
         def done() -> None:
-            self.working[broker] = False
+            if isinstance(event, Received) and isinstance(event.message, Notify):
+                self.came[broker, event.message.id] = hop
             actions = self.brokers[broker].handle(event, self.now / SECOND)
             if passed is not None:
                 self.hops.append((*passed, arrived, self.now))
-            for action in actions:
-                if isinstance(action, Send):
-                    self._enter(broker, action.to, action.message, hop + 1)
-                elif isinstance(action, Deliver):
-                    for client, subscriptions in action.recipients:
-                        delivered = self.now + self.model.client.delay_ns
-                        self.deliveries.append((int(action.id), client, broker, hop, delivered, len(subscriptions)))
-            self._next(broker)
+            self._carry_out(broker, actions, hop)
 
         self.at(self.now + self.model.processor.base_ns, done)
+
+    def _carry_out(self, broker: BrokerId, actions: list[Action], hop: int) -> None:
+        self.working[broker] = False
+        for action in actions:
+            if isinstance(action, Send):
+                self._enter(broker, action.to, action.message, hop + 1)
+            elif isinstance(action, Deliver):
+                came = self.came.get((broker, action.id), hop)
+                for client, subscriptions in action.recipients:
+                    delivered = self.now + self.model.client.delay_ns
+                    self.deliveries.append((int(action.id), client, broker, came, delivered, len(subscriptions)))
+        due = self.brokers[broker].due
+        if due is not None:
+            moment = max(self.now, int(due * SECOND) + 1)
+            if broker not in self.due or moment < self.due[broker]:
+                self.due[broker] = moment
+                self.at(moment, lambda: self._is_due(broker))
+        self._next(broker)
+
+    def _is_due(self, broker: BrokerId) -> None:
+        if self.due.get(broker) == self.now:
+            del self.due[broker]
+            self.inbox[broker].append(lambda: self._do_what_is_due(broker))
+            if not self.working[broker]:
+                self._next(broker)
+
+    def _do_what_is_due(self, broker: BrokerId) -> None:
+        actions = self.brokers[broker].tick(self.now / SECOND)
+        if actions:
+            self.at(self.now + self.model.processor.base_ns, lambda: self._carry_out(broker, actions, 0))
+        else:
+            self._carry_out(broker, [], 0)
 
     def _enter(self, sender: BrokerId, receiver: BrokerId, message: Any, hop: int) -> None:
         queue = self.queue[sender, receiver]

@@ -83,9 +83,9 @@ class Decisions:
 
     def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
         """The decision for copies with this header, of a routing that does not match them."""
-        if self._passed_on_at != self._state.links_changed:
+        if self._passed_on_at != self._state.link_changes:
             self._passed_on.clear()
-            self._passed_on_at = self._state.links_changed
+            self._passed_on_at = self._state.link_changes
         try:
             return self._passed_on[header, came_by]
         except KeyError:

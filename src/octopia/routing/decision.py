@@ -75,6 +75,7 @@ class Refusal:
 
     __slots__ = ("reason",)
     memo: ClassVar[None] = None
+    here: ClassVar[bool] = False
     recipients: ClassVar[tuple[Recipient, ...]] = ()
     copies: ClassVar[tuple[Copy, ...]] = ()
 

@@ -25,7 +25,7 @@ class BrokerState:
         "i_link_to",
         "i_links",
         "id",
-        "links_changed",
+        "link_changes",
         "lst",
         "neighbours",
         "now",
@@ -56,7 +56,7 @@ class BrokerState:
         self.up_a_links = self.a_links
         self.up_i_links = self.i_links
         self.cut_off = 0  # bits of the clusters whose iLink is down
-        self.links_changed = 0  # how often a link went down or came up
+        self.link_changes = 0  # how often a link went down or came up
         self.srt = Srt(make_index)
         self.lst = Lst(self.neighbours, congestion)
         clients_max = limits.clients_max
@@ -89,7 +89,7 @@ class BrokerState:
         self._renew_up_links()
 
     def _renew_up_links(self) -> None:
-        self.links_changed += 1
+        self.link_changes += 1
         self.up_a_links = tuple(neighbour for neighbour in self.a_links if neighbour in self.up)
         self.up_i_links = tuple(neighbour for neighbour in self.i_links if neighbour in self.up)
         self.cut_off = sum(civ.bit(neighbour.cluster) for neighbour in self.i_links if neighbour not in self.up)

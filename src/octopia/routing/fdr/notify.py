@@ -94,6 +94,7 @@ def pass_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
 
 
 def copies_onward(state: FdrState, header: Dests, came_by: BrokerId) -> tuple[tuple[BrokerId, Dests], ...]:
+    check_header(state, header, came_by)
     onward = _Onward(state, came_by, header.tried, header.left)
     onward.send_dests(header.dests & ~state.me)
     return onward.copies()
