@@ -26,6 +26,7 @@ from octopia.net.broker.memory import Memory
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.operations.report import LinkReport, Report
+from octopia.net.broker.operations.streams_report import streams_report
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
@@ -251,6 +252,7 @@ class BrokerHost:
                 )
                 for neighbour, link in self.links.items()
             ),
+            streams=streams_report(self.broker.streams),
         )
 
     # -- start and end

@@ -65,6 +65,7 @@ class DestStreams:
 
     `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
     could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
+    `confirmations_total` counts confirmations made here, `again_total` notifications that were sent again.
     """
 
     __slots__ = (
@@ -75,6 +76,8 @@ class DestStreams:
         "_state",
         "_unsure",
         "_written_off",
+        "again_total",
+        "confirmations_total",
         "gate",
         "log",
         "misaddressed",
@@ -97,6 +100,8 @@ class DestStreams:
         self._written_off = 0
         self.missed: dict[int, int] = {}
         self.misaddressed = 0
+        self.confirmations_total = 0
+        self.again_total = 0
 
     # -- at the publisher's host
 
@@ -144,6 +149,7 @@ class DestStreams:
                 continue
             entry.tree, entry.unsure = state.tree(), state.links.any_down
             stamp = self.log.again(entry, dests)
+            self.again_total += 1
             for to, header in notify.copies_for(state, dests, entry.tree):
                 out.append(Send(to, Notify(entry.publisher, entry.id, entry.notification, header, stamp)))
         self._again_due = now if self._again else None
@@ -218,6 +224,7 @@ class DestStreams:
             self._unsure.pop(host, None)
         for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
             part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
+            self.confirmations_total += 1
             for to, header in notify.copies_for(state, 1 << host, state.id.cluster):
                 out.append(Send(to, Confirm(state.id, part, header)))
 
