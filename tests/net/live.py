@@ -97,7 +97,7 @@ class Live:
         host = server.hosts.pop(id)
         server._tickers.pop(id).cancel()
         for listener in server._servers:
-            if listener.port == self.addresses[id].port:
+            if listener.sockets and listener.port == self.addresses[id].port:
                 listener.close()
         kill_host(host)
 

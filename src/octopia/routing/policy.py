@@ -32,6 +32,7 @@ from octopia.routing.messages import (
     Dests,
     Header,
     Key,
+    LinkNews,
     Message,
     Routes,
     Subscribe,
@@ -55,6 +56,7 @@ class Recovery(Generic[State]):
     """How a routing brings its tables back in line: at a start with all links down, and per event of a link."""
 
     start_apart: Callable[[State, Scot], None]
+    link_went_down: Callable[[State, BrokerId, list[Action]], None]
     link_came_up: Callable[[State, BrokerId, list[Action]], None]
     link_given_up: Callable[[State, BrokerId, list[Action]], None]
 
@@ -129,7 +131,9 @@ _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
     AdvertisementsComplete: scot.resync.receive_advertisements_complete,
 }
 
-_SCOT_RECOVERY = Recovery(scot.resync.start_apart, scot.resync.link_came_up, scot.resync.link_given_up)
+_SCOT_RECOVERY = Recovery(
+    scot.resync.start_apart, scot.resync.link_went_down, scot.resync.link_came_up, scot.resync.link_given_up
+)
 
 _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
     Advertise: tid.advertise.receive_advertise,
@@ -183,8 +187,11 @@ def _fdr() -> Policy[FdrState]:
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
             Confirm: fdr.streams.receive_confirm,
+            LinkNews: fdr.flood.receive_link_news,
         },
-        recovery=Recovery(fdr.resync.start_apart, fdr.resync.link_came_up, fdr.resync.link_given_up),
+        recovery=Recovery(
+            fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
+        ),
     )
 
 

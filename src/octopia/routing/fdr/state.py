@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from octopia.language import Filter
-from octopia.routing.actions import Recipient
+from octopia.routing.actions import Action, Recipient
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
-from octopia.routing.fdr.news import LinkState
+from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
-from octopia.routing.messages import Key
+from octopia.routing.messages import Key, LinkReport
 from octopia.routing.scot.state import ScotState
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId, Scot
@@ -159,32 +159,25 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
 
 
 class FdrState(ScotState):
-    """`links` is what it knows of all links of the overlay, `streams` its streams.
+    """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies, `streams` its streams.
 
-    `me` is this broker's bit; `ways` are all neighbours, each with the brokers that lie in its direction.
+    `links` is what is known of all links of the overlay. `in_doubt` are brokers that may host a match whatever is
+    published here: those of clusters whose iLink is down.
 
-    `near` are the region mates as bits, `mates` the same in the order in which they are asked for help: from the next
-    cluster on, so that not all ask the same. `order` is that of copies.
-
-    `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down.
-    `written_off` are brokers known to be out of reach: nothing that is published here is sent to them.
-
-    A decision depends on which links are up and who is written off, so all are forgotten when that changes.
+    A decision depends on which links are up, here and elsewhere, so all are forgotten when that changes.
     """
 
     __slots__ = (
         "_chosen",
         "_chosen_at",
+        "_straight",
         "in_doubt",
         "links",
-        "mates",
         "me",
         "near",
         "order",
         "places",
         "streams",
-        "ways",
-        "written_off",
     )
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
@@ -203,16 +196,14 @@ class FdrState(ScotState):
         self.tells = LENDS
         self.me = places.brokers[id]
         beyond = ((neighbour, places.beyond[neighbour.region]) for neighbour in self.a_links)
-        self.ways = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
+        # the ways while no link is down
+        self._straight = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
         self.near = sum(places.brokers[mate] for mate in self.i_links)
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
-        index = id.cluster
-        self.mates = (*self.i_links[index:], *self.i_links[:index])
         # made by the policy, which knows both
         self.streams: DestStreams
         self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
-        self.written_off = 0
         self._chosen = id.cluster
         self._chosen_at = -1
 
@@ -221,11 +212,21 @@ class FdrState(ScotState):
         self.in_doubt = self.places.of_clusters(self.cut_off)
         self.prt.forget_matches()
 
-    def write_off(self, brokers: int) -> None:
-        """From now on exactly these brokers, as bits, are known to be out of reach."""
-        if brokers != self.written_off:
-            self.written_off = brokers
-            self.prt.forget_matches()
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The neighbours by which other brokers are reached, each with its share of them, as bits."""
+        return self.links.ways if self.links.any_down else self._straight
+
+    @property
+    def written_off(self) -> int:
+        """Brokers that no way leads to, as bits: nothing that is published here is sent to them."""
+        return self.links.unreachable
+
+    def links_changed(self, reports: tuple[LinkReport, ...], out: list[Action]) -> None:
+        """There is news of links."""
+        self.prt.forget_matches()
+        self.link_changes += 1
+        self.streams.links_changed(reports, out)
 
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.
