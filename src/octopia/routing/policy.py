@@ -196,7 +196,6 @@ def _fdr() -> Policy[FdrState]:
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
-        live=False,
         why=fdr.why,
     )
 

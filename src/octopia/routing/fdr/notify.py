@@ -92,6 +92,7 @@ def pass_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
 
 
 def copies_onward(state: FdrState, header: Dests, came_by: BrokerId) -> tuple[tuple[BrokerId, Dests], ...]:
+    """The copies that are made of one that came."""
     check_header(state, header, came_by)
     onward = _Onward(state)
     onward.send(header.dests & ~state.me, came_by)

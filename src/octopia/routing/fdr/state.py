@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from octopia.language import Filter
-from octopia.routing.actions import Recipient
+from octopia.routing.actions import Action, Recipient
 from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
@@ -19,7 +19,7 @@ from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
-from octopia.routing.messages import Key
+from octopia.routing.messages import Key, LinkReport
 from octopia.routing.scot.state import ScotState
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId, Scot
@@ -222,10 +222,11 @@ class FdrState(ScotState):
         """Brokers that no way leads to, as bits: nothing that is published here is sent to them."""
         return self.links.unreachable
 
-    def links_changed(self) -> None:
+    def links_changed(self, reports: tuple[LinkReport, ...], out: list[Action]) -> None:
         """There is news of links."""
         self.link_changes += 1
         self.prt.forget_matches()
+        self.streams.links_changed(reports, out)
 
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.

@@ -89,6 +89,11 @@ class Log:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def filled(self) -> float:
+        """How much of its bounds is taken: from 0 to 1."""
+        return max(len(self._entries) / self._entries_max, self._bytes / self._bytes_max)
+
     def __iter__(self) -> Iterator[Entry]:
         """All that is not confirmed, oldest first."""
         return iter(self._entries)

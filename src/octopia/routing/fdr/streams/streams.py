@@ -68,25 +68,24 @@ class DestStreams:
 
     `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
     could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
-    `sent_again` counts notifications that were, `told` the confirmations that this broker sent.
+    `confirmations_total` counts confirmations made here, `again_total` notifications that were sent again.
     """
 
     __slots__ = (
         "_again",
         "_again_due",
-        "_down",
         "_me",
         "_place",
         "_state",
         "_unsure",
         "_written_off",
+        "again_total",
+        "confirmations_total",
         "gate",
         "log",
         "misaddressed",
         "missed",
         "owed",
-        "sent_again",
-        "told",
     )
 
     def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
@@ -99,15 +98,13 @@ class DestStreams:
         # entries to be sent again, oldest first, and to which destinations
         self._again: dict[Entry, int] = {}
         self._again_due: float | None = None
-        # ends of links that are down
-        self._down: dict[tuple[BrokerId, BrokerId], Any] = {}
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
         self._written_off = 0
         self.missed: dict[int, int] = {}
         self.misaddressed = 0
-        self.sent_again = 0
-        self.told = 0
+        self.confirmations_total = 0
+        self.again_total = 0
 
     # -- at the publisher's host
 
@@ -153,9 +150,9 @@ class DestStreams:
             dests = self._again.pop(entry) & entry.pending
             if not dests:
                 continue
-            self.sent_again += 1
             entry.tree, entry.unsure = state.tree(), state.links.any_down
             stamp = self.log.again(entry, dests)
+            self.again_total += 1
             for to, header in notify.copies_for(state, dests, entry.tree):
                 out.append(Send(to, Notify(entry.publisher, entry.id, entry.notification, header, stamp)))
         self._again_due = now if self._again else None
@@ -232,7 +229,7 @@ class DestStreams:
             self._unsure.pop(host, None)
         for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
             part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
-            self.told += 1
+            self.confirmations_total += 1
             for to, header in notify.copies_for(state, 1 << host, state.id.cluster):
                 out.append(Send(to, Confirm(state.id, part, header)))
 
@@ -260,17 +257,10 @@ class DestStreams:
         self._written_off = state.written_off
         if gone:
             self._write_off(gone, out)
-        down = [end for end, is_up in ((report[:2], report.is_up) for report in reports) if self._was_down(end, is_up)]
+        down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
         if down:
             self._send_again_what_crosses(down)
             self._confirm_anew(down)
-
-    def _was_down(self, end: tuple[BrokerId, BrokerId], is_up: bool) -> bool:
-        """Whether news of an end of a link says that it is down; or was, if it comes up and this is the first word."""
-        if not is_up:
-            self._down[end] = None
-            return True
-        return self._down.pop(end, self) is self
 
     def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
         links, cut = self._state.links, dict[int, int]()
