@@ -175,7 +175,7 @@ def _fdr() -> Policy[FdrState]:
         keeps_civ=True,
         overtakes=True,
         confirms=True,
-        promises=Promises(hops_max=_to_a_tree_and_off),
+        promises=Promises(in_order=True, despite_crashes=True, hops_max=_to_a_tree_and_off),
         make_state=FdrState,
         advertise=scot.advertise.advertise,
         unadvertise=fdr.advertise.unadvertise,

@@ -26,6 +26,9 @@ def link_given_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> No
 
 
 def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+    if neighbour in state.up:
+        # the connection before ended unnoticed, and what was on it may be lost: everyone has to know
+        link_went_down(state, neighbour, out)
     if neighbour in state.i_links:
         for entry in state.srt:
             if entry.last_hop is None:
