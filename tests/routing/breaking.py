@@ -126,6 +126,7 @@ class BreakingHarness(Harness):
         self.network = BreakingNetwork(self.scot, routing, self.observe, keeps=draw.random() < 0.5)
         self.settled_lives: dict[BrokerId, int] = {}
         self._missed = 0
+        self._may_wait = False
         if draw.random() < 0.5:
             for id in self.scot.brokers:
                 self.network.restart(id)
@@ -245,13 +246,16 @@ class BreakingHarness(Harness):
     def _excuse(self) -> None:
         """Whatever is lost, is sent again; but not by a host that restarted, nor to a broker that nobody could reach.
 
-        Those are counted. At the end nothing is kept and nothing waits.
+        Those are counted. At the end nothing is kept; and nothing waits, but for what a host wrote off or forgot: it goes
+        with the next of its publisher.
         """
         streams = [broker.streams for broker in self.network.brokers.values()]
-        assert [(len(each.log), each.gate.held, each.log.given_up) for each in streams] == [(0, 0, 0)] * len(streams)
+        assert [(len(each.log), each.log.given_up) for each in streams] == [(0, 0)] * len(streams)
         missed = sum(sum(each.missed.values()) for each in streams)
         if missed != self._missed or self.settled_lives != self.network.lives:
             self.promised.clear()
+            self._may_wait = True
+        assert self._may_wait or not any(each.gate.held for each in streams)
         self._missed = missed
 
     def become_quiet_in_parts(self, draw: Random) -> None:

@@ -4,8 +4,8 @@ Rules of this file: it moves messages and records where each came from; it decid
 messages in the order in which they were sent, so that every link takes the same time. A test, or anyone curious, may
 take the oldest message of any link next, which is every interleaving that links with arbitrary delays allow. Time
 stands still while messages are in flight. When none is, it goes on to what is due soon (`SOON_S`), as what is sent
-again after news of a link; `let_time_pass` goes on to what is due later. Confirmations of a routing with streams are
-carried and not told: they are bookkeeping between steps, and the log is empty before a link goes down.
+again after news of a link; `let_time_pass` goes on to what is due later. Whatever came is confirmed before a link goes
+down, so that nothing is sent again in vain.
 
 A link that is down carries nothing: what was on it, and what a broker puts on it all the same, is lost. The number of
 messages one run may take is bounded, since a routing idea that loops must end with an error, not with a full memory.
@@ -22,7 +22,6 @@ from octopia.errors import InputError, LocalProtocolError, TopologyError
 from octopia.routing import (
     Action,
     Broker,
-    Confirm,
     CongestionParameters,
     Event,
     Limits,
@@ -180,7 +179,7 @@ class Network:
                         self._on_lost(hop)
                     continue
                 self.in_flight.append(hop)
-                if self._on_hop is not None and type(action.message) is not Confirm:
+                if self._on_hop is not None:
                     self._on_hop(hop)
             elif self._on_action is not None:
                 self._on_action(broker, action, cause)

@@ -153,7 +153,8 @@ class _Recorder:
         return record
 
     def on_hop(self, hop: Hop) -> None:
-        if self._record is not None:
+        # confirmations are bookkeeping between steps
+        if self._record is not None and hop.message.kind != Confirm.kind:
             self._keep(self._record.messages, hop)
 
     def on_lost(self, hop: Hop) -> None:
