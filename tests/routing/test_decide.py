@@ -98,8 +98,7 @@ def drawn_header(broker: Broker, draw: Random) -> Header:
         return Tree(draw.choice(trees))
     if POLICIES[broker.routing].header is Dests:
         dests = draw.getrandbits(len(state.places.brokers))
-        others = (draw.choice((0, 0, 0b01, 0b10, 0b11)) for _ in range(2))
-        return Dests(dests, *others)
+        return Dests(dests, draw.choice((0, 0, 0b01, 0b10, 0b11)))
     hosts = [broker.id, *(entry.key.host for entry in state.prt)]
     return Routes(tuple(Route(host, draw.choice(trees), ()) for host in dict.fromkeys(draw.choices(hosts, k=2))))
 

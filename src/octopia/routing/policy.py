@@ -35,6 +35,7 @@ from octopia.routing.messages import (
     Routes,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
@@ -53,6 +54,7 @@ class Recovery(Generic[State]):
     """How a routing brings its tables back in line: at a start with all links down, and per event of a link."""
 
     start_apart: Callable[[State, Scot], None]
+    link_went_down: Callable[[State, BrokerId, list[Action]], None]
     link_came_up: Callable[[State, BrokerId, list[Action]], None]
     link_given_up: Callable[[State, BrokerId, list[Action]], None]
 
@@ -121,7 +123,9 @@ _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
     AdvertisementsComplete: scot.resync.receive_advertisements_complete,
 }
 
-_SCOT_RECOVERY = Recovery(scot.resync.start_apart, scot.resync.link_came_up, scot.resync.link_given_up)
+_SCOT_RECOVERY = Recovery(
+    scot.resync.start_apart, scot.resync.link_went_down, scot.resync.link_came_up, scot.resync.link_given_up
+)
 
 _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
     Advertise: tid.advertise.receive_advertise,
@@ -172,8 +176,12 @@ def _fdr() -> Policy[FdrState]:
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
+            SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
         },
-        recovery=Recovery(fdr.resync.start_apart, fdr.resync.link_came_up, fdr.resync.link_given_up),
+        recovery=Recovery(
+            fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
+        ),
         live=False,
     )
 

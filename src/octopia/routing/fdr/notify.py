@@ -14,17 +14,15 @@ there, in one copy. If it is the own one `AROUND`, the region mates ride along t
 beyond the link they came by, and are handed to the broker of their own cluster. So a host broker with k - 1 iLinks and
 an aLink has k trees that share no directed link, its own among them.
 
-Where a link is down: 3. What would have gone over it is handed, all in one copy, to a region mate that has not tried
-yet (`tried` has the clusters that have). If there is none, to a neighbouring region, once from each (`left`), as if it
-were to go around. 4. If nothing is left to try, it is put on the link that is down, where the host keeps or drops it.
+Where a link is down: 3. A copy has with it the links that it found to be down (`down`). What would have gone over a
+link that is down goes by the best way without these and without all links of this broker that are down (`ways.py`),
+together with whatever else goes there. 4. What no way leads to is put on a link that is down, where the host drops it.
 
-**Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends.** On an aLink a
-destination comes closer, but for the first hop of a region mate on its way around; each hop inside a region adds to
-`tried` or is the last. **Hops**: at most diam(G_af) + 2 while all links are up: to the chosen tree, along it, and to
-the destination; or three, around.
-
-**Any k - 1 brokers dead**: they touch at most k - 1 of the k copies of a tree edge, and those left of a region are all
-linked. So among the region mates that are alive one has the next hop alive, and each is tried at most once.
+**Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends**, and **whatever is
+reachable is reached**, with any brokers and links dead: `ways.py` says why. While no link is known to be down each hop
+brings a destination closer as well, but for the host broker's hop to the chosen tree, and for two hops around.
+**Hops**: at most diam(G_af) + 2 while all links are up: to the chosen tree, along it, and to the destination; or three,
+around.
 
 The decision depends on the queues only through the tree, which the header of a publication names together with the
 brokers in doubt; and on which links are up and who is written off, whose every change makes the table forget all
@@ -39,9 +37,6 @@ from octopia.routing.decision import Decision
 from octopia.routing.fdr.state import AROUND, DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
 from octopia.topology import BrokerId
-
-# A neighbour, and tried and left of a copy for it.
-_Copy = tuple[BrokerId, int, int]
 
 
 def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
@@ -71,66 +66,66 @@ def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_b
 def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
     """At the host broker."""
     dests = (matched.dests | chosen.in_doubt) & ~(state.written_off | state.me)
-    onward = _Onward(state, None)
-    if chosen.tree == AROUND:
-        dests = onward.send_mates_around(dests)
     first = state.i_link_to.get(chosen.tree)
     if dests and first is not None and first in state.up:
-        onward.send_to_tree(first, dests)
-    else:
-        onward.send_dests(dests)
+        return Decision(matched.recipients, ((first, Dests(dests)),))
+    onward = _Onward(state)
+    if chosen.tree == AROUND:
+        dests = onward.send_mates_around(dests)
+    onward.send(dests)
     return Decision(matched.recipients, onward.copies())
 
 
 def _go_on(state: FdrState, matched: DestsMatched, header: Dests, came_by: BrokerId | None) -> Decision:
-    onward = _Onward(state, came_by, header.tried, header.left)
-    onward.send_dests(header.dests & ~state.me)
+    dests = header.dests & ~state.me
+    onward = _Onward(state, header.down)
+    if came_by in state.a_links and not header.down:
+        dests = onward.send_back(dests, came_by)
+    onward.send(dests)
     return Decision(matched.recipients if header.dests & state.me else (), onward.copies())
 
 
 class _Onward:
-    """What goes where: `to` has, by neighbour and what did not work (tried, left), the dests of a copy.
+    """What goes where: `to` has, by neighbour, the dests of its copy and the links that the copy found to be down."""
 
-    While all links are up a neighbour gets at most one. Others are not put together: what did not work for one
-    destination may work for the other.
-    """
+    __slots__ = ("_down", "_state", "to")
 
-    __slots__ = ("_came_by", "_left", "_state", "_tried", "to")
-
-    def __init__(self, state: FdrState, came_by: BrokerId | None, tried: int = 0, left: int = 0) -> None:
+    def __init__(self, state: FdrState, down: int = 0) -> None:
         self._state = state
-        self._came_by = came_by
-        self._tried = tried
-        self._left = left
-        self.to: dict[_Copy, int] = {}
+        self._down = down
+        self.to: dict[BrokerId, tuple[int, int]] = {}
 
     def copies(self) -> tuple[tuple[BrokerId, Dests], ...]:
-        # sorting keeps those for the same neighbour as they are
-        order = self._state.order
-        made = sorted(self.to.items(), key=lambda copy: order[copy[0][0]])
-        return tuple((to, Dests(dests, tried, left)) for (to, tried, left), dests in made)
+        to = self.to
+        return tuple((neighbour, Dests(*to[neighbour])) for neighbour in self._state.neighbours if neighbour in to)
 
-    def _add(self, to: BrokerId, dests: int, left: int, tried: int = 0) -> None:
-        copy = (to, tried, left)
-        self.to[copy] = self.to.get(copy, 0) | dests
+    def _add(self, to: BrokerId, dests: int, down: int) -> None:
+        others, known = self.to.get(to, (0, 0))
+        self.to[to] = (others | dests, known | down)
 
-    def send_to_tree(self, first: BrokerId, dests: int) -> None:
-        self._add(first, dests, self._left)
+    def send(self, dests: int) -> None:
+        state, up, down = self._state, self._state.up, self._down
+        for to, leads_to in state.ways_without(down) if down else state.ways:
+            part = dests & leads_to
+            if part and to in up:
+                self._add(to, part, down)
+                dests &= ~part
+        if dests:
+            self._send_another_way(dests)
 
-    def send_dests(self, dests: int) -> None:
-        """Along the own tree, and to region mates."""
-        state, up, left, came_by = self._state, self._state.up, self._left, self._came_by
-        cut: list[tuple[BrokerId, int]] = []
+    def _send_another_way(self, dests: int) -> None:
+        """Without the links of this broker that are down, which nobody on the way needs to try again."""
+        state, down = self._state, self._down | self._state.down
+        for to, leads_to in state.ways_without(down):
+            part = dests & leads_to
+            if part:
+                self._add(to, part, down)
+                dests &= ~part
         for to, lies_there in state.ways:
             part = dests & lies_there
-            if part and to == came_by:
-                part = self._send_back(part)
-            if part and to in up and not (left and to == came_by):
-                self._add(to, part, left)
-            elif part:
-                cut.append((to, part))
-        if cut:
-            self._hand_over(cut)
+            if part:
+                # as if it had found nothing, should the host keep it: then the link will have come up
+                self._add(to if to not in state.up else state.first_down(to), part, 0)
 
     def send_mates_around(self, dests: int) -> int:
         """Put region mates on the copy for a neighbouring region; what is left."""
@@ -141,29 +136,14 @@ class _Onward:
                 return dests & ~state.near
         return dests
 
-    def _send_back(self, dests: int) -> int:
-        """Destinations beyond the link they came by are reached from the region mate in their cluster; what is left."""
+    def send_back(self, dests: int, came_by: BrokerId) -> int:
+        """Those that lie beyond the aLink they came by are reached from the mate in their cluster; what is left."""
         state = self._state
-        for mate in state.up_i_links:
-            part = dests & state.places.clusters[mate.cluster]
-            if part:
-                self._add(mate, part, self._left)
-                dests &= ~part
+        back = dests & state.places.beyond[came_by.region]
+        if back:
+            for mate in state.up_i_links:
+                part = back & state.places.clusters[mate.cluster]
+                if part:
+                    self._add(mate, part, 0)
+                    dests &= ~part
         return dests
-
-    def _hand_over(self, cut: list[tuple[BrokerId, int]]) -> None:
-        """To a region mate; or to a neighbouring region, once from each region; or else on the link that is down."""
-        state, left, came_by = self._state, self._left, self._came_by
-        mate, here = self._untried_mate(), self._state.places.here
-        near = [to for to in state.up_a_links if to != came_by] or [to for to in state.up_a_links if to == came_by]
-        for to, part in cut:
-            if mate is not None:
-                self._add(mate, part, left, self._tried | state.own_bit)
-            elif near and not left & here:
-                self._add(near[0], part, left | here)
-            else:
-                self._add(to, part, left)
-
-    def _untried_mate(self) -> BrokerId | None:
-        up, tried = self._state.up, self._tried
-        return next((mate for mate in self._state.mates if mate in up and not tried >> mate.cluster & 1), None)

@@ -6,7 +6,7 @@ borrowed subscription whose last binding goes is forgotten. Notifications are ma
 else sees the own cluster only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from octopia.language import Filter
 from octopia.routing.actions import Recipient
@@ -15,6 +15,7 @@ from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
 from octopia.routing.fdr.places import places_of
+from octopia.routing.fdr.ways import Way, bits_of_links, ways_without
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
@@ -57,15 +58,14 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     """The subscription table of full dynamic routing.
 
     Its entries are those of the own cluster; `len` counts the borrowed ones as well, since notifications are matched
-    with them. Brokers of the own cluster that it has yet to learn from count as if they hosted a match.
+    with them.
     """
 
-    __slots__ = ("_bits", "_bound", "_unlearnt", "borrowed")
+    __slots__ = ("_bits", "_bound", "borrowed")
 
     def __init__(self, make_index: MakeIndex, bits: Mapping[BrokerId, int]) -> None:
         super().__init__(make_index)
         self._bits = bits
-        self._unlearnt = 0
         self.borrowed: dict[Key, Borrowed] = {}
         # by advertisement and cluster the borrowed subscriptions bound to it
         self._bound: dict[tuple[Key, int], dict[Key, None]] = {}
@@ -76,10 +76,6 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     def matched_with(self) -> Iterator[PrtEntry]:
         yield from self._entries.values()
         yield from self.borrowed.values()
-
-    def has_yet_to_learn_from(self, unlearnt: Mapping[BrokerId, BrokerId]) -> None:
-        self._unlearnt = self._dests(unlearnt)
-        self.forget_matches()
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         """Subscriptions of the own cluster."""
@@ -124,24 +120,22 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
             self._index.remove(entry)
             del self.borrowed[entry.key]
 
-    def _dests(self, hosts: Iterable[BrokerId]) -> int:
-        bits, dests = self._bits, 0
-        for host in hosts:
-            dests |= bits[host]
-        return dests
-
     def _find_out(self, matching: list[PrtEntry]) -> DestsMatched:
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
-        return DestsMatched(recipients, self._dests(entry.key.host for entry in matching) | self._unlearnt)
+        bits, dests = self._bits, 0
+        for entry in matching:
+            dests |= bits[entry.key.host]
+        return DestsMatched(recipients, dests)
 
 
 class FdrState(ScotState):
     """`me` is this broker's bit; `ways` are all neighbours, each with the brokers that lie in its direction.
 
-    `near` are the region mates as bits, `mates` the same in the order in which they are asked for help: from the next
-    cluster on, so that not all ask the same. `order` is that of copies.
+    `near` are the region mates as bits. `down` are the links of this broker that are down, as bits (`ways.py`).
 
-    `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down.
+    `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
+    the own cluster those whose subscriptions this broker was not told in full (`unlearnt`); and by cluster those of
+    which the region mate there says the same (`untold`, as bits). `resync.py` says how it comes about.
     `written_off` are brokers known to be out of reach: nothing that is published here is sent to them.
 
     A decision depends on which links are up and who is written off, so all are forgotten when that changes.
@@ -150,12 +144,13 @@ class FdrState(ScotState):
     __slots__ = (
         "_chosen",
         "_chosen_at",
+        "down",
         "in_doubt",
-        "mates",
         "me",
         "near",
-        "order",
+        "overlay",
         "places",
+        "untold",
         "ways",
         "written_off",
     )
@@ -171,6 +166,7 @@ class FdrState(ScotState):
         first_serial: int,
     ) -> None:
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
+        self.overlay = overlay
         places = self.places = places_of(overlay, id.region)
         self.prt = DestsPrt(make_index, places.brokers)
         self.tells = LENDS
@@ -178,18 +174,34 @@ class FdrState(ScotState):
         beyond = ((neighbour, places.beyond[neighbour.region]) for neighbour in self.a_links)
         self.ways = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
         self.near = sum(places.brokers[mate] for mate in self.i_links)
-        self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
-        index = id.cluster
-        self.mates = (*self.i_links[index:], *self.i_links[:index])
+        self.down = 0
         self.in_doubt = 0
+        self.untold: dict[int, int] = {}
         self.written_off = 0
         self._chosen = id.cluster
         self._chosen_at = -1
 
     def _renew_up_links(self) -> None:
         super()._renew_up_links()
-        self.in_doubt = self.places.of_clusters(self.cut_off)
+        links = bits_of_links(self.overlay)
+        self.down = sum(links[self.id, neighbour] for neighbour in self.neighbours if neighbour not in self.up)
         self.prt.forget_matches()
+        self.unlearnt_changed()
+
+    def unlearnt_changed(self) -> None:
+        in_doubt = self.places.of_clusters(self.cut_off)
+        for hosts in self.untold.values():
+            in_doubt |= hosts
+        for host in self.unlearnt:
+            in_doubt |= self.places.brokers[host]
+        self.in_doubt = in_doubt
+
+    def ways_without(self, down: int) -> tuple[Way, ...]:
+        return ways_without(self.overlay, self.id, down)
+
+    def first_down(self, otherwise: BrokerId) -> BrokerId:
+        """A neighbour whose link is down, if there is one."""
+        return next((neighbour for neighbour in self.neighbours if neighbour not in self.up), otherwise)
 
     def write_off(self, brokers: int) -> None:
         """From now on exactly these brokers, as bits, are known to be out of reach."""
