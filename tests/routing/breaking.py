@@ -311,7 +311,7 @@ class BreakingHarness(Harness):
 class FdrHarness(BreakingHarness):
     """As `BreakingHarness`, and more under `fdr`: an outage changes nothing for clients who can reach each other.
 
-    Once all who have lost a link have noticed it and all is quiet, whatever is published reaches all who want it and can
+    Once all who lost a link have noticed it and all is quiet, whatever is published reaches all who want it and can
     be reached at all, whenever they registered. Who is in doubt about whom is exact as well. Nothing is ever given up.
     """
 
