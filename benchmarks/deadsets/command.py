@@ -84,9 +84,10 @@ class Tally:
             self._path.write_text(json.dumps(self._head | self.figures(), indent=1) + "\n", encoding="utf-8")
 
     def line(self, total: int) -> str:
+        took_s = time.monotonic() - self._start_s
         return (
-            f"{self.sets:,} of {total:,} sets in {time.monotonic() - self._start_s:.0f} s: {self.pairs:,} deliveries as "
-            f"they should be, {len(self.missed)} sets with faults; {self.lost:,} notifications on a link that broke"
+            f"{self.sets:,} of {total:,} sets in {took_s:.0f} s: {self.pairs:,} deliveries checked, "
+            f"{len(self.missed)} sets with faults; {self.lost:,} notifications were on a link that broke"
         )
 
     def figures(self) -> dict[str, Any]:

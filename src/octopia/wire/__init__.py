@@ -4,6 +4,7 @@ Rules of this package: no socket, no clock, no randomness. docs/reference/wire.m
 """
 
 from octopia.wire.connection import BadRequest, Codec, Connection, Side, reason_text
+from octopia.wire.dests import split_stamp, stamp_block
 from octopia.wire.encode import (
     Heads,
     advertise_frame,
@@ -18,7 +19,7 @@ from octopia.wire.encode import (
     unsubscribe_frame,
 )
 from octopia.wire.frames import frame, notification_frame
-from octopia.wire.kinds import FIRST_NUMBERED, Kind, kind_name
+from octopia.wire.kinds import COPIES, FIRST_NUMBERED, Kind, kind_name
 from octopia.wire.limits import (
     HELD_PER_FRAME_MAX,
     LINK_EXTRA_BYTES,
@@ -60,6 +61,7 @@ from octopia.wire.parcel import Parcels, WireNotification, check_parcel, encode_
 from octopia.wire.typed import TypedParcels
 
 __all__ = [
+    "COPIES",
     "FIRST_NUMBERED",
     "HELD_PER_FRAME_MAX",
     "LINK_EXTRA_BYTES",
@@ -119,6 +121,8 @@ __all__ = [
     "publish_frame",
     "publisher_of",
     "reason_text",
+    "split_stamp",
+    "stamp_block",
     "subscribe_frame",
     "unadvertise_frame",
     "unsubscribe_frame",

@@ -22,11 +22,14 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.hints import one_line
+from octopia.topology import Scot
+from octopia.wire.dests import split_stamp
 from octopia.wire.frames import PREFIX_BYTES, FrameBuffer, too_long
 from octopia.wire.kinds import (
     BROKER_TO_BROKER,
     BROKER_TO_CLIENT,
     CLIENT_TO_BROKER,
+    COPIES,
     FIRST_NUMBERED,
     HANDSHAKE,
     Kind,
@@ -39,7 +42,7 @@ from octopia.wire.limits import (
     SUBSCRIPTIONS_PER_DELIVERY_MAX,
     WireLimits,
 )
-from octopia.wire.link_messages import LinkReader
+from octopia.wire.link_messages import CopyHeader, LinkReader
 from octopia.wire.messages import (
     POLICIES,
     ROLE_BROKER,
@@ -73,7 +76,7 @@ from octopia.wire.values import array_decoder, filter_in, filter_type
 
 _HEAD: Final = Struct(">IB")
 _HEADER_LENGTH: Final = Struct(">I")
-_NOTIFICATIONS: Final = frozenset({Kind.PUBLISH, Kind.DELIVER, Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES})
+_NOTIFICATIONS: Final = COPIES | {Kind.PUBLISH, Kind.DELIVER}
 # Head of a frame with a notification, as far as its header: length, kind, length of the header.
 _NOTIFICATION_HEAD_BYTES: Final = 9
 _PLAIN_HEAD: Final = Struct(">IBI")
@@ -106,9 +109,9 @@ class BadRequest(msgspec.Struct, frozen=True):
 
 
 class Codec:
-    """Decoders for one set of limits; made once and shared by all connections."""
+    """Decoders for one set of limits and, between brokers, one overlay; made once and shared by all connections."""
 
-    def __init__(self, limits: WireLimits) -> None:
+    def __init__(self, limits: WireLimits, overlay: Scot | None = None) -> None:
         self.limits = limits
         self._parcels = ParcelReader(limits)
         self.read_parcels = self._parcels.read_many
@@ -118,7 +121,8 @@ class Codec:
         self._deliver_header = Decoder(
             Annotated[tuple[Id, ...], Meta(min_length=1, max_length=SUBSCRIPTIONS_PER_DELIVERY_MAX)]
         ).decode
-        links = LinkReader(limits, self._parcels)
+        links = LinkReader(limits, self._parcels, overlay)
+        self.dests = links.dests
         self.decoders: dict[int, Callable[[bytes], Any]] = {
             Kind.HELLO: Decoder(Hello).decode,
             Kind.WELCOME: Decoder(Welcome).decode,
@@ -146,6 +150,9 @@ class Codec:
             Kind.LINK_CIB_CLEAR: links.cib_clear,
             Kind.LINK_SUBSCRIPTIONS_COMPLETE: links.subscriptions_complete,
             Kind.LINK_ADVERTISEMENTS_COMPLETE: links.advertisements_complete,
+            Kind.LINK_SUBSCRIPTIONS_INCOMPLETE: links.subscriptions_incomplete,
+            Kind.LINK_NEWS: links.link_news,
+            Kind.CONFIRM: links.confirm,
             Kind.BARRIER: Decoder(Barrier).decode,
             Kind.BARRIER_DONE: Decoder(BarrierDone).decode,
         }
@@ -155,6 +162,7 @@ class Codec:
             Kind.NOTIFY: links.notify,
             Kind.NOTIFY_TREE: links.notify_tree,
             Kind.NOTIFY_ROUTES: links.notify_routes,
+            Kind.NOTIFY_DESTS: links.notify_dests,
         }
 
     def _advertise(self, body: bytes) -> AdvertiseRequest | BadRequest:
@@ -178,6 +186,24 @@ class Codec:
             return self._parcels.read(parcel)
         (traced,) = self._publish_header(head)
         return self._parcels.read(parcel, traced)
+
+    def read_stamped(self, header: bytes, stamped: list[bytes], messages: list[Any]) -> None:
+        """Decode copies with this header, and add them as one; at a wrong one those before it were added."""
+        batch = Parcels()
+        batch.carried, traced = self.dests.header(header)
+        batch.header = CopyHeader(traced=True) if traced else None
+        messages.append(batch)
+        parcels: list[bytes] = []
+        try:
+            for each in stamped:
+                parcels.append(split_stamp(each)[1])
+        finally:
+            # what is wrong with a stamp is said after what is wrong with an earlier parcel
+            try:
+                if parcels:
+                    self.read_parcels(parcels, batch)
+            finally:
+                batch.stamped = stamped[: len(batch)]
 
     def _deliver(self, head: bytes, parcel: bytes) -> Delivery:
         subscriptions = self._deliver_header(head)
@@ -204,7 +230,10 @@ class Connection:
     )
 
     def __init__(self, side: Side, codec: Codec, *, joins: bool = False) -> None:
-        """With `joins` plain publications, or copies, come as `Parcels`: all that follow one another as one."""
+        """With `joins` plain publications, or copies, come as `Parcels`: all that follow one another as one.
+
+        So do copies that name their destinations, as long as their headers are equal.
+        """
         self._side = side
         self._joins = joins
         self._codec = codec
@@ -289,7 +318,7 @@ class Connection:
             if stop > end:
                 needed = stop - at
                 break
-            if kind == joined and (after := self._take_plain(data, at, messages)) > at:
+            if kind in joined and (after := joined[kind](self, data, at, messages)) > at:
                 numbered += len(messages[-1])
                 at = after
                 continue
@@ -321,7 +350,7 @@ class Connection:
     def _take_plain(self, data: bytes, at: int, messages: list[Any]) -> int:
         """Take frames of plain notifications, as long as there are any; returns where the next frame begins."""
         start = at
-        joined, frame_bytes_max = self._joined, self._frame_bytes_max
+        joined, frame_bytes_max = data[at + PREFIX_BYTES], self._frame_bytes_max
         end = len(data)
         last = end - _NOTIFICATION_HEAD_BYTES
         head = _PLAIN_HEAD.unpack_from
@@ -341,13 +370,33 @@ class Connection:
         self._codec.read_parcels(parcels, batch)
         return at
 
+    def _take_stamped(self, data: bytes, at: int, messages: list[Any]) -> int:
+        """As `_take_plain`, for copies that name their destinations: those whose headers are equal to the first."""
+        start, end, frame_bytes_max = at, len(data), self._frame_bytes_max
+        if at + _NOTIFICATION_HEAD_BYTES > end:
+            return start
+        header = at + _NOTIFICATION_HEAD_BYTES
+        tail = header + _HEADER_LENGTH.unpack_from(data, header - 4)[0]
+        same = data[at + PREFIX_BYTES : tail]
+        offset = tail - at
+        length_of = _HEADER_LENGTH.unpack_from
+        stamped: list[bytes] = []
+        while at + offset < end:
+            stop = at + PREFIX_BYTES + (length := length_of(data, at)[0])
+            if not at + offset < stop <= end or length > frame_bytes_max or not data.startswith(same, at + 4):
+                break
+            stamped.append(data[at + offset : stop])
+            at = stop
+        if stamped:
+            self._codec.read_stamped(data[header:tail], stamped, messages)
+        return at
+
     def _allow(self, kinds: Iterable[Kind]) -> None:
         allowed = tuple(kinds)
         self._allowed = frozenset(map(int, allowed))
         decoders = self._codec
         self._others = {int(kind): decoders.decoders[kind] for kind in allowed if kind not in _NOTIFICATIONS}
-        plain = [int(kind) for kind in (Kind.PUBLISH, Kind.NOTIFY) if kind in allowed]
-        self._joined = plain[0] if plain and self._joins else -1
+        self._joined = {int(kind): take for kind, take in _JOINS.items() if self._joins and kind in allowed}
         self._notifications = {
             int(kind): decoders.notification_decoders[kind] for kind in allowed if kind in _NOTIFICATIONS
         }
@@ -359,6 +408,14 @@ class Connection:
                 f"a frame {kind_name(kind)} before the handshake; {kind_name(first)} comes first"
             )
         return RemoteProtocolError(f"a frame {kind_name(kind)}, which this peer may not send")
+
+
+# Who takes frames that follow one another as one.
+_JOINS: Final[dict[int, Callable[[Connection, bytes, int, list[Any]], int]]] = {
+    Kind.PUBLISH: Connection._take_plain,  # noqa: SLF001
+    Kind.NOTIFY: Connection._take_plain,  # noqa: SLF001
+    Kind.NOTIFY_DESTS: Connection._take_stamped,  # noqa: SLF001
+}
 
 
 def reason_text(text: str) -> str:

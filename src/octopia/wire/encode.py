@@ -11,6 +11,7 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import InputError
 from octopia.language import Filter
+from octopia.wire.dests import read_varint
 from octopia.wire.frames import frame, notification_frame, notification_head
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import NAME_CHARS_MAX
@@ -141,7 +142,11 @@ def delivered_for(delivery: bytes) -> tuple[str, ...]:
 
 def publisher_of(frame: bytes) -> str:
     """Whose notification a frame carries, of any kind that carries one; its attributes are passed over."""
-    return _decode_publisher(memoryview(frame)[9 + int.from_bytes(frame[5:9], "big") :])[1]
+    at = 9 + int.from_bytes(frame[5:9], "big")
+    if frame[4] == Kind.NOTIFY_DESTS:
+        length, at = read_varint(frame, at)
+        at += length
+    return _decode_publisher(memoryview(frame)[at:])[1]
 
 
 @lru_cache(maxsize=8192)

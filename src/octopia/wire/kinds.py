@@ -48,6 +48,10 @@ class Kind(IntEnum):
     NOTIFY_ROUTES = 0x3A
     LINK_SUBSCRIPTIONS_COMPLETE = 0x3B
     LINK_ADVERTISEMENTS_COMPLETE = 0x3C
+    NOTIFY_DESTS = 0x3D
+    LINK_SUBSCRIPTIONS_INCOMPLETE = 0x3E
+    LINK_NEWS = 0x3F
+    CONFIRM = 0x40
 
 
 FIRST_NUMBERED: Final = 0x10
@@ -77,12 +81,18 @@ BROKER_TO_BROKER: Final = (
     Kind.LINK_CIB_CLEAR,
     Kind.LINK_SUBSCRIPTIONS_COMPLETE,
     Kind.LINK_ADVERTISEMENTS_COMPLETE,
+    Kind.LINK_SUBSCRIPTIONS_INCOMPLETE,
+    Kind.LINK_NEWS,
+    Kind.CONFIRM,
     Kind.BARRIER,
     Kind.BARRIER_DONE,
     Kind.NOTIFY,
     Kind.NOTIFY_TREE,
     Kind.NOTIFY_ROUTES,
+    Kind.NOTIFY_DESTS,
 )
+# Those that carry a copy of a notification.
+COPIES: Final = frozenset({Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES, Kind.NOTIFY_DESTS})
 
 
 def kind_name(number: int) -> str:

@@ -32,6 +32,13 @@ KEYS_MAX: Final = 8192
 ROUTES_MAX: Final = 16_384
 BROKERS_MAX: Final = 100_000
 CIV_BYTES_MAX: Final = 128
+# Headers of copies whose bytes are remembered, on the way out and on the way in: 0.5 KB each in an overlay of 1,000.
+HEADERS_REMEMBERED_MAX: Final = 4096
+# Publishers in one confirmation, and subscriptions in one CIB_SET; more go in several frames, which mean the same.
+CONFIRMED_PER_FRAME_MAX: Final = 1024
+LENT_PER_FRAME_MAX: Final = 1024
+# Of subscriptions in one CIB_SET, if there is more than one: with the keys it fits beside what a client may send.
+LENT_BYTES_MAX: Final = 512 * 1024
 SUBSCRIPTIONS_PER_DELIVERY_MAX: Final = 1_000_000
 
 # An integer of the language's 8,192 bits and a sign.

@@ -2,43 +2,58 @@
 
 Rules of this file: the wire form is written out here, field by field, and does not follow the core's classes by itself,
 so that a change there cannot silently change the protocol. Brokers and keys are arrays. A list of keys too long for one
-message is cut: CIB_SET and CIB_CLEAR name advertisements one by one, so two halves mean the same as the whole. A
-notification's header is empty for a plain copy, which is by far the most common.
+message is cut: CIB_SET and CIB_CLEAR name advertisements and subscriptions one by one, a confirmation publishers, news
+links, so two halves mean the same as the whole. A notification's header is empty for a plain copy, which is by far the
+most common. Full dynamic routing has a form of its own (`dests.py`).
+
+A reader that knows the overlay refuses brokers and links that it has not, and those named twice. What a neighbour may
+say on its link, the core knows.
 """
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct, defstruct, field
 from msgspec.msgpack import Decoder
 
-from octopia.errors import LocalProtocolError
+from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.routing import (
     Advertise,
     AdvertisementsComplete,
     CibClear,
     CibSet,
     Civ,
+    Confirm,
+    Confirmed,
+    Dests,
     Header,
     Key,
+    Lent,
+    LinkNews,
+    LinkReport,
     Message,
     Notify,
     Route,
     Routes,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
 )
-from octopia.topology import BrokerId
+from octopia.topology import BrokerId, Scot
+from octopia.wire.dests import DestsReader, Sizes, header_bytes, split_stamp, stamp_block
 from octopia.wire.encode import Heads
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import (
     BROKERS_MAX,
     CIV_BYTES_MAX,
+    CONFIRMED_PER_FRAME_MAX,
     KEYS_MAX,
+    LENT_BYTES_MAX,
+    LENT_PER_FRAME_MAX,
     NAME_CHARS_MAX,
     ROUTES_MAX,
     SEQUENCE_MAX,
@@ -54,6 +69,11 @@ _Key: TypeAlias = tuple[_Region, _Number, _Number]
 _Keys: TypeAlias = Annotated[list[_Key], Meta(max_length=KEYS_MAX)]
 _Brokers: TypeAlias = Annotated[list[_Broker], Meta(max_length=BROKERS_MAX)]
 _Route: TypeAlias = tuple[_Broker, _Key, _Keys]
+_Publisher: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+_Confirmed: TypeAlias = tuple[_Publisher, _Number, bool]
+# Reporter, neighbour, version, whether it is up. Both ends of a link report: no overlay has more than twice its links.
+_Report: TypeAlias = tuple[_Broker, _Broker, _Number, bool]
+_REPORTS_PER_FRAME_MAX: Final = KEYS_MAX
 
 
 class CopyHeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -117,16 +137,60 @@ def _unsubscribe_out(message: Unsubscribe, _: CopyHeader) -> list[bytes]:
 
 
 def _cib_set_out(message: CibSet, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_CIB_SET, ENCODER.encode((piece,))) for piece in _pieces(message.advertisements)]
+    lents = _lent_pieces(message.subscriptions)
+    return [
+        frame(Kind.LINK_CIB_SET, ENCODER.encode((piece, lent) if lent else (piece,)))
+        for piece in _pieces(message.advertisements)
+        for lent in lents
+    ]
+
+
+def _lent_pieces(lents: tuple[Lent, ...]) -> list[list[Any]]:
+    """Subscriptions in pieces that fit into a frame; none is one piece without any."""
+    pieces: list[list[Any]] = [[]]
+    size = 0
+    for lent in lents:
+        made = (_key_out(lent.key), Raw(ENCODER.encode(filter_out(lent.filter))))
+        size += len(made[1])
+        if pieces[-1] and (size > LENT_BYTES_MAX or len(pieces[-1]) >= LENT_PER_FRAME_MAX):
+            pieces.append([])
+            size = len(made[1])
+        pieces[-1].append(made)
+    return pieces
 
 
 def _cib_clear_out(message: CibClear, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_CIB_CLEAR, ENCODER.encode((piece,))) for piece in _pieces(message.advertisements)]
+    gone: list[tuple[Any, ...]] = [([], piece) for piece in _pieces(message.subscriptions)]
+    held = [(piece,) for piece in _pieces(message.advertisements)]
+    return [frame(Kind.LINK_CIB_CLEAR, ENCODER.encode(each)) for each in (*gone, *held)]
+
+
+def _brokers_out(hosts: tuple[BrokerId, ...]) -> list[tuple[str, int]]:
+    return [(host.region, host.cluster) for host in hosts]
 
 
 def _subscriptions_complete_out(message: SubscriptionsComplete, _: CopyHeader) -> list[bytes]:
-    hosts = [(host.region, host.cluster) for host in message.hosts]
-    return [frame(Kind.LINK_SUBSCRIPTIONS_COMPLETE, ENCODER.encode((hosts,)))]
+    return [frame(Kind.LINK_SUBSCRIPTIONS_COMPLETE, ENCODER.encode((_brokers_out(message.hosts),)))]
+
+
+def _subscriptions_incomplete_out(message: SubscriptionsIncomplete, _: CopyHeader) -> list[bytes]:
+    return [frame(Kind.LINK_SUBSCRIPTIONS_INCOMPLETE, ENCODER.encode((_brokers_out(message.hosts),)))]
+
+
+def _link_news_out(message: LinkNews, _: CopyHeader) -> list[bytes]:
+    reports = [
+        ((r.reporter.region, r.reporter.cluster), (r.neighbour.region, r.neighbour.cluster), r.version, r.is_up)
+        for r in message.reports
+    ]
+    pieces = [reports[at : at + _REPORTS_PER_FRAME_MAX] for at in range(0, len(reports), _REPORTS_PER_FRAME_MAX)]
+    return [frame(Kind.LINK_NEWS, ENCODER.encode((piece,))) for piece in pieces]
+
+
+def _confirm_out(message: Confirm, _: CopyHeader) -> list[bytes]:
+    header, by = header_bytes(message.header), (message.by.region, message.by.cluster)
+    streams, most = message.streams, CONFIRMED_PER_FRAME_MAX
+    pieces = [streams[at : at + most] for at in range(0, len(streams), most)]
+    return [frame(Kind.CONFIRM, ENCODER.encode((header, by, piece))) for piece in pieces]
 
 
 def _advertisements_complete_out(_: AdvertisementsComplete, __: CopyHeader) -> list[bytes]:
@@ -142,11 +206,12 @@ def parcel_of(message: Notify) -> bytes:
 
 def _notify_out(message: Notify, header: CopyHeader) -> list[bytes]:
     kind, head = _head_of(message.header, header)
-    return [notification_frame(kind, head, parcel_of(message))]
+    stamp = stamp_block(message.stamp) if kind is Kind.NOTIFY_DESTS else b""
+    return [notification_frame(kind, head, stamp + parcel_of(message))]
 
 
 def copy_heads(carried: Header) -> Heads:
-    """What comes before the parcels of copies that carry this and say nothing else."""
+    """What comes before the parcels of copies that carry this and say nothing else; or before their stamps."""
     return Heads(*_head_of(carried, PLAIN))
 
 
@@ -156,6 +221,8 @@ def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
         if carried.civ:
             header = CopyHeader(civ_bytes(carried.civ), header.traced, header.earlier, header.hold_ms)
         return Kind.NOTIFY, b"" if header == PLAIN else ENCODER.encode(header)
+    if isinstance(carried, Dests):
+        return Kind.NOTIFY_DESTS, header_bytes(carried, header.traced)
     if isinstance(carried, Tree):
         return Kind.NOTIFY_TREE, ENCODER.encode((_key_out(carried.tid), header))
     if isinstance(carried, Routes):
@@ -175,7 +242,10 @@ _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = 
     CibSet: _cib_set_out,
     CibClear: _cib_clear_out,
     SubscriptionsComplete: _subscriptions_complete_out,
+    SubscriptionsIncomplete: _subscriptions_incomplete_out,
     AdvertisementsComplete: _advertisements_complete_out,
+    LinkNews: _link_news_out,
+    Confirm: _confirm_out,
     Notify: _notify_out,
 }
 
@@ -186,15 +256,30 @@ _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = 
 class LinkReader:
     """Decodes the bodies of frames between brokers. `LanguageError` and decoding errors are the caller's to turn."""
 
-    def __init__(self, limits: WireLimits, parcels: ParcelReader) -> None:
+    def __init__(self, limits: WireLimits, parcels: ParcelReader, overlay: Scot | None = None) -> None:
         filter = filter_type(limits)
+        lent: Any = tuple.__class_getitem__((_Key, filter))
+        self._overlay = overlay
+        self._brokers_max = BROKERS_MAX if overlay is None else overlay.broker_count
+        self.dests = DestsReader(Sizes.of(overlay))
+        self._cib_set = Decoder(
+            _one_or_two(_Keys, Annotated[list.__class_getitem__(lent), Meta(max_length=LENT_PER_FRAME_MAX)])
+        ).decode
+        self._cib_clear = Decoder(_one_or_two(_Keys, _Keys)).decode
+        self._news = Decoder(tuple[Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]]).decode
+        self._confirm = Decoder(
+            tuple[
+                Annotated[bytes, Meta(max_length=limits.frame_bytes_max)],
+                _Broker,
+                Annotated[list[_Confirmed], Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX)],
+            ]
+        ).decode
         self._limits = limits
         self._parcels = parcels
         self._key_and_filter = array_decoder(_Key, filter)
         self._key_filter_tids = array_decoder(_Key, filter, _Keys)
         self._key = Decoder(tuple[_Key]).decode
         self._key_and_tids = Decoder(tuple[_Key, _Keys]).decode
-        self._keys = Decoder(tuple[_Keys]).decode
         self._brokers = Decoder(tuple[_Brokers]).decode
         self._nothing = Decoder(tuple[()]).decode
         self._copy_header = Decoder(CopyHeader).decode
@@ -217,13 +302,56 @@ class LinkReader:
         return Unsubscribe(_key_in(key), tuple(map(_key_in, tids)))
 
     def cib_set(self, body: bytes) -> CibSet:
-        return CibSet(tuple(map(_key_in, self._keys(body)[0])))
+        given = self._cib_set(body)
+        lent = tuple(Lent(_key_in(key), filter_in(filter, self._limits)) for key, filter in given.second)
+        return CibSet(tuple(map(_key_in, given.first)), lent)
 
     def cib_clear(self, body: bytes) -> CibClear:
-        return CibClear(tuple(map(_key_in, self._keys(body)[0])))
+        given = self._cib_clear(body)
+        return CibClear(tuple(map(_key_in, given.first)), tuple(map(_key_in, given.second)))
 
     def subscriptions_complete(self, body: bytes) -> SubscriptionsComplete:
-        return SubscriptionsComplete(tuple(BrokerId(*host) for host in self._brokers(body)[0]))
+        return SubscriptionsComplete(self._hosts(body))
+
+    def subscriptions_incomplete(self, body: bytes) -> SubscriptionsIncomplete:
+        return SubscriptionsIncomplete(self._hosts(body))
+
+    def _hosts(self, body: bytes) -> tuple[BrokerId, ...]:
+        hosts = tuple(BrokerId(*host) for host in self._brokers(body)[0])
+        if len(hosts) > self._brokers_max:
+            raise RemoteProtocolError(f"{len(hosts):,} brokers are named; the overlay has {self._brokers_max:,}")
+        for host in hosts:
+            self._check_known(host)
+        if len(dict.fromkeys(hosts)) < len(hosts):
+            raise RemoteProtocolError("a broker is named twice")
+        return hosts
+
+    def _check_known(self, broker: BrokerId) -> None:
+        if self._overlay is not None and broker not in self._overlay:
+            raise RemoteProtocolError(f"{broker} is named, which the overlay has not")
+
+    def link_news(self, body: bytes) -> LinkNews:
+        """Reports of links that the overlay has, each once; so there are at most twice as many as links."""
+        reports: dict[tuple[BrokerId, BrokerId], LinkReport] = {}
+        for reporter_given, neighbour_given, version, is_up in self._news(body)[0]:
+            reporter, neighbour = BrokerId(*reporter_given), BrokerId(*neighbour_given)
+            self._check_known(reporter)
+            if self._overlay is not None and neighbour not in self._overlay.neighbours(reporter):
+                raise RemoteProtocolError(f"news of a link from {reporter} to {neighbour}, which the overlay has not")
+            if (reporter, neighbour) in reports:
+                raise RemoteProtocolError(f"{reporter} reports twice about its link to {neighbour}")
+            reports[reporter, neighbour] = LinkReport(reporter, neighbour, version, is_up)
+        return LinkNews(tuple(reports.values()))
+
+    def confirm(self, body: bytes) -> Confirm:
+        head, by_given, streams = self._confirm(body)
+        by, (header, _) = BrokerId(*by_given), self.dests.header(head)
+        self._check_known(by)
+        if header.dests & header.dests - 1:
+            raise RemoteProtocolError(f"a confirmation for {header.dests.bit_count()} brokers; it is for one")
+        if len({publisher for publisher, _, _ in streams}) < len(streams):
+            raise RemoteProtocolError("a confirmation names a publisher twice")
+        return Confirm(by, tuple(Confirmed(*each) for each in streams), header)
 
     def advertisements_complete(self, body: bytes) -> AdvertisementsComplete:
         self._nothing(body)
@@ -247,3 +375,16 @@ class LinkReader:
         routes = tuple(Route(BrokerId(*to), _key_in(tid), tuple(map(_key_in, left))) for to, tid, left in given)
         seen = self._parcels.read(parcel, header)
         return Notify(seen.publisher, str(seen.sequence), seen, Routes(routes))
+
+    def notify_dests(self, head: bytes, stamped: bytes) -> Notify:
+        carried, traced = self.dests.header(head)
+        stamp, parcel = split_stamp(stamped)
+        seen = self._parcels.read(parcel, CopyHeader(traced=True) if traced else None)
+        given = self.dests.stamp(stamp) if stamp else None
+        return Notify(seen.publisher, str(seen.sequence), seen, carried, given)
+
+
+def _one_or_two(first: Any, second: Any) -> Any:
+    """An array of one or two lists, of which the second may be left out."""
+    fields: list[Any] = [("first", first), ("second", second, field(default_factory=list))]
+    return defstruct("OneOrTwo", fields, array_like=True, forbid_unknown_fields=True)

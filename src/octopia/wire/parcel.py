@@ -10,7 +10,7 @@ the rest what is wrong with it. The number of attributes is compared with the nu
 repeated name cannot pass unseen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import LanguageError, RemoteProtocolError
 from octopia.language import Notification, Value
+from octopia.routing import PLAIN, Header
 from octopia.wire.limits import NAME_CHARS_MAX, SEQUENCE_MAX, WireLimits
 from octopia.wire.values import ENCODER, AnyValue, PlainValue, value_in, value_out
 
@@ -82,13 +83,16 @@ def wire_notification(notification: Notification, publisher: str, sequence: int)
 class Parcels:
     """Notifications that came one after the other, decoded: a list for each part, and the header that all came with.
 
-    Cheaper than so many `WireNotification`s, which most of them need never become: `notification` makes one.
+    Cheaper than so many `WireNotification`s, which most of them need never become: `notification` makes one. Where the
+    routing has streams, `stamped` has for each what comes after the header of a copy: its stamp and its parcel.
     """
 
-    __slots__ = ("header", "parcels", "publishers", "sequences", "values")
+    __slots__ = ("carried", "header", "parcels", "publishers", "sequences", "stamped", "values")
 
     def __init__(self) -> None:
         self.header: Any = None  # as in `WireNotification`: None for plain ones
+        self.carried: Header = PLAIN  # what the core routes these copies by
+        self.stamped: list[bytes] = []
         self.parcels: list[bytes] = []
         self.values: list[dict[str, Value]] = []
         self.publishers: list[str] = []
@@ -111,10 +115,12 @@ class Parcels:
     def notification(self, at: int) -> WireNotification:
         return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], self.header)
 
-    def chosen(self, places: Iterable[int]) -> "Parcels":
+    def chosen(self, places: Sequence[int]) -> "Parcels":
         """Those at these places alone."""
         made = Parcels()
-        made.header = self.header
+        made.header, made.carried = self.header, self.carried
+        if self.stamped:
+            made.stamped = [self.stamped[at] for at in places]
         for at in places:
             made.parcels.append(self.parcels[at])
             made.values.append(self.values[at])

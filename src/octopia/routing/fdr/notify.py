@@ -11,8 +11,8 @@ over the iLink. The others go along this cluster's copy of the tree, one copy pe
 
 At the host broker a tree was chosen (`FdrState.tree`). If it is another cluster's, all of dests go to the region mate
 there, in one copy. If it is the own one `AROUND`, the region mates ride along to a neighbouring region. There they lie
-beyond the link they came by, and are handed to the broker of their own cluster. So a host broker with k - 1 iLinks and
-an aLink has k trees that share no directed link, its own among them.
+beyond the link they came by, and are handed to the broker of their own cluster (or go back, where a link is down). So a
+host broker with k - 1 iLinks and an aLink has k trees that share no directed link, its own among them.
 
 Where a link is down: 3. A copy has with it the links that it found to be down (`down`). What would have gone over a
 link that is down goes by the best way without these and without all links of this broker that are down (`ways.py`),
@@ -34,7 +34,9 @@ from functools import lru_cache
 
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
-from octopia.routing.fdr.state import AROUND, DestsMatched, FdrState
+from octopia.routing.fdr.check import check_header
+from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
 from octopia.topology import BrokerId
 
@@ -60,7 +62,11 @@ def links_seen(state: FdrState) -> int:
 
 
 def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_by: BrokerId | None) -> Decision:
-    return _begin(state, matched, header) if isinstance(header, Chosen) else _go_on(state, matched, header, came_by)
+    if isinstance(header, Chosen):
+        return _begin(state, matched, header)
+    if came_by is not None:
+        check_header(state, header, came_by)
+    return _go_on(state, matched, header, came_by)
 
 
 def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
@@ -79,7 +85,7 @@ def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
 def _go_on(state: FdrState, matched: DestsMatched, header: Dests, came_by: BrokerId | None) -> Decision:
     dests = header.dests & ~state.me
     onward = _Onward(state, header.down)
-    if came_by in state.a_links and not header.down:
+    if came_by in state.a_links and not header.down and not state.down:
         dests = onward.send_back(dests, came_by)
     onward.send(dests)
     return Decision(matched.recipients if header.dests & state.me else (), onward.copies())
@@ -124,8 +130,9 @@ class _Onward:
         for to, lies_there in state.ways:
             part = dests & lies_there
             if part:
-                # as if it had found nothing, should the host keep it: then the link will have come up
-                self._add(to if to not in state.up else state.first_down(to), part, 0)
+                # should the host keep it, the link will have come up: all that was found before is out of date
+                last, without = state.last_way(to)
+                self._add(last, part, without)
 
     def send_mates_around(self, dests: int) -> int:
         """Put region mates on the copy for a neighbouring region; what is left."""
@@ -137,7 +144,7 @@ class _Onward:
         return dests
 
     def send_back(self, dests: int, came_by: BrokerId) -> int:
-        """Those that lie beyond the aLink they came by are reached from the mate in their cluster; what is left."""
+        """Region mates of the host broker are reached from the mate in their cluster; what is left."""
         state = self._state
         back = dests & state.places.beyond[came_by.region]
         if back:
@@ -145,5 +152,5 @@ class _Onward:
                 part = back & state.places.clusters[mate.cluster]
                 if part:
                     self._add(mate, part, 0)
-                    dests &= ~part
+            dests &= ~back
         return dests

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from octopia.topology import BrokerId, Scot, civ
 
+# The own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
+AROUND = -1
+
 
 class Places(NamedTuple):
     """Sets of brokers as seen from one region.

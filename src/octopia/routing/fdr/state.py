@@ -14,7 +14,7 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
-from octopia.routing.fdr.places import places_of
+from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.fdr.ways import Way, bits_of_links, ways_without
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
@@ -25,12 +25,10 @@ from octopia.topology import BrokerId, Scot
 
 # While no queue of a host broker is longer than this it takes its own cluster's tree.
 OWN_QUEUE_MAX = 1
-# The own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
-AROUND = -1
-# It is taken while its longest queue, so often, is shorter than the shortest of the iLinks: copies of other hosts pass
-# by these aLinks. What it does in the burst, at a tenth of its size and as shares of SNR's delay (mean, mean in order,
-# mean of the other publishers): 1: 10.0, 10.6, 2.8 %. 2: 10.2, 11.4, 2.0 %. 3: 10.4, 11.7, 1.7 %. 4: 10.5, 12.0, 1.6 %.
-# Never around: 12.9, 13.5, 1.3 %.
+# `AROUND` is taken while its longest queue, so often, is shorter than the shortest of the iLinks: copies of other hosts
+# pass by these aLinks. What it does in the burst, at a tenth of its size and as shares of SNR's delay (mean, mean in
+# order, mean of the other publishers): 1: 10.0, 10.6, 2.8 %. 2: 10.2, 11.4, 2.0 %. 3: 10.4, 11.7, 1.7 %. 4: 10.5,
+# 12.0, 1.6 %. Never around: 12.9, 13.5, 1.3 %.
 AROUND_SHARE = 3
 
 
@@ -199,9 +197,13 @@ class FdrState(ScotState):
     def ways_without(self, down: int) -> tuple[Way, ...]:
         return ways_without(self.overlay, self.id, down)
 
-    def first_down(self, otherwise: BrokerId) -> BrokerId:
-        """A neighbour whose link is down, if there is one."""
-        return next((neighbour for neighbour in self.neighbours if neighbour not in self.up), otherwise)
+    def last_way(self, to: BrokerId) -> tuple[BrokerId, int]:
+        """A neighbour whose link is down, this one if its is; and the links without which that is the only way."""
+        if to not in self.up:
+            return to, 0
+        links = bits_of_links(self.overlay)
+        last = next((neighbour for neighbour in self.neighbours if neighbour not in self.up), to)
+        return last, sum(links[self.id, neighbour] for neighbour in self.neighbours if neighbour != last)
 
     def write_off(self, brokers: int) -> None:
         """From now on exactly these brokers, as bits, are known to be out of reach."""

@@ -1,0 +1,240 @@
+"""What one broker knows of the links of the whole overlay, from what the ends of links say of them.
+
+A link is up until one of its ends reports it down, and down while the latest report of either end says so. Each end
+numbers its reports. Of two reports of the same end about the same link the one with the higher version counts; where
+versions are equal, the one that says down. So what a broker knows of a link only ever grows in one order. Brokers pass
+on what is fresh to them and exchange all they know when a link comes up, so connected brokers agree when all is quiet.
+
+**Each end answers for its own reports.** A broker that hears one of its own that is not true, from an earlier life,
+takes it back with a higher version. So it need not know what it said before it restarted, an old report cannot keep a
+link down, and at the start of an overlay nobody says anything: a link that comes up for the first time is not news.
+
+**A broker that is dead** says nothing, but each of its neighbours reports the link to it down. So no way leads to it,
+and it is `unreachable`. What lies in another part of an overlay that fell apart is unreachable in the same way.
+
+Rules of this file: no messages, no neighbours that are up; `flood.py` has those. There is at most one report for each
+end of a link of the overlay, and a report that names no link of the overlay is the fault of who sent it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from octopia.errors import RemoteProtocolError
+from octopia.routing.fdr.places import AROUND, places_of
+from octopia.routing.messages import LinkReport
+from octopia.topology import BrokerId, Scot
+
+# Reports in one message; more make more messages.
+REPORTS_PER_MESSAGE_MAX = 100
+# A version takes at most 63 bits on the wire.
+VERSION_MAX = (1 << 63) - 1
+
+_End = tuple[BrokerId, BrokerId]  # the end of a link at the first broker
+
+
+class LinkState:
+    """All links of an overlay as known at one broker. `unreachable` has bits of brokers, as in `places.py`."""
+
+    __slots__ = (
+        "_bits",
+        "_down",
+        "_everyone",
+        "_latest",
+        "_mates",
+        "_me",
+        "_mine",
+        "_overlay",
+        "_reachable",
+        "_version",
+    )
+
+    def __init__(self, overlay: Scot, me: BrokerId, first_version: int = 0) -> None:
+        """`first_version` should lie above all versions of an earlier life; where it does not, all takes longer."""
+        self._overlay = overlay
+        self._me = me
+        self._bits = places_of(overlay, me.region).brokers
+        self._everyone = (1 << overlay.broker_count) - 1
+        # the brokers of the first region
+        self._mates = sum(1 << cluster * len(overlay.tree.nodes) for cluster in range(overlay.clusters))
+        self._version = first_version
+        # by end, its latest report
+        self._latest: dict[_End, LinkReport] = {}
+        # by own neighbour, whether the link is up, as far as this broker was told in this life
+        self._mine: dict[BrokerId, bool] = {}
+        # by broker the neighbours whose link to it is down, for brokers that have such
+        self._down: dict[BrokerId, int] = {}
+        # worked out when it is asked for after a change
+        self._reachable: int | None = None
+
+    # -- what the host of this broker tells
+
+    def went_down(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
+        """An own link is down: the report to be told to everyone, or none where it has been told."""
+        return self._own(neighbour, False)
+
+    def came_up(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
+        """An own link is up: the report to be told to everyone, or none where nobody was told that it is down."""
+        return self._own(neighbour, True)
+
+    def _own(self, neighbour: BrokerId, is_up: bool) -> tuple[LinkReport, ...]:
+        self._mine[neighbour] = is_up
+        before = self._latest.get((self._me, neighbour))
+        if is_up is (before is None or before.is_up):
+            return ()
+        version = self._version if before is None else max(self._version, before.version + 1)
+        if version > VERSION_MAX:
+            # somebody made up a report that nothing can follow
+            return ()
+        self._version = version + 1
+        report = LinkReport(self._me, neighbour, version, is_up)
+        self._take(report)
+        return (report,)
+
+    # -- what other brokers tell
+
+    def heard(self, reports: Sequence[LinkReport]) -> tuple[LinkReport, ...]:
+        """What of these is fresh, to be passed on; and own reports that take back what is not true of them."""
+        for report in reports:
+            self._check(report)
+        fresh: list[LinkReport] = []
+        for report in reports:
+            if not _counts(report, self._latest.get(report[:2])):
+                continue
+            self._take(report)
+            truth = self._mine.get(report.neighbour) if report.reporter == self._me else None
+            fresh += (report,) if truth is None or truth is report.is_up else self._own(report.neighbour, truth)
+        return tuple(fresh)
+
+    def _check(self, report: LinkReport) -> None:
+        reporter, neighbour, version, _ = report
+        if not is_link(self._overlay, reporter, neighbour):
+            raise RemoteProtocolError(f"news of a link between {reporter} and {neighbour}, which the overlay has not")
+        if not 0 <= version <= VERSION_MAX:
+            raise RemoteProtocolError(f"news of a link between {reporter} and {neighbour} has version {version}")
+
+    def _take(self, report: LinkReport) -> None:
+        reporter, neighbour, _, is_up = report
+        self._latest[reporter, neighbour] = report
+        other = self._latest.get((neighbour, reporter))
+        is_down = not is_up or (other is not None and not other.is_up)
+        if is_down is not self.is_down(reporter, neighbour):
+            self._turn(reporter, neighbour)
+            self._turn(neighbour, reporter)
+            self._reachable = None
+
+    def _turn(self, broker: BrokerId, neighbour: BrokerId) -> None:
+        down = self._down.pop(broker, 0) ^ self._bits[neighbour]
+        if down:
+            self._down[broker] = down
+
+    # -- what is known
+
+    def all_reports(self) -> tuple[LinkReport, ...]:
+        """All there is to know, for a neighbour whose link came up."""
+        return tuple(self._latest.values())
+
+    @property
+    def any_down(self) -> bool:
+        return bool(self._down)
+
+    def is_down(self, one: BrokerId, other: BrokerId) -> bool:
+        return bool(self._down.get(one, 0) & self._bits[other])
+
+    def downs_of(self, broker: BrokerId) -> int:
+        """The neighbours of a broker, as bits, whose link to it is down."""
+        return self._down.get(broker, 0)
+
+    @property
+    def unreachable(self) -> int:
+        """The brokers that no way leads to from here, as bits."""
+        if not self._down:
+            return 0
+        if self._reachable is None:
+            self._reachable = self._search()
+        return self._everyone & ~self._reachable
+
+    def _search(self) -> int:
+        """Brokers that links lead to that are not down. Each is looked at once, its neighbours all at a time."""
+        brokers, down = self._overlay.brokers, self._down
+        reached = frontier = self._bits[self._me]
+        while frontier:
+            place = frontier.bit_length() - 1
+            broker = brokers[place]
+            found = self._near(broker) & ~down.get(broker, 0) & ~reached
+            reached |= found
+            frontier = frontier & ~(1 << place) | found
+        return reached
+
+    def cut_by(self, link: _End, tree: int) -> int:
+        """The brokers whose way from here on this tree crosses this link, while nothing goes another way.
+
+        `tree` is a cluster, or `AROUND`: there the neighbouring region by which region mates are reached depends on the
+        other destinations, so a region mate counts if any of its ways crosses the link.
+        """
+        one, other = link
+        me = self._me
+        if tree == AROUND:
+            cut = self._cut_on_tree(one, other, me.cluster) & ~self._region(me.region)
+            return cut | self._cut_around(one, other)
+        cut = self._cut_on_tree(one, other, tree)
+        if me.region == one.region == other.region and {one.cluster, other.cluster} == {me.cluster, tree}:
+            cut = self._everyone
+        return cut & ~self._bits[me]
+
+    def _cut_on_tree(self, one: BrokerId, other: BrokerId, tree: int) -> int:
+        """From the region mate in that cluster, along its copy of the tree, to region mates where the copy ends."""
+        if one.region == other.region:
+            if tree not in (one.cluster, other.cluster):
+                return 0
+            return self._bits[other if one.cluster == tree else one]
+        if one.cluster != tree:
+            return 0
+        beyond = places_of(self._overlay, one.region).beyond[other.region]
+        if beyond & self._bits[self._me]:
+            return places_of(self._overlay, other.region).beyond[one.region]
+        return beyond
+
+    def _cut_around(self, one: BrokerId, other: BrokerId) -> int:
+        """Region mates: straight on where there is nobody else to send to, else by a neighbouring region and back."""
+        me = self._me
+        mates = self._region(me.region) & ~self._bits[me]
+        if one.region == other.region == me.region:
+            return mates & self._cut_on_tree(one, other, me.cluster)
+        if one.region == other.region:
+            if one.region not in self._overlay.tree.neighbours(me.region) or me.cluster not in (
+                one.cluster,
+                other.cluster,
+            ):
+                return 0
+            mate = BrokerId(me.region, other.cluster if one.cluster == me.cluster else one.cluster)
+            return self._bits[mate]
+        if me.region not in (one.region, other.region):
+            return 0
+        return mates if one.cluster == me.cluster else self._bits[BrokerId(me.region, one.cluster)]
+
+    def _near(self, broker: BrokerId) -> int:
+        """All neighbours of a broker; the broker may be among them."""
+        return self._region(broker.region) | sum(self._bits[near] for near in self._overlay.a_links(broker))
+
+    def _region(self, region: str) -> int:
+        return self._mates << self._overlay.tree.rank[region]
+
+
+def parts(reports: Iterable[LinkReport]) -> list[tuple[LinkReport, ...]]:
+    """Reports as they go into messages."""
+    some = tuple(reports)
+    return [some[at : at + REPORTS_PER_MESSAGE_MAX] for at in range(0, len(some), REPORTS_PER_MESSAGE_MAX)]
+
+
+def is_link(overlay: Scot, one: BrokerId, other: BrokerId) -> bool:
+    if one not in overlay or other not in overlay:
+        return False
+    if one.region == other.region:
+        return one.cluster != other.cluster
+    return one.cluster == other.cluster and other.region in overlay.tree.neighbours(one.region)
+
+
+def _counts(report: LinkReport, before: LinkReport | None) -> bool:
+    """Whether a report takes the place of the one before."""
+    if before is None:
+        return True
+    return report.version > before.version or (report.version == before.version and before.is_up and not report.is_up)

@@ -1,0 +1,247 @@
+"""Sets of brokers on the wire: the header of a copy in full dynamic routing, and the stamp of its notification.
+
+    header   u8 flags | varint length · the set of links that are down, if flag 4 | the set of destinations
+    stamp    u8 flags | u64 sequence | varint host | varint length of the set | set | varint gap, one or one for each
+
+A broker is its place in `Scot.brokers`, a link its place in `Scot.links`. A set is a bitmap, most significant byte
+first, or, with flag 1 (links: flag 8), a list: the first place, and for each further one its distance to the one
+before, as varints (seven bits a byte, the lowest first, the highest bit says that more follow). The shorter one is sent
+and both are understood. A gap of 0 says that nothing was sent there before; with flag 2 of a stamp all gaps are equal,
+and one is there for all.
+
+Forwarders pass a stamp on as it came and check its length only; destinations read it. Every reader knows the overlay:
+who names a broker or link that is not there, or one twice, is wrong. No set costs more than the overlay's size to read.
+"""
+
+from functools import lru_cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from octopia.errors import LocalProtocolError, RemoteProtocolError
+from octopia.routing import Dests, Stamp
+from octopia.topology import Scot
+from octopia.wire.limits import HEADERS_REMEMBERED_MAX, SEQUENCE_MAX
+
+LISTED: Final = 1
+TRACED: Final = 2
+_DOWN: Final = 4
+_DOWN_LISTED: Final = 8
+_HEADER_FLAGS: Final = LISTED | TRACED | _DOWN | _DOWN_LISTED
+_ONE_GAP: Final = 2
+_STAMP_FLAGS: Final = LISTED | _ONE_GAP
+_STAMP_HEAD: Final = Struct(">BQ")
+# The highest bit of a byte: more follow. A number up to 2^63 takes nine.
+_MORE: Final = 128
+_VARINT_BYTES_MAX: Final = 9
+
+
+class Sizes(NamedTuple):
+    """How many there are in the overlay; of an overlay that is not known, none."""
+
+    brokers: int = 0
+    links: int = 0
+
+    @classmethod
+    def of(cls, overlay: Scot | None) -> "Sizes":
+        if overlay is None:
+            return cls()
+        return cls(overlay.broker_count, overlay.link_count)
+
+
+# ---- numbers and sets
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= _MORE:
+        out.append(number & 127 | _MORE)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins there, and where the next thing begins."""
+    number = shift = 0
+    for each in data[at : at + _VARINT_BYTES_MAX]:
+        at += 1
+        number |= (each & 127) << shift
+        if each < _MORE:
+            return number, at
+        shift += 7
+    raise RemoteProtocolError("a number that ends too late, or not at all")
+
+
+def _bitmap(places: int) -> bytes:
+    return places.to_bytes((places.bit_length() + 7) // 8, "big")
+
+
+def _set_out(places: int) -> tuple[int, bytes]:
+    """The flag and the bytes of a set."""
+    bitmap = _bitmap(places)
+    if places.bit_count() >= len(bitmap):
+        return 0, bitmap
+    listed, last = bytearray(), 0
+    while places:
+        place = (places & -places).bit_length() - 1
+        listed += varint(place - last)
+        last = place
+        places &= places - 1
+    return (LISTED, bytes(listed)) if len(listed) < len(bitmap) else (0, bitmap)
+
+
+def _set_in(data: bytes, listed: int, size: int, what: str = "broker") -> int:
+    if not listed:
+        places = int.from_bytes(data, "big") if len(data) <= (size + 7) // 8 else 1 << size
+        if places >> size:
+            raise RemoteProtocolError(f"it names a {what} that the overlay has not: there are {size}")
+    else:
+        places, at, place = 0, 0, 0
+        while at < len(data):
+            gap, at = read_varint(data, at)
+            place += gap
+            if places and not gap:
+                raise RemoteProtocolError(f"it names a {what} twice")
+            if place >= size:
+                raise RemoteProtocolError(f"it names {what} {place}; the overlay has {size}")
+            places |= 1 << place
+    if not places:
+        raise RemoteProtocolError("it names no destination" if what == "broker" else f"it names no {what}")
+    return places
+
+
+# ---- headers
+
+
+@lru_cache(maxsize=HEADERS_REMEMBERED_MAX)
+def header_bytes(header: Dests, traced: bool = False) -> bytes:
+    """The header of a copy, or of a confirmation."""
+    flags, places = _set_out(header.dests)
+    if not places:
+        raise LocalProtocolError("a copy for nobody")
+    down = b""
+    if header.down:
+        listed, links = _set_out(header.down)
+        flags |= _DOWN | (_DOWN_LISTED if listed else 0)
+        down = varint(len(links)) + links
+    return bytes([flags | (TRACED if traced else 0)]) + down + places
+
+
+class DestsReader:
+    """Reads headers and stamps of one overlay. What the sender may name on its link, the core checks."""
+
+    __slots__ = ("_headers", "_sizes")
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
+        # by bytes: few come again and again
+        self._headers: dict[bytes, tuple[Dests, bool]] = {}
+
+    def header(self, data: bytes) -> tuple[Dests, bool]:
+        """What a copy carries, and whether brokers note that it passed."""
+        known = self._headers.get(data)
+        if known is not None:
+            return known
+        try:
+            made = self._header(data)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"a copy whose header is wrong: {error}") from None
+        if len(self._headers) >= HEADERS_REMEMBERED_MAX:
+            self._headers.clear()
+        self._headers[data] = made
+        return made
+
+    def _header(self, data: bytes) -> tuple[Dests, bool]:
+        brokers, links = self._sizes
+        if not data or data[0] & ~_HEADER_FLAGS:
+            raise RemoteProtocolError("it has flags that are not known, or none")
+        flags, at, down = data[0], 1, 0
+        if flags & _DOWN:
+            length, at = read_varint(data, at)
+            if at + length > len(data):
+                raise RemoteProtocolError("it ends within a set")
+            down = _set_in(data[at : at + length], flags & _DOWN_LISTED, links, "link")
+            at += length
+        elif flags & _DOWN_LISTED:
+            raise RemoteProtocolError("it has flags that are not known, or none")
+        return Dests(_set_in(data[at:], flags & LISTED, brokers), down), bool(flags & TRACED)
+
+    def stamp(self, data: bytes) -> Stamp:
+        """A stamp in full, at a destination."""
+        try:
+            return self._stamp(data)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"a copy whose stamp is wrong: {error}") from None
+
+    def _stamp(self, data: bytes) -> Stamp:
+        brokers = self._sizes.brokers
+        if len(data) < _STAMP_HEAD.size:
+            raise RemoteProtocolError(f"it has {len(data)} bytes, and {_STAMP_HEAD.size} at least are needed")
+        flags, sequence = _STAMP_HEAD.unpack_from(data)
+        if flags & ~_STAMP_FLAGS:
+            raise RemoteProtocolError("it has flags that are not known")
+        if not 0 < sequence <= SEQUENCE_MAX:
+            raise RemoteProtocolError(f"its sequence is {sequence}")
+        host, at = read_varint(data, _STAMP_HEAD.size)
+        if host >= brokers:
+            raise RemoteProtocolError(f"it was made by broker {host}; the overlay has {brokers}")
+        length, at = read_varint(data, at)
+        if at + length > len(data):
+            raise RemoteProtocolError("it ends within its destinations")
+        dests = _set_in(data[at : at + length], flags & LISTED, brokers)
+        wanted = 1 if flags & _ONE_GAP else dests.bit_count()
+        gaps = _gaps_in(data, at + length, wanted, sequence)
+        return Stamp(host, sequence, dests, gaps * dests.bit_count() if flags & _ONE_GAP else gaps)
+
+
+# ---- stamps
+
+
+@lru_cache(maxsize=HEADERS_REMEMBERED_MAX)
+def _stamped_set(host: int, dests: int) -> tuple[int, bytes]:
+    flags, places = _set_out(dests)
+    return flags, varint(host) + varint(len(places)) + places
+
+
+def stamp_bytes(stamp: Stamp) -> bytes:
+    """A stamp, as it is made once by the publisher's host broker."""
+    sequence, gaps = stamp.sequence, stamp.gaps
+    flags, places = _stamped_set(stamp.host, stamp.dests)
+    head = _STAMP_HEAD.pack
+    if gaps.count(gaps[0]) == len(gaps):
+        return head(flags | _ONE_GAP, sequence) + places + varint(0 if gaps[0] == sequence else gaps[0])
+    return head(flags, sequence) + places + b"".join([varint(0 if gap == sequence else gap) for gap in gaps])
+
+
+def _gaps_in(data: bytes, at: int, wanted: int, sequence: int) -> tuple[int, ...]:
+    if len(data) - at == wanted and max(data[at:]) < _MORE:
+        gaps = tuple(data[at:])
+    else:
+        some: list[int] = []
+        while at < len(data) and len(some) < wanted:
+            gap, at = read_varint(data, at)
+            some.append(gap)
+        if at < len(data) or len(some) < wanted:
+            raise RemoteProtocolError(f"it does not have exactly one gap for each of {wanted} destinations")
+        gaps = tuple(some)
+    if max(gaps) > sequence:
+        raise RemoteProtocolError(f"a gap of {max(gaps)} before sequence {sequence}")
+    return tuple([gap or sequence for gap in gaps]) if 0 in gaps else gaps
+
+
+def stamp_block(stamp: Stamp | None) -> bytes:
+    """What comes before the parcel of a stamped copy: the length of the stamp, and the stamp."""
+    made = b"" if stamp is None else stamp_bytes(stamp)
+    return varint(len(made)) + made
+
+
+def split_stamp(stamped: bytes) -> tuple[bytes, bytes]:
+    """The stamp and the parcel of a stamped copy."""
+    length = stamped[0]
+    start = 1
+    if length >= _MORE:
+        length, start = read_varint(stamped, 0)
+    stop = start + length
+    if stop >= len(stamped):
+        raise RemoteProtocolError("a stamp that leaves no room for a notification")
+    return stamped[start:stop], stamped[stop:]

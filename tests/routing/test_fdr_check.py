@@ -1,0 +1,144 @@
+"""What a neighbour may put into a header: each breach is refused, and what passes ends and does not become more."""
+
+import random
+
+import pytest
+
+from octopia.errors import RemoteProtocolError
+from octopia.language import parse_notification
+from octopia.routing import Broker, Dests, LinkWentDown
+from octopia.topology import BrokerId, Scot, parse_tree
+
+SEEN = parse_notification({"n": 1})
+SCOT = Scot(parse_tree("path:3"), 3)
+A0, B1 = BrokerId("a", 0), BrokerId("b", 1)
+A1, A2, B0, B2, C0, C1, C2 = (
+    BrokerId(*name) for name in [("a", 1), ("a", 2), ("b", 0), ("b", 2), ("c", 0), ("c", 1), ("c", 2)]
+)
+
+
+def dests(*brokers: BrokerId) -> int:
+    return sum(1 << SCOT.brokers.index(broker) for broker in brokers)
+
+
+def down(*links: tuple[BrokerId, BrokerId]) -> int:
+    both = [{*link} for link in SCOT.links]
+    return sum(1 << both.index({*link}) for link in links)
+
+
+ALLOWED = [
+    (A1, Dests(dests(B1))),
+    (A1, Dests(dests(B1, C1, C0, B0))),
+    (A1, Dests(dests(A2))),  # a region mate of the sender, on its way around
+    (A1, Dests(dests(A2), down((A1, A2), (A1, A0), (B1, B0)))),  # by (b,2)
+    (B0, Dests(dests(A1, A2, B2, C1))),
+    (B0, Dests(dests(C1, C2, C0), down((B0, C0)))),
+    (B0, Dests(dests(C1), down((B0, C0), (B0, B2)))),
+]
+REFUSED = [
+    (A1, Dests(dests(A1)), "for itself"),
+    (B0, Dests(dests(B0, C1)), "for itself"),
+    (C1, Dests(1 << 9), "for brokers that the overlay has not"),
+    (C1, Dests(0), "for nobody"),
+    (B0, Dests(dests(C1), 1 << 15), "links down that the overlay has not"),
+    # its own link to c is not among those that are down
+    (B0, Dests(dests(C1), down((B1, C1))), "does not lead"),
+    # this very link is among them
+    (B0, Dests(dests(C1), down((B0, C0), (B0, B1))), "does not lead"),
+    # (b,2) has a shorter way
+    (B2, Dests(dests(A2), down((B0, C0))), "does not lead"),
+]
+
+
+@pytest.mark.parametrize(("sender", "header"), ALLOWED)
+def test_what_the_rules_lead_to_passes(sender: BrokerId, header: Dests) -> None:
+    assert len(Broker(B1, SCOT, "fdr").receive(sender, header, (SEEN,), 0)) == 1
+
+
+@pytest.mark.parametrize(("sender", "header", "reason"), REFUSED)
+def test_what_they_cannot_lead_to_is_the_neighbours_fault(sender: BrokerId, header: Dests, reason: str) -> None:
+    broker = Broker(B1, SCOT, "fdr")
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match=reason):
+            broker.receive(sender, header, (SEEN,), 0)
+
+
+def test_what_lies_behind_the_sender_does_not_come_from_there() -> None:
+    overlay = Scot(parse_tree("path:4"), 2)
+    b1, c1 = BrokerId("b", 1), BrokerId("c", 1)
+    behind = 1 << overlay.brokers.index(BrokerId("a", 1))
+    broker = Broker(c1, overlay, "fdr")
+    with pytest.raises(RemoteProtocolError, match="does not lead"):
+        broker.receive(b1, Dests(behind), (SEEN,), 0)
+    # unless the sender has no other link
+    others = [i for i, link in enumerate(overlay.links) if b1 in link and c1 not in link]
+    broker.receive(b1, Dests(behind, sum(1 << i for i in others)), (SEEN,), 0)
+
+
+OVERLAYS = [("path:3", 3), ("star:4", 2), ("balanced:2,2", 2), ("path:1", 4)]
+
+
+@pytest.mark.parametrize(("tree", "clusters"), OVERLAYS)
+def test_whatever_passes_ends_and_serves_each_at_most_once(tree: str, clusters: int) -> None:
+    """Any header that a neighbour may send, with any links down: brokers that keep the rules divide it and finish."""
+    overlay = Scot(parse_tree(tree), clusters)
+    brokers = overlay.brokers
+    # each way is at most this long, and with each new one a link is found to be down
+    hops_max = len(brokers) * (len(overlay.links) + 2)
+    passed = 0
+    for seed in range(150):
+        draw = random.Random(f"{tree} {seed}")
+        cut = [link for link in overlay.links if draw.random() < draw.choice([0, 0.2, 0.6])]
+        nodes = {id: Broker(id, overlay, "fdr") for id in brokers}
+        down = {frozenset((link[0], link[1])) for link in cut}
+        for one, other in ((link[0], link[1]) for link in cut):
+            nodes[one].handle(LinkWentDown(other), 0)
+            nodes[other].handle(LinkWentDown(one), 0)
+        for _ in range(20):
+            receiver = draw.choice(brokers)
+            near = [n for n in overlay.neighbours(receiver) if frozenset((n, receiver)) not in down]
+            if not near:
+                continue
+            header = Dests(
+                draw.choice([1 << draw.randrange(len(brokers)), draw.randrange(1, 1 << len(brokers))]),
+                draw.choice([0, 0, 1 << draw.randrange(len(overlay.links)), draw.randrange(1 << len(overlay.links))]),
+            )
+            passed += follow(nodes, down, draw.choice(near), receiver, header, hops_max)
+    assert passed > 300
+
+
+def follow(
+    nodes: dict[BrokerId, Broker],
+    down: set[frozenset[BrokerId]],
+    sender: BrokerId,
+    receiver: BrokerId,
+    header: Dests,
+    hops_max: int,
+) -> bool:
+    """Follow a copy that a neighbour made up to its end; False where it was refused."""
+    on_the_way = [(sender, receiver, header, 0)]
+    served, first = 0, True
+    while on_the_way:
+        came_by, at, carried, hops = on_the_way.pop()
+        assert hops <= hops_max
+        try:
+            (decision,) = nodes[at].receive(came_by, carried, (SEEN,), 0)
+        except RemoteProtocolError:
+            assert first  # brokers that keep the rules never refuse each other
+            return False
+        first = False
+        me = 1 << list(nodes).index(at)
+        parts = [copy.dests for _, copy in decision.copies if isinstance(copy, Dests)]
+        # it divides: each destination is in one copy, or was served here
+        assert sum(part.bit_count() for part in parts) == (carried.dests & ~me).bit_count()
+        union = carried.dests & me
+        for part in parts:
+            union |= part
+        assert union == carried.dests
+        assert not served & carried.dests & me
+        served |= carried.dests & me
+        for to, copy in decision.copies:
+            assert isinstance(copy, Dests)
+            if frozenset((at, to)) not in down:
+                on_the_way.append((at, to, copy, hops + 1))
+    return True
