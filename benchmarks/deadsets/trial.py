@@ -89,7 +89,7 @@ class Trials:
 
     def _fall(self, failures: Failures) -> None:
         overlay, rng = self.overlay, self.rng
-        to_break = [*failures.brokers, *failures.links]
+        to_break: list[BrokerId | Link] = [*failures.brokers, *failures.links]
         rng.shuffle(to_break)
         while to_break or overlay.unnoticed:
             self._anything()
@@ -247,7 +247,7 @@ class Trials:
     def _check_tables(self) -> None:
         for id, broker in self.overlay.brokers.items():
             state = broker.state
-            if state.in_doubt or state.unlearnt or state.untold or state.down:
+            if state.in_doubt or state.unlearnt or state.untold or state.links.any_down:
                 raise MissedError(f"{id} is still in doubt")
             own = sum(at.cluster == id.cluster for at, _ in self.subscribed)
             published = [span for (at, _), span in self.advertised.items() if at == id]

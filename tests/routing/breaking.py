@@ -7,7 +7,8 @@ adds to the rules of `Harness`:
 - Nothing that lives on is forgotten, not even for a moment: what was in force when the overlay was last whole and quiet
   stays in the table of every broker that has lived since, and its bits stay ON (under `fdr`: its host broker stays a
   destination of what overlaps).
-- A notification of then-settled clients is missed only if a copy of it was lost with a connection.
+- A notification of then-settled clients is missed only if a copy of it was lost with a connection; under `fdr` also
+  where a broker knew that no way led to its destination.
 - Once all links are up and quiet, the tables are exactly those of the registrations in force.
 """
 
@@ -18,11 +19,13 @@ from octopia.embedded import Hop, Network
 from octopia.routing import (
     Action,
     Broker,
+    Dests,
     Key,
     LinkCameUp,
     LinkGivenUp,
     LinkWentDown,
     Notify,
+    Send,
 )
 from octopia.routing.entries import SrtEntry
 from octopia.routing.fdr.state import FdrState
@@ -66,6 +69,20 @@ class BreakingNetwork(Network):
             self._kept.setdefault(end, []).append(hop)
         else:
             self._lose(hop)
+
+    def _carry_out(self, broker: BrokerId, actions: list[Action], cause: Hop | None) -> None:
+        super()._carry_out(broker, actions, cause)
+        header = cause.message.header if cause is not None and isinstance(cause.message, Notify) else None
+        if cause is not None and isinstance(header, Dests):
+            # a destination that no way leads to is left out: it counts as lost
+            left = header.dests & ~self.brokers[broker].state.me
+            for action in actions:
+                if isinstance(action, Send) and isinstance(action.message, Notify):
+                    copy = action.message.header
+                    assert isinstance(copy, Dests)
+                    left &= ~copy.dests
+            if left:
+                self._lose(cause)
 
     def _lose(self, hop: Hop) -> None:
         if isinstance(hop.message, Notify):
@@ -207,6 +224,20 @@ class BreakingHarness(Harness):
         super().messages_arrive(draw)
         self.check_nothing_forgotten()
 
+    def publish_in_the_midst(self, draw: Random) -> None:
+        before = set(self.promised)
+        super().publish_in_the_midst(draw)
+        for id in set(self.promised) - before:
+            if self.routing == "fdr":
+                self.take_back_written_off(id)
+
+    def take_back_written_off(self, id: str) -> None:
+        """What the host broker knows to be out of reach it sends nothing."""
+        state = self.network.brokers[self.published_at[id]].state
+        for client in list(self.promised[id]):
+            if state.written_off & state.places.brokers[self.world.homes[client]]:
+                del self.promised[id][client]
+
     # -- what must hold
 
     def _unsettle(self) -> None:
@@ -287,7 +318,7 @@ class BreakingHarness(Harness):
             assert (state.cut_off, [entry.key for entry in state.srt if entry.unknown]) == (0, [])
             assert (state.up_a_links, state.up_i_links) == (state.a_links, state.i_links)
             if self.routing == "fdr":
-                assert (state.in_doubt, state.untold, state.down) == (0, {}, 0)
+                assert (state.in_doubt, state.untold, state.links.any_down) == (0, {}, False)
 
     def which(self, key: tuple[BrokerId, int]) -> Which:
         """The client's name of a subscription in force."""
@@ -326,6 +357,9 @@ class FdrHarness(BreakingHarness):
             self.network.notice(end)
         for end in [end for end in self.network.ends if end in self.network.untold]:
             self.network.tell_end(end)
+        for end in [end for end in self.network.ends if end in self.network.down]:
+            # a link that has been down since its broker started is not news until then
+            self.network.tell(end[0], LinkGivenUp(end[1]))
         self.become_quiet(draw)
         self.check_doubts()
         self.check_borrowed_in_parts()

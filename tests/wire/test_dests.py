@@ -70,18 +70,18 @@ def at_broker(codec: Codec = CODEC, *, joins: bool = False) -> Connection:
     return connection
 
 
-def of_sizes(brokers: int, links: int) -> st.SearchStrategy[Dests]:
+def of_sizes(brokers: int, clusters: int, regions: int) -> st.SearchStrategy[Dests]:
     def some(size: int) -> st.SearchStrategy[int]:
         few = st.sets(st.integers(0, size - 1), min_size=1, max_size=4).map(lambda bits: sum(1 << bit for bit in bits))
         return st.one_of(few, st.integers(1, (1 << size) - 1))
 
-    return st.builds(Dests, some(brokers), st.just(0) | some(links))
+    return st.builds(Dests, some(brokers), st.just(0) | some(clusters), st.just(0) | some(regions))
 
 
 def stamps(brokers: int) -> st.SearchStrategy[Stamp]:
     @st.composite
     def made(draw: st.DrawFn) -> Stamp:
-        dests = draw(of_sizes(brokers, 1)).dests
+        dests = draw(of_sizes(brokers, 1, 1)).dests
         sequence = draw(st.integers(1, 2**63 - 1) | st.integers(1, 300))
         gap = st.integers(1, min(sequence, 5)) | st.integers(1, sequence) | st.just(sequence)
         gaps = [draw(gap)] * dests.bit_count() if draw(st.booleans()) else None
@@ -101,7 +101,7 @@ def test_headers_and_stamps_come_back(overlay: Scot, data: st.DataObject) -> Non
     assert reader.header(made) == (header, traced)
     assert reader.header(made) == (header, traced)
     # the shorter of the two forms, and never longer than the overlay asks for
-    assert len(made) <= 1 + 2 + (sizes.links + 7) // 8 + (sizes.brokers + 7) // 8
+    assert len(made) <= 1 + 1 + (sizes.clusters + 7) // 8 + 2 + (sizes.regions + 7) // 8 + (sizes.brokers + 7) // 8
     stamp = data.draw(stamps(sizes.brokers))
     assert reader.stamp(stamp_bytes(stamp)) == stamp
     assert split_stamp(stamp_block(stamp) + PARCEL) == (stamp_bytes(stamp), PARCEL)
@@ -113,9 +113,8 @@ def test_bytes_written_by_hand() -> None:
     # one broker: a list is shorter
     assert header_bytes(Dests(1 << 11)) == b"\x01\x0b"
     assert header_bytes(Dests(1 << 11), True) == b"\x03\x0b"
-    # links 0 and 2 are down, in a bitmap; link 13 is, in a list
-    assert header_bytes(Dests(1 << 11, 1 << 0 | 1 << 2)) == b"\x05" + b"\x01\x05" + b"\x0b"
-    assert header_bytes(Dests(1 << 11, 1 << 13)) == b"\x0d" + b"\x01\x0d" + b"\x0b"
+    # tried cluster 2, left region b, place 1
+    assert header_bytes(Dests(1 << 11, 1 << 2, 1 << 1)) == b"\x0d" + b"\x01\x04" + b"\x00\x01\x02" + b"\x0b"
     # places 3, 300, 301 of 1,000: the second and third as distances
     assert header_bytes(Dests(1 << 3 | 1 << 300 | 1 << 301)) == b"\x01\x03\xa9\x02\x01"
     # of (a,0), sequence 7, for places 1 and 11; before it 6 and none
@@ -158,9 +157,9 @@ MESSAGES: list[Message] = [
     SubscriptionsComplete((A0, C3)),
     SubscriptionsIncomplete((A0, C3)),
     LinkNews((LinkReport(A0, B0, 0, False), LinkReport(B0, A0, 2**40, True))),
-    Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1, 2)),
+    Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1, 2, 4)),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
-    Notify("p", "7", seen(), Dests(1 << 11, 2), STAMP),
+    Notify("p", "7", seen(), Dests(1 << 11, 2, 4), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11)),
 ]
 
@@ -216,12 +215,10 @@ BAD_HEADERS = {
     "repeated broker": (b"\x01\x0b\x00", "a broker twice"),
     "endless number": (b"\x01" + b"\xff" * 20, "ends too late"),
     "number without end": (b"\x01\x80", "ends too late"),
-    "unknown link in a bitmap": (b"\x05\x04\x04\x00\x00\x00\x0b", "a link that the overlay has not: there are 26"),
-    "unknown link in a list": (b"\x0d\x01\x1a\x0b", "names link 26; the overlay has 26"),
-    "repeated link": (b"\x0d\x02\x03\x00\x0b", "a link twice"),
-    "no link": (b"\x05\x01\x00\x0b", "no link"),
-    "a list of links without links": (b"\x09\x0b", "flags"),
-    "cut within links": (b"\x05\x09\x01\x0b", "ends within a set"),
+    "unknown cluster": (b"\x05\x01\x10\x0b", "a cluster that the overlay has not: there are 4"),
+    "unknown region": (b"\x09\x00\x01\x08\x0b", "a region that the overlay has not: there are 3"),
+    "cut within tried": (b"\x05\x09\x01\x0b", "ends within a set"),
+    "cut within left": (b"\x09\xff\xff\x01\x0b", "ends within a set"),
 }
 BAD_STAMPS = {
     "too short": (GOOD[:8], "8 bytes"),
@@ -367,7 +364,8 @@ def test_any_bytes_are_a_header_and_a_stamp_or_an_error(data: bytes) -> None:
             pass
         else:
             assert 0 < header.dests < 1 << sizes.brokers
-            assert header.down < 1 << sizes.links
+            assert header.tried < 1 << sizes.clusters
+            assert header.left < 1 << sizes.regions
         try:
             stamp = codec.dests.stamp(data)
         except RemoteProtocolError:

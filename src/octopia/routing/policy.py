@@ -31,6 +31,7 @@ from octopia.routing.messages import (
     Dests,
     Header,
     Key,
+    LinkNews,
     Message,
     Routes,
     Subscribe,
@@ -64,12 +65,14 @@ class Promises:
     """What a routing promises while nothing fails; the simulator's judges hold a run against it.
 
     `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
+    `despite_crashes`: while at most k-1 brokers die, nothing is lost or repeated between brokers that stay up.
     """
 
     exactly_once: bool = True
     once_per_broker: bool = True
     in_order: bool = False
     hops_max: Callable[[Scot], int] | None = None
+    despite_crashes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class Policy(Generic[State]):
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire.
+    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
+    nothing is chosen there.
     """
 
     name: str
@@ -110,6 +114,7 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
+    why: Callable[[State], str] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -178,11 +183,13 @@ def _fdr() -> Policy[FdrState]:
             CibClear: fdr.advertise.receive_cib_clear,
             SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
             SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
+            LinkNews: fdr.flood.receive_link_news,
         },
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
         live=False,
+        why=fdr.why,
     )
 
 

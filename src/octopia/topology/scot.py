@@ -40,10 +40,10 @@ class Scot:
                 f"{len(self.tree.nodes):,} regions × {self.clusters:,} clusters make {self.broker_count:,} brokers, "
                 f"at most {BROKERS_MAX:,} are allowed"
             )
-        if self.link_count > LINKS_MAX:
+        if self.a_link_count + self.i_link_count > LINKS_MAX:
             raise TopologyError(
                 f"{len(self.tree.nodes):,} regions × {self.clusters:,} clusters make "
-                f"{self.link_count:,} links, at most {LINKS_MAX:,} are allowed"
+                f"{self.a_link_count + self.i_link_count:,} links, at most {LINKS_MAX:,} are allowed"
             )
 
     @classmethod
@@ -64,10 +64,6 @@ class Scot:
     @property
     def i_link_count(self) -> int:
         return len(self.tree.nodes) * self.clusters * (self.clusters - 1) // 2
-
-    @property
-    def link_count(self) -> int:
-        return self.a_link_count + self.i_link_count
 
     @cached_property
     def brokers(self) -> tuple[BrokerId, ...]:

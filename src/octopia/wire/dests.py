@@ -1,16 +1,16 @@
 """Sets of brokers on the wire: the header of a copy in full dynamic routing, and the stamp of its notification.
 
-    header   u8 flags | varint length · the set of links that are down, if flag 4 | the set of destinations
+    header   u8 flags | u8 length · tried, if flag 4 | u16 length · left, if flag 8 | the set of destinations
     stamp    u8 flags | u64 sequence | varint host | varint length of the set | set | varint gap, one or one for each
 
-A broker is its place in `Scot.brokers`, a link its place in `Scot.links`. A set is a bitmap, most significant byte
-first, or, with flag 1 (links: flag 8), a list: the first place, and for each further one its distance to the one
+A broker is its place in `Scot.brokers`, a cluster its number, a region its place in the tree. A set is a bitmap, most
+significant byte first, or, with flag 1, a list: the first place, and for each further one its distance to the one
 before, as varints (seven bits a byte, the lowest first, the highest bit says that more follow). The shorter one is sent
 and both are understood. A gap of 0 says that nothing was sent there before; with flag 2 of a stamp all gaps are equal,
 and one is there for all.
 
 Forwarders pass a stamp on as it came and check its length only; destinations read it. Every reader knows the overlay:
-who names a broker or link that is not there, or one twice, is wrong. No set costs more than the overlay's size to read.
+who names a broker that is not there, or one twice, is wrong. No set costs more than the overlay's size to read.
 """
 
 from functools import lru_cache
@@ -24,9 +24,9 @@ from octopia.wire.limits import HEADERS_REMEMBERED_MAX, SEQUENCE_MAX
 
 LISTED: Final = 1
 TRACED: Final = 2
-_DOWN: Final = 4
-_DOWN_LISTED: Final = 8
-_HEADER_FLAGS: Final = LISTED | TRACED | _DOWN | _DOWN_LISTED
+_TRIED: Final = 4
+_LEFT: Final = 8
+_HEADER_FLAGS: Final = LISTED | TRACED | _TRIED | _LEFT
 _ONE_GAP: Final = 2
 _STAMP_FLAGS: Final = LISTED | _ONE_GAP
 _STAMP_HEAD: Final = Struct(">BQ")
@@ -39,13 +39,14 @@ class Sizes(NamedTuple):
     """How many there are in the overlay; of an overlay that is not known, none."""
 
     brokers: int = 0
-    links: int = 0
+    clusters: int = 0
+    regions: int = 0
 
     @classmethod
     def of(cls, overlay: Scot | None) -> "Sizes":
         if overlay is None:
             return cls()
-        return cls(overlay.broker_count, overlay.link_count)
+        return cls(overlay.broker_count, overlay.clusters, len(overlay.tree.nodes))
 
 
 # ---- numbers and sets
@@ -90,23 +91,28 @@ def _set_out(places: int) -> tuple[int, bytes]:
     return (LISTED, bytes(listed)) if len(listed) < len(bitmap) else (0, bitmap)
 
 
-def _set_in(data: bytes, listed: int, size: int, what: str = "broker") -> int:
+def _bitmap_in(data: bytes, size: int, what: str) -> int:
+    places = int.from_bytes(data, "big") if len(data) <= (size + 7) // 8 else 1 << size
+    if places >> size:
+        raise RemoteProtocolError(f"it names a {what} that the overlay has not: there are {size}")
+    return places
+
+
+def _set_in(data: bytes, listed: int, size: int) -> int:
     if not listed:
-        places = int.from_bytes(data, "big") if len(data) <= (size + 7) // 8 else 1 << size
-        if places >> size:
-            raise RemoteProtocolError(f"it names a {what} that the overlay has not: there are {size}")
+        places = _bitmap_in(data, size, "broker")
     else:
         places, at, place = 0, 0, 0
         while at < len(data):
             gap, at = read_varint(data, at)
             place += gap
             if places and not gap:
-                raise RemoteProtocolError(f"it names a {what} twice")
+                raise RemoteProtocolError("it names a broker twice")
             if place >= size:
-                raise RemoteProtocolError(f"it names {what} {place}; the overlay has {size}")
+                raise RemoteProtocolError(f"it names broker {place}; the overlay has {size}")
             places |= 1 << place
     if not places:
-        raise RemoteProtocolError("it names no destination" if what == "broker" else f"it names no {what}")
+        raise RemoteProtocolError("it names no destination")
     return places
 
 
@@ -119,12 +125,16 @@ def header_bytes(header: Dests, traced: bool = False) -> bytes:
     flags, places = _set_out(header.dests)
     if not places:
         raise LocalProtocolError("a copy for nobody")
-    down = b""
-    if header.down:
-        listed, links = _set_out(header.down)
-        flags |= _DOWN | (_DOWN_LISTED if listed else 0)
-        down = varint(len(links)) + links
-    return bytes([flags | (TRACED if traced else 0)]) + down + places
+    parts = b""
+    if header.tried:
+        flags |= _TRIED
+        tried = _bitmap(header.tried)
+        parts += bytes([len(tried)]) + tried
+    if header.left:
+        flags |= _LEFT
+        left = _bitmap(header.left)
+        parts += len(left).to_bytes(2, "big") + left
+    return bytes([flags | (TRACED if traced else 0)]) + parts + places
 
 
 class DestsReader:
@@ -152,19 +162,18 @@ class DestsReader:
         return made
 
     def _header(self, data: bytes) -> tuple[Dests, bool]:
-        brokers, links = self._sizes
+        brokers, clusters, regions = self._sizes
         if not data or data[0] & ~_HEADER_FLAGS:
             raise RemoteProtocolError("it has flags that are not known, or none")
-        flags, at, down = data[0], 1, 0
-        if flags & _DOWN:
-            length, at = read_varint(data, at)
-            if at + length > len(data):
-                raise RemoteProtocolError("it ends within a set")
-            down = _set_in(data[at : at + length], flags & _DOWN_LISTED, links, "link")
-            at += length
-        elif flags & _DOWN_LISTED:
-            raise RemoteProtocolError("it has flags that are not known, or none")
-        return Dests(_set_in(data[at:], flags & LISTED, brokers), down), bool(flags & TRACED)
+        flags, at, tried, left = data[0], 1, 0, 0
+        if flags & _TRIED:
+            part, at = _part(data, at, 1)
+            tried = _bitmap_in(part, clusters, "cluster")
+        if flags & _LEFT:
+            part, at = _part(data, at, 2)
+            left = _bitmap_in(part, regions, "region")
+        dests = _set_in(data[at:], flags & LISTED, brokers)
+        return Dests(dests=dests, tried=tried, left=left), bool(flags & TRACED)
 
     def stamp(self, data: bytes) -> Stamp:
         """A stamp in full, at a destination."""
@@ -192,6 +201,14 @@ class DestsReader:
         wanted = 1 if flags & _ONE_GAP else dests.bit_count()
         gaps = _gaps_in(data, at + length, wanted, sequence)
         return Stamp(host, sequence, dests, gaps * dests.bit_count() if flags & _ONE_GAP else gaps)
+
+
+def _part(data: bytes, at: int, length_bytes: int) -> tuple[bytes, int]:
+    start = at + length_bytes
+    stop = start + int.from_bytes(data[at:start], "big")
+    if stop > len(data):
+        raise RemoteProtocolError("it ends within a set")
+    return data[start:stop], stop
 
 
 # ---- stamps

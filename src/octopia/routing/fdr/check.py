@@ -7,9 +7,8 @@ matter here, as the neighbour may know of a link that is down before we do.
 
 from octopia.errors import RemoteProtocolError
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.fdr.ways import may_send
 from octopia.routing.messages import Dests
-from octopia.topology import BrokerId
+from octopia.topology import BrokerId, civ
 
 
 def check_header(state: FdrState, header: Dests, came_by: BrokerId) -> None:
@@ -20,13 +19,36 @@ def check_header(state: FdrState, header: Dests, came_by: BrokerId) -> None:
 
 
 def _why_not(state: FdrState, header: Dests, came_by: BrokerId) -> str | None:
-    dests, overlay = header.dests, state.overlay
-    if not dests or dests >> overlay.broker_count:
+    dests, places = header.dests, state.places
+    if not dests or dests >> len(places.brokers):
         return "for nobody" if not dests else "for brokers that the overlay has not"
-    if dests & state.places.brokers[came_by]:
+    if dests & places.brokers[came_by]:
         return "for itself"
-    if header.down >> overlay.link_count:
-        return "that found links down that the overlay has not"
-    if dests & ~may_send(overlay, came_by, state.id, header.down):
-        return "for brokers to which this link does not lead"
+    if header.tried >> len(places.clusters) or header.left >> len(places.brokers) // len(places.clusters):
+        return "that was in clusters or regions that the overlay has not"
+    if came_by.region == state.id.region:
+        return _why_not_by_i_link(state, header, came_by)
+    return _why_not_by_a_link(state, header, came_by)
+
+
+def _why_not_by_i_link(state: FdrState, header: Dests, came_by: BrokerId) -> str | None:
+    """A region mate gives what is to take this cluster's tree, or what it cannot pass on itself."""
+    if header.tried and not header.tried & civ.bit(came_by.cluster):
+        return "that others of the region tried to pass on, and not itself"
+    if header.tried & state.own_bit:
+        return f"that {state.id} tried to pass on before"
     return None
+
+
+def _why_not_by_a_link(state: FdrState, header: Dests, came_by: BrokerId) -> str | None:
+    """What lies behind the neighbour comes from there only as its region mates, or where their region was left."""
+    if header.tried:
+        return "that the clusters of another region tried to pass on"
+    places = state.places
+    back = header.dests & places.beyond[came_by.region]
+    # a region's place is that of its broker in the first cluster
+    if not back or header.left & places.brokers[BrokerId(came_by.region, 0)]:
+        return None
+    for cluster in range(len(places.clusters)):
+        back &= ~places.brokers[BrokerId(came_by.region, cluster)]
+    return "for brokers that do not lie beyond this link" if back else None

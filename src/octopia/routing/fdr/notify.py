@@ -11,22 +11,26 @@ over the iLink. The others go along this cluster's copy of the tree, one copy pe
 
 At the host broker a tree was chosen (`FdrState.tree`). If it is another cluster's, all of dests go to the region mate
 there, in one copy. If it is the own one `AROUND`, the region mates ride along to a neighbouring region. There they lie
-beyond the link they came by, and are handed to the broker of their own cluster (or go back, where a link is down). So a
-host broker with k - 1 iLinks and an aLink has k trees that share no directed link, its own among them.
+beyond the link they came by, and are handed to the broker of their own cluster. So a host broker with k - 1 iLinks and
+an aLink has k trees that share no directed link, its own among them.
 
-Where a link is down: 3. A copy has with it the links that it found to be down (`down`). What would have gone over a
-link that is down goes by the best way without these and without all links of this broker that are down (`ways.py`),
-together with whatever else goes there. 4. What no way leads to is put on a link that is down, where the host drops it.
+Where links are down, anywhere: 3. Each destination goes along a shortest way to a broker that has a link to it, by the
+links that this broker knows to be up (`LinkState.ways`). Those that must leave a tree leave it together.
 
-**Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends**, and **whatever is
-reachable is reached**, with any brokers and links dead: `ways.py` says why. While no link is known to be down each hop
-brings a destination closer as well, but for the host broker's hop to the chosen tree, and for two hops around.
-**Hops**: at most diam(G_af) + 2 while all links are up: to the chosen tree, along it, and to the destination; or three,
-around.
+**Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends.** While brokers
+know the same of links, each hop brings a destination closer, by the number of hops to a broker with a link to it; but
+for the first hop, to the chosen tree or around, and the one back across after it. A broker on the way may know more
+than those before it, never less (`flood.py`), so this starts anew at most once for each report that is under way: a
+copy cannot run in circles, and a neighbour cannot make it. **Hops**: at most diam(G_af) + 2 while all links are up: to
+the chosen tree, along it, and to the destination; or three, around. Each dead broker adds at most one, where the way
+leaves a tree for another.
+
+**Whoever can be reached is reached**, however many brokers and links are down: a way is found by search among all
+links. Any k - 1 brokers dead cut off nobody. What a dead broker or link held is lost here, and so is a copy whose
+destination is out of reach for a broker on the way that knows more than the host broker did.
 
 The decision depends on the queues only through the tree, which the header of a publication names together with the
-brokers in doubt; and on which links are up and who is written off, whose every change makes the table forget all
-decisions (`FdrState`).
+brokers in doubt; and on what is known of links, whose every change makes the table forget all decisions (`FdrState`).
 """
 
 from collections.abc import Sequence
@@ -72,85 +76,71 @@ def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_b
 def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
     """At the host broker."""
     dests = (matched.dests | chosen.in_doubt) & ~(state.written_off | state.me)
-    first = state.i_link_to.get(chosen.tree)
-    if dests and first is not None and first in state.up:
-        return Decision(matched.recipients, ((first, Dests(dests)),))
     onward = _Onward(state)
     if chosen.tree == AROUND:
         dests = onward.send_mates_around(dests)
-    onward.send(dests)
+    first = state.i_link_to.get(chosen.tree)
+    if dests and first is not None and not state.links.is_down(state.id, first):
+        onward.add(first, dests)
+    else:
+        onward.send(dests, None)
     return Decision(matched.recipients, onward.copies())
 
 
 def _go_on(state: FdrState, matched: DestsMatched, header: Dests, came_by: BrokerId | None) -> Decision:
-    dests = header.dests & ~state.me
-    onward = _Onward(state, header.down)
-    if came_by in state.a_links and not header.down and not state.down:
-        dests = onward.send_back(dests, came_by)
-    onward.send(dests)
+    onward = _Onward(state)
+    onward.send(header.dests & ~state.me, came_by)
     return Decision(matched.recipients if header.dests & state.me else (), onward.copies())
 
 
 class _Onward:
-    """What goes where: `to` has, by neighbour, the dests of its copy and the links that the copy found to be down."""
+    """What goes where: `to` has, by neighbour, the dests of the one copy it gets."""
 
-    __slots__ = ("_down", "_state", "to")
+    __slots__ = ("_state", "to")
 
-    def __init__(self, state: FdrState, down: int = 0) -> None:
+    def __init__(self, state: FdrState) -> None:
         self._state = state
-        self._down = down
-        self.to: dict[BrokerId, tuple[int, int]] = {}
+        self.to: dict[BrokerId, int] = {}
 
     def copies(self) -> tuple[tuple[BrokerId, Dests], ...]:
-        to = self.to
-        return tuple((neighbour, Dests(*to[neighbour])) for neighbour in self._state.neighbours if neighbour in to)
+        order = self._state.order
+        made = sorted(self.to.items(), key=lambda copy: order[copy[0]])
+        return tuple((to, Dests(dests)) for to, dests in made)
 
-    def _add(self, to: BrokerId, dests: int, down: int) -> None:
-        others, known = self.to.get(to, (0, 0))
-        self.to[to] = (others | dests, known | down)
+    def add(self, to: BrokerId, dests: int) -> None:
+        self.to[to] = self.to.get(to, 0) | dests
 
-    def send(self, dests: int) -> None:
-        state, up, down = self._state, self._state.up, self._down
-        for to, leads_to in state.ways_without(down) if down else state.ways:
-            part = dests & leads_to
-            if part and to in up:
-                self._add(to, part, down)
-                dests &= ~part
-        if dests:
-            self._send_another_way(dests)
-
-    def _send_another_way(self, dests: int) -> None:
-        """Without the links of this broker that are down, which nobody on the way needs to try again."""
-        state, down = self._state, self._down | self._state.down
-        for to, leads_to in state.ways_without(down):
-            part = dests & leads_to
+    def send(self, dests: int, came_by: BrokerId | None) -> None:
+        """Each by its way; those that no way leads to any more are left out."""
+        for to, reached in self._state.ways:
+            part = dests & reached
+            if part and to == came_by:
+                part = self._across(part, came_by.region)
             if part:
-                self._add(to, part, down)
-                dests &= ~part
-        for to, lies_there in state.ways:
-            part = dests & lies_there
-            if part:
-                # should the host keep it, the link will have come up: all that was found before is out of date
-                last, without = state.last_way(to)
-                self._add(last, part, without)
+                self.add(to, part)
 
     def send_mates_around(self, dests: int) -> int:
         """Put region mates on the copy for a neighbouring region; what is left."""
         state = self._state
-        for to, lies_there in state.ways:
-            if dests & lies_there and to in state.up_a_links:
-                self._add(to, dests & state.near, 0)
-                return dests & ~state.near
+        mates = dests & state.near
+        for to, reached in state.ways:
+            if to in state.a_links and dests & reached & ~state.near:
+                for mate, bit in ((mate, state.places.brokers[mate]) for mate in state.i_links):
+                    across = BrokerId(to.region, mate.cluster)
+                    if state.links.is_down(to, across) or state.links.is_down(across, mate):
+                        mates &= ~bit
+                if mates:
+                    self.add(to, mates)
+                return dests & ~mates
         return dests
 
-    def send_back(self, dests: int, came_by: BrokerId) -> int:
-        """Region mates of the host broker are reached from the mate in their cluster; what is left."""
+    def _across(self, dests: int, region: str) -> int:
+        """Brokers of the region they came from are reached by the region mate in their cluster; what is left."""
         state = self._state
-        back = dests & state.places.beyond[came_by.region]
-        if back:
-            for mate in state.up_i_links:
-                part = back & state.places.clusters[mate.cluster]
-                if part:
-                    self._add(mate, part, 0)
-            dests &= ~back
+        for mate in state.i_links:
+            there = BrokerId(region, mate.cluster)
+            part = dests & state.places.brokers[there]
+            if part and not state.links.is_down(state.id, mate) and not state.links.is_down(mate, there):
+                self.add(mate, part)
+                dests &= ~part
         return dests

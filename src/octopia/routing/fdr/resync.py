@@ -26,7 +26,7 @@ same: `untold` follows the mate's `unlearnt`, and what is borrowed follows its t
 answer on; before that, the cluster is unknown. So **a subscription is missed by nobody who has heard that a link on its
 way is down**, and in an overlay that is whole and quiet nobody is in doubt.
 
-**Nobody waits**, and nobody gives up: `LinkGivenUp` changes nothing, since to be in doubt costs copies only, and those
+**Nobody waits**, and nobody gives up: `LinkGivenUp` changes no table, since to be in doubt costs copies only, and those
 to a broker that is known to be out of reach are not sent (`FdrState.written_off`). What is known of a broker that stays
 away stays in the tables; its first word when it is back sweeps it. Each link that goes down costs at most one message
 on every link of the cluster and of its regions, and one more when it is back.
@@ -34,6 +34,7 @@ on every link of the cluster and of its regions, and one more when it is back.
 
 from octopia.errors import RemoteProtocolError
 from octopia.routing.actions import Action, Send
+from octopia.routing.fdr import flood
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.messages import SubscriptionsComplete, SubscriptionsIncomplete
 from octopia.routing.scot import resync as scot
@@ -48,6 +49,7 @@ def link_went_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> N
     state.link_went_down(neighbour)
     if neighbour in state.a_links:
         _unlearn(state, neighbour, _beyond(state, neighbour), out)
+    flood.link_is_down(state, neighbour, out)
 
 
 def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
@@ -62,10 +64,13 @@ def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> Non
                 entry.unknown = state.own_bit
         out.extend(Send(neighbour, SubscriptionsIncomplete(part)) for part in parts(list(state.unlearnt)))
     scot.link_came_up(state, neighbour, out)
+    flood.link_is_up(state, neighbour, out)
 
 
 def link_given_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
-    """Nothing: who is in doubt stays so."""
+    """The tables stay as they are, and who is in doubt stays so; but all are told that the link is down."""
+    if neighbour not in state.up:
+        flood.link_is_down(state, neighbour, out)
 
 
 def receive_subscriptions_incomplete(

@@ -14,8 +14,8 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
+from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.places import AROUND, places_of
-from octopia.routing.fdr.ways import Way, bits_of_links, ways_without
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
@@ -127,30 +127,29 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
 
 
 class FdrState(ScotState):
-    """`me` is this broker's bit; `ways` are all neighbours, each with the brokers that lie in its direction.
+    """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
-    `near` are the region mates as bits. `down` are the links of this broker that are down, as bits (`ways.py`).
+    `links` is what is known of all links of the overlay.
 
     `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
     the own cluster those whose subscriptions this broker was not told in full (`unlearnt`); and by cluster those of
     which the region mate there says the same (`untold`, as bits). `resync.py` says how it comes about.
-    `written_off` are brokers known to be out of reach: nothing that is published here is sent to them.
 
-    A decision depends on which links are up and who is written off, so all are forgotten when that changes.
+    A decision depends on which links are up, here and elsewhere, so all are forgotten when that changes.
     """
 
     __slots__ = (
         "_chosen",
         "_chosen_at",
-        "down",
+        "_straight",
         "in_doubt",
+        "links",
         "me",
         "near",
+        "order",
         "overlay",
         "places",
         "untold",
-        "ways",
-        "written_off",
     )
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
@@ -170,19 +169,18 @@ class FdrState(ScotState):
         self.tells = LENDS
         self.me = places.brokers[id]
         beyond = ((neighbour, places.beyond[neighbour.region]) for neighbour in self.a_links)
-        self.ways = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
+        # the ways while no link is down
+        self._straight = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
         self.near = sum(places.brokers[mate] for mate in self.i_links)
-        self.down = 0
+        self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
+        self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
-        self.written_off = 0
         self._chosen = id.cluster
         self._chosen_at = -1
 
     def _renew_up_links(self) -> None:
         super()._renew_up_links()
-        links = bits_of_links(self.overlay)
-        self.down = sum(links[self.id, neighbour] for neighbour in self.neighbours if neighbour not in self.up)
         self.prt.forget_matches()
         self.unlearnt_changed()
 
@@ -194,22 +192,19 @@ class FdrState(ScotState):
             in_doubt |= self.places.brokers[host]
         self.in_doubt = in_doubt
 
-    def ways_without(self, down: int) -> tuple[Way, ...]:
-        return ways_without(self.overlay, self.id, down)
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The neighbours by which other brokers are reached, each with its share of them, as bits."""
+        return self.links.ways if self.links.any_down else self._straight
 
-    def last_way(self, to: BrokerId) -> tuple[BrokerId, int]:
-        """A neighbour whose link is down, this one if its is; and the links without which that is the only way."""
-        if to not in self.up:
-            return to, 0
-        links = bits_of_links(self.overlay)
-        last = next((neighbour for neighbour in self.neighbours if neighbour not in self.up), to)
-        return last, sum(links[self.id, neighbour] for neighbour in self.neighbours if neighbour != last)
+    @property
+    def written_off(self) -> int:
+        """Brokers that no way leads to, as bits: nothing that is published here is sent to them."""
+        return self.links.unreachable
 
-    def write_off(self, brokers: int) -> None:
-        """From now on exactly these brokers, as bits, are known to be out of reach."""
-        if brokers != self.written_off:
-            self.written_off = brokers
-            self.prt.forget_matches()
+    def links_changed(self) -> None:
+        """There is news of links."""
+        self.prt.forget_matches()
 
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.

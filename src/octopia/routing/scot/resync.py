@@ -82,7 +82,7 @@ def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> No
             if entry.last_hop != neighbour:
                 out.append(Send(neighbour, Subscribe(entry.key, entry.filter)))
         learnt = [host for host, branch in state.branches.items() if branch != neighbour and host not in state.unlearnt]
-        vouch(state, neighbour, [state.id, *learnt], out)
+        _vouch(state, neighbour, [state.id, *learnt], out)
     else:
         state.stale[neighbour] = {entry.key: None for entry in state.srt if entry.last_hop == neighbour}
         for advertisement in state.srt:
@@ -132,11 +132,11 @@ def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], o
     state.unlearnt_changed()
     for other in state.up_a_links:
         if other != neighbour:
-            vouch(state, other, news, out)
+            _vouch(state, other, news, out)
     state.tells.learnt(state, news, out)
 
 
-def vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:
+def _vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:
     """Say that these hosts' subscriptions have been told, or that all have, where nothing is left to learn."""
     if all(branch == neighbour for branch in state.unlearnt.values()):
         out.append(Send(neighbour, SubscriptionsComplete()))
