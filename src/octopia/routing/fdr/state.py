@@ -19,6 +19,7 @@ from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.routing.scot.state import ScotState
+from octopia.routing.state import Passed
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId, Scot
 
@@ -157,6 +158,7 @@ class FdrState(ScotState):
         "ways",
         "written_off",
     )
+    passed: Passed
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
     def __init__(
@@ -181,6 +183,7 @@ class FdrState(ScotState):
         self.mates = (*self.i_links[index:], *self.i_links[:index])
         self.in_doubt = 0
         self.written_off = 0
+        self.passed = {neighbour: {} for neighbour in self.neighbours}
         self._chosen = id.cluster
         self._chosen_at = -1
 
@@ -188,6 +191,8 @@ class FdrState(ScotState):
         super()._renew_up_links()
         self.in_doubt = self.places.of_clusters(self.cut_off)
         self.prt.forget_matches()
+        self.passed.clear()
+        self.passed.update((neighbour, {}) for neighbour in self.neighbours if neighbour in self.up)
 
     def write_off(self, brokers: int) -> None:
         """From now on exactly these brokers, as bits, are known to be out of reach."""
