@@ -5,11 +5,14 @@ system at one point with one seed, can be run anywhere (`run_cell`); a report is
 (`make_outcome`), wherever they come from.
 """
 
+from octopia.experiments.bound import BOUND, WHAT_IT_IS
 from octopia.experiments.catalogue import EXPERIMENTS, experiment_named
 from octopia.experiments.cell import Cell, cell_bytes, cell_from_bytes, make_cells
 from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.intervals import Interval, interval
+from octopia.experiments.losses import JUDGED
+from octopia.experiments.means import mean_rows
 from octopia.experiments.numbers import shown_interval
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.page import write_page
@@ -30,11 +33,14 @@ from octopia.experiments.sweep_report import (
 )
 
 __all__ = [
+    "BOUND",
     "EXPERIMENTS",
+    "JUDGED",
     "METRICS_SCHEMA",
     "REPORT_FILE",
     "RUNS_FOLDER",
     "SERIES_SCHEMA",
+    "WHAT_IT_IS",
     "Cell",
     "Comparison",
     "Experiment",
@@ -60,6 +66,7 @@ __all__ = [
     "interval",
     "make_cells",
     "make_outcome",
+    "mean_rows",
     "metric_rows",
     "metrics_table",
     "ours_text",
