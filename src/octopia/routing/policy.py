@@ -86,7 +86,9 @@ class Policy(Generic[State]):
     which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
     (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
     tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
-    links at all, which then need not be told.
+    links at all, which then need not be told. `passes` says of the header of a copy that came whether the copy is for
+    other brokers only and its way does not depend on the match: then `matched` is empty. A routing that has it keeps
+    `BrokerState.passed`.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
@@ -115,6 +117,7 @@ class Policy(Generic[State]):
     recovery: Recovery[State] | None
     live: bool = True
     why: Callable[[State], str] | None = None
+    passes: Callable[[State, Any], bool] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -177,6 +180,7 @@ def _fdr() -> Policy[FdrState]:
         first_header=fdr.notify.first_header,
         route=fdr.notify.route,
         links=fdr.notify.links_seen,
+        passes=fdr.notify.passes,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
