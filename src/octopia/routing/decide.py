@@ -64,7 +64,7 @@ class Decisions:
         """As `decide`, without what only many need: most often one comes alone."""
         (key,) = self._match_keys(notification)
         matched = self._found.get(key)
-        decision = None if matched is None else matched.decisions.get((header, came_by))
+        decision: Decision | None = None if matched is None else matched.decisions.get((header, came_by))
         if decision is not None and not decision.by_links:
             return decision
         links = None if self._links is None else self._links(self._state)
