@@ -31,6 +31,7 @@ from octopia.routing.messages import (
     Dests,
     Header,
     Key,
+    LinkNews,
     Message,
     Routes,
     Subscribe,
@@ -53,6 +54,7 @@ class Recovery(Generic[State]):
     """How a routing brings its tables back in line: at a start with all links down, and per event of a link."""
 
     start_apart: Callable[[State, Scot], None]
+    link_went_down: Callable[[State, BrokerId, list[Action]], None]
     link_came_up: Callable[[State, BrokerId, list[Action]], None]
     link_given_up: Callable[[State, BrokerId, list[Action]], None]
 
@@ -89,7 +91,8 @@ class Policy(Generic[State]):
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire.
+    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
+    nothing is chosen there.
     """
 
     name: str
@@ -110,6 +113,7 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
+    why: Callable[[State], str] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -123,7 +127,9 @@ _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
     AdvertisementsComplete: scot.resync.receive_advertisements_complete,
 }
 
-_SCOT_RECOVERY = Recovery(scot.resync.start_apart, scot.resync.link_came_up, scot.resync.link_given_up)
+_SCOT_RECOVERY = Recovery(
+    scot.resync.start_apart, scot.resync.link_went_down, scot.resync.link_came_up, scot.resync.link_given_up
+)
 
 _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
     Advertise: tid.advertise.receive_advertise,
@@ -174,9 +180,13 @@ def _fdr() -> Policy[FdrState]:
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            LinkNews: fdr.flood.receive_link_news,
         },
-        recovery=Recovery(fdr.resync.start_apart, fdr.resync.link_came_up, fdr.resync.link_given_up),
+        recovery=Recovery(
+            fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
+        ),
         live=False,
+        why=fdr.why,
     )
 
 
