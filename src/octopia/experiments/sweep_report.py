@@ -45,6 +45,7 @@ def report_body(outcome: Outcome, results: Sequence[Result]) -> str:
         _setting(outcome, results),
         _checks(results),
         _comparisons(outcome.comparisons),
+        _goals(outcome),
         _sensitivity(outcome),
         _plots(outcome),
         _means(outcome),
@@ -110,6 +111,18 @@ def _comparisons(comparisons: Sequence[Comparison]) -> str:
     rows = "".join(_comparison(each) for each in comparisons)
     head = _head("the paper says", "#paper", "#ours", "#ours less paper's", "", "where")
     return f"<h2>Beside the paper</h2><div class=wide><table>{head}{rows}</table></div>"
+
+
+def _goals(outcome: Outcome) -> str:
+    if not outcome.goals:
+        return ""
+    rows = ""
+    for each in outcome.goals:
+        says, bound_text, ours, verdict = map(escape, each.cells)
+        style = {"reached": "good", "MISSED": "bad"}.get(each.verdict, "soft")
+        numbers = f"<td class=n>{bound_text}</td><td class=n>{ours}</td>"
+        rows += f"<tr><td>{says}</td>{numbers}<td class={style}>{verdict}</td></tr>"
+    return f"<h2>Our own goals</h2><table>{_head('goal', '#bound', '#ours', '')}{rows}</table>"
 
 
 def _sensitivity(outcome: Outcome) -> str:
