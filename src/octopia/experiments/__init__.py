@@ -10,6 +10,7 @@ from octopia.experiments.cell import Cell, cell_bytes, cell_from_bytes, make_cel
 from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.intervals import Interval, interval
+from octopia.experiments.lead import Lead, lead_sentence, make_lead
 from octopia.experiments.numbers import shown_interval
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.page import write_page
@@ -40,6 +41,7 @@ __all__ = [
     "Experiment",
     "Failure",
     "Interval",
+    "Lead",
     "MetricRow",
     "Outcome",
     "PaperResult",
@@ -58,7 +60,9 @@ __all__ = [
     "experiment_named",
     "finished",
     "interval",
+    "lead_sentence",
     "make_cells",
+    "make_lead",
     "make_outcome",
     "metric_rows",
     "metrics_table",
