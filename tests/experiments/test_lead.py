@@ -15,8 +15,10 @@ from octopia.experiments import SERIES_SCHEMA, MetricRow, Summary, lead_sentence
         ({"fdr": 0.5, "snr": 10.0}, "FDR delivers after 500 ms in the mean; SNR takes 10 s, 20 times as long."),
         (
             {"fdr": 0.6743, "tid": 4.652, "snr": 4.788, "idr": 4.813},
-            "FDR delivers after 674.3 ms in the mean; TID takes 4.65 s, SNR 4.79 s and IDR 4.81 s, "
-            "at least 6.9 times as long.",
+            (
+                "FDR delivers after 674.3 ms in the mean; TID takes 4.65 s, SNR 4.79 s and IDR 4.81 s, "
+                "at least 6.9 times as long."
+            ),
         ),
         ({"fdr": 0.0, "snr": 1.0}, "FDR delivers after 0 s in the mean; SNR takes 1 s."),
     ],
@@ -42,9 +44,7 @@ def test_the_shortest_is_named_first_and_the_chart_shows_all_in_their_order() ->
     assert lead.html.startswith(f'<h1>{sentence}</h1>\n<figure class="wide"><svg')
     assert lead.html.endswith("<figcaption>1 &lt; 2</figcaption></figure>")
     svg = lead.chart["svg"].decode()
-    assert [svg.index(f">{word}<") for word in ("4 s", "0.5 s")] == sorted(
-        svg.index(f">{w}<") for w in ("4 s", "0.5 s")
-    )
+    assert svg.index(">4 s<") < svg.index(">0.5 s<")
     assert lead == make_lead(summary_of(snr=4.0, fdr=0.5), series_of(snr=[(1.0, 4.0)], fdr=[(1.0, 0.5)]), "1 < 2")
 
 
