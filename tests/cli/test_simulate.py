@@ -33,7 +33,7 @@ def octopia(folder: Path, *words: str, code: int | None = 0, script: str = "") -
 
 def test_help_lists_the_experiments_and_what_scale_does(tmp_path: Path) -> None:
     text = octopia(tmp_path, "simulate", "--help").stdout
-    for name in ("publishers:", "subscribers:", "delivery:", "burst:"):
+    for name in ("publishers:", "subscribers:", "delivery:", "burst:", "crash:", "slow-link:"):
         assert f" {name} " in text
     for option in ("--systems", "--seeds", "--scale", "--out", "--jobs", "--file", "--set", "--keep-traces", "--tau"):
         assert option in text
@@ -110,7 +110,7 @@ def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "which experiment? publishers, subscribers, delivery or burst"),
+        ((), "which experiment? publishers, subscribers, delivery, burst, crash, slow-link"),
         (("bursts",), "no experiment is called 'bursts' (did you mean burst?)"),
         (("burst", "--systems", "snr,idrr"), "systems: unknown routing 'idrr' (did you mean idr?)"),
         (

@@ -5,12 +5,15 @@ system at one point with one seed, can be run anywhere (`run_cell`); a report is
 (`make_outcome`), wherever they come from.
 """
 
+from octopia.experiments.bound import BOUND, WHAT_IT_IS
 from octopia.experiments.catalogue import EXPERIMENTS, experiment_named
 from octopia.experiments.cell import Cell, cell_bytes, cell_from_bytes, make_cells
 from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.intervals import Interval, interval
 from octopia.experiments.lead import Lead, lead_sentence, make_lead
+from octopia.experiments.losses import JUDGED
+from octopia.experiments.means import mean_rows
 from octopia.experiments.numbers import shown_interval
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.page import write_page
@@ -31,11 +34,14 @@ from octopia.experiments.sweep_report import (
 )
 
 __all__ = [
+    "BOUND",
     "EXPERIMENTS",
+    "JUDGED",
     "METRICS_SCHEMA",
     "REPORT_FILE",
     "RUNS_FOLDER",
     "SERIES_SCHEMA",
+    "WHAT_IT_IS",
     "Cell",
     "Comparison",
     "Experiment",
@@ -64,6 +70,7 @@ __all__ = [
     "make_cells",
     "make_lead",
     "make_outcome",
+    "mean_rows",
     "metric_rows",
     "metrics_table",
     "ours_text",

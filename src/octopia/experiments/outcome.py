@@ -22,17 +22,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from octopia.errors import InputError, OctopiaError
 from octopia.experiments.comparison import Comparison, compare, compare_at
 from octopia.experiments.experiment import Experiment
-from octopia.experiments.plots import Line, line_plot, series_plot
+from octopia.experiments.losses import described
+from octopia.experiments.plots import Line, line_plot, ranked_plot, series_plot
 from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result, metrics_table
 from octopia.experiments.run_cell import SERIES_FILE
 from octopia.experiments.settings import Settings, settings_toml
 from octopia.experiments.summary import Summary
-from octopia.metrics import METRICS
 
 FIGURES_FOLDER: Final = "figures"
 REPORT_FILE: Final = "report.html"
@@ -57,6 +57,12 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
     """Means, comparisons and plots of these rows and series (`result.METRICS_SCHEMA`, `result.SERIES_SCHEMA`)."""
     summary = Summary(rows)
     same = settings.vary == experiment.settings.vary
+    if not same:
+        # few points of another setting are shown one by one
+        shown_so = [
+            structs.replace(shown, kind="line") if shown.kind == "ranked" else shown for shown in experiment.shown
+        ]
+        experiment = structs.replace(experiment, shown=tuple(shown_so))
     plots: dict[str, Mapping[str, bytes]] = {}
     no_plots = ""
     try:
@@ -64,10 +70,12 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
         for shown in experiment.shown:
             if shown.kind == "line":
                 plots[shown.name] = line_plot(shown, axis, summary)
+            elif shown.kind == "ranked":
+                plots[shown.name] = ranked_plot(shown, axis, summary)
             else:
                 lines = _lines(series, summary, shown.metric, shown.part)
-                captions = {point: f"{_grouped(point)} {axis}" for point in summary.points}
-                plots[shown.name] = series_plot(shown, METRICS[shown.metric].unit, lines, captions)
+                captions = {point: _caption(point, axis) for point in summary.points}
+                plots[shown.name] = series_plot(shown, described(shown.metric).unit, lines, captions)
     except OctopiaError as error:
         no_plots = str(error)
     return Outcome(
@@ -75,10 +83,14 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
         settings=settings,
         summary=summary,
         comparisons=compare(experiment.name, summary) if same else [],
-        sensitivity={} if same else {point: compare_at(experiment.name, summary, point) for point in summary.points},
+        sensitivity={} if same or not experiment.paper else _at_points(experiment, summary),
         plots=plots,
         no_plots=no_plots,
     )
+
+
+def _at_points(experiment: Experiment, summary: Summary) -> dict[str, list[Comparison]]:
+    return {point: compare_at(experiment.name, summary, point) for point in summary.points}
 
 
 def axis_of(outcome: Outcome) -> str:
@@ -169,8 +181,8 @@ def _findings(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def _grouped(point: str) -> str:
-    return f"{int(point):,}" if point.isdigit() else point
+def _caption(point: str, axis: str) -> str:
+    return f"{int(point):,} {axis}" if point.isdigit() else f"{axis}: {point}"
 
 
 def _csv(records: Sequence[Mapping[str, Any]]) -> bytes:

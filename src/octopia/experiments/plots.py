@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from octopia.errors import OctopiaError
 from octopia.experiments.experiment import Shown
+from octopia.experiments.means import ranking
 from octopia.experiments.numbers import digits
 from octopia.experiments.summary import Summary
 
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SERIES_POINTS_MAX: Final = 600
-_STYLES: Final[Mapping[str, tuple[str, str, str]]] = {
+# Colour, dash and mark; a dash of one's own is lengths of ink and gap.
+_STYLES: Final[Mapping[str, tuple[str, Any, str]]] = {
     "snr": ("#4477AA", "-", "o"),
     "idr": ("#C2570C", "-", "s"),
     "fdr": ("#0F766E", "-", "P"),
     "tid": ("#6B7280", "--", "^"),
     "tid-dynamic": ("#88559A", ":", "v"),
+    "bound": ("#9A8700", (0, (1, 1)), "_"),
 }
 _OTHER_STYLE: Final = ("#228833", "-.", "D")
 _SETTINGS: Final[dict[str, Any]] = {
@@ -59,24 +62,53 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
         for number, system in enumerate(summary.systems):
             if len(places) == 1:
                 _bar(axes, shown, summary, number, factor)
+            elif words:
+                _bars(axes, shown, summary, number, factor)
             else:
-                _line(axes, shown, summary, system, factor, words)
+                _line(axes, shown, summary, system, factor)
         if len(places) == 1:
             # The names stand where the points would: a legend would say them twice.
             axes.set_xticks(range(len(summary.systems)), [system.upper() for system in summary.systems])
             axes.grid(visible=False, axis="x")
             axes.margins(y=0.1)
         elif words:
-            axes.set_xticks(range(len(summary.points)), summary.points)
+            axes.set_xticks(range(len(summary.points)), [point.replace("-", "-\n", 1) for point in summary.points])
+            axes.grid(visible=False, axis="x")
         else:
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axes.set_ylim(bottom=0)
+        if words and len(places) > 1:
+            # room for the legend above the bars
+            axes.set_ylim(top=axes.get_ylim()[1] * 1.35)
         _whole_ticks(axes, unit)
         axes.set_xlabel(f"{summary.points[0]} {axis}" if len(places) == 1 else axis)
         axes.set_ylabel(unit)
         axes.set_title(shown.title, loc="left", fontsize=10)
         if len(places) != 1:
-            axes.legend()
+            axes.legend(ncols=3 if words else 1, fontsize="small" if words else None)
+        return _rendered(figure)
+
+
+def ranked_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
+    """A part of a metric at all points at which something is wrong: for each system from its worst to its best."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        unit, factor = _unit(summary.units.get(shown.metric, ""), _largest(summary, shown))
+        for system in summary.systems:
+            colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
+            means = [(each.mean or 0.0) / factor for _, each in ranking(summary, shown, system)]
+            places = range(1, len(means) + 1)
+            axes.plot(places, means, color=colour, linestyle=dash, linewidth=1.3, label=system.upper())
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(f"{axis}, from each system's worst to its best")
+        axes.set_ylabel(unit)
+        axes.set_title(shown.title, loc="left", fontsize=10)
+        axes.legend()
         return _rendered(figure)
 
 
@@ -115,12 +147,12 @@ def peaks(at: Sequence[float], values: Sequence[float]) -> Line:
     return [at[place] for place in kept], [values[place] for place in kept]
 
 
-def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: float, words: bool) -> None:
+def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: float) -> None:
     places, means, halves = [], [], []
-    for number, point in enumerate(summary.points):
+    for point in summary.points:
         found = summary.interval(shown.metric, shown.part, point, system)
         if found.mean is not None:
-            places.append(float(number) if words else summary.x[point])
+            places.append(summary.x[point])
             means.append(found.mean / factor)
             halves.append((found.half or 0.0) / factor)
     colour, dash, marker = _STYLES.get(system, _OTHER_STYLE)
@@ -148,6 +180,19 @@ def _bar(axes: "Axes", shown: Shown, summary: Summary, number: int, factor: floa
         half = None if found.half is None else found.half / factor
         bar = axes.bar(number, found.mean / factor, 0.6, yerr=half, color=colour, capsize=4)
         axes.bar_label(bar, [digits(found.mean / factor)], padding=2, fontsize=8)
+
+
+def _bars(axes: "Axes", shown: Shown, summary: Summary, number: int, factor: float) -> None:
+    """One system at points that are words: a line between them would mean nothing."""
+    system, width = summary.systems[number], 0.8 / len(summary.systems)
+    colour, _, _ = _STYLES.get(system, _OTHER_STYLE)
+    for place, point in enumerate(summary.points):
+        found = summary.interval(shown.metric, shown.part, point, system)
+        if found.mean is not None:
+            at = place + (number - (len(summary.systems) - 1) / 2) * width
+            half = None if found.half is None else found.half / factor
+            label = system.upper() if place == 0 else None
+            axes.bar(at, found.mean / factor, width, yerr=half, color=colour, capsize=2, label=label)
 
 
 def _largest(summary: Summary, shown: Shown) -> float:

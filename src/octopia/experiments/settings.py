@@ -32,7 +32,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of an experiment, with the paper's values."""
 
     # what is compared, and how often
-    systems: Annotated[tuple[str, ...], Meta(min_length=1)] = ("snr", "idr", "tid", "tid-dynamic")
+    systems: Annotated[tuple[str, ...], Meta(min_length=1)] = ("snr", "idr", "fdr", "tid", "tid-dynamic")
     vary: str = ""
     points: Annotated[tuple[Point, ...], Meta(max_length=POINTS_MAX)] = ()
     seeds: Annotated[int, Meta(ge=1, le=10_000)] = 5
@@ -63,6 +63,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str = "paper"
     model_parameters: dict[str, dict[str, Any]] = {}
     faults: tuple[Fault, ...] = ()
+    # k-1 brokers die at a place (`trouble.py`), when and for how long in lengths of the burst
+    crash: str = ""
+    crash_at: Annotated[float, Meta(ge=0, le=1000)] = 0.5
+    crash_for: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    # a link takes so many times as long for a message
+    slow_link: str = ""
+    slow_factor: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
     # pace of registrations, samples of queues
     advertise_every_s: Seconds = 0.2
     subscribe_every_s: Seconds = 0.1

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from octopia.experiments import bound
 from octopia.experiments.comparison import Comparison
+from octopia.experiments.losses import described
 from octopia.experiments.numbers import shown_interval, signed
 from octopia.experiments.outcome import Outcome, axis_of
 from octopia.experiments.result import Result
 from octopia.experiments.settings import settings_toml
-from octopia.metrics import METRICS
 
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _STYLE = """:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d;
@@ -74,6 +75,8 @@ def _setting(outcome: Outcome, results: Sequence[Result]) -> str:
     if results:
         mean = sum(result.selectivity for result in results) / len(results)
         lines.append(f"A subscription matches {mean * 100:.2f} % of the notifications, measured.")
+    if bound.BOUND in outcome.summary.systems:
+        lines.append(f"{bound.WHAT_IT_IS}.")
     note = scale_note(outcome)
     warning = f"<p class=bad>{escape(note)}</p>" if note else ""
     return f"<p class=soft>{escape(' '.join(lines))}</p>{warning}"
@@ -171,7 +174,8 @@ def _plots(outcome: Outcome) -> str:
         # A page takes the element, without a file's prologue and without metadata, which names other places.
         svg = _METADATA.sub("", svg[svg.index("<svg") :])
         paper = f" The paper's {each.paper}." if each.paper else ""
-        note = f"{METRICS[each.metric].title}: {METRICS[each.metric].definition}.{paper}"
+        metric = described(each.metric)
+        note = f"{metric.title}: {metric.definition}.{paper}"
         wide = " class=wide" if each.kind == "series" else ""
         figures.append(f"<figure{wide}>{svg}<figcaption>{_with_code(note)}</figcaption></figure>")
     return f'<h2>Plots</h2><div class="row">{"".join(figures)}</div>'

@@ -173,7 +173,10 @@ class Broker:
 
     def _link_went_down(self, event: LinkWentDown, now: float, out: list[Action]) -> None:
         self._check_link(event.neighbour)
-        self._state.link_went_down(event.neighbour)
+        if self._policy.recovery is None:
+            self._state.link_went_down(event.neighbour)
+        else:
+            self._policy.recovery.link_went_down(self._state, event.neighbour, out)
 
     def _link_came_up(self, event: LinkCameUp, now: float, out: list[Action]) -> None:
         self._check_link(event.neighbour)

@@ -31,6 +31,7 @@ from octopia.routing.messages import (
     Dests,
     Header,
     Key,
+    LinkNews,
     Message,
     Routes,
     Subscribe,
@@ -53,6 +54,7 @@ class Recovery(Generic[State]):
     """How a routing brings its tables back in line: at a start with all links down, and per event of a link."""
 
     start_apart: Callable[[State, Scot], None]
+    link_went_down: Callable[[State, BrokerId, list[Action]], None]
     link_came_up: Callable[[State, BrokerId, list[Action]], None]
     link_given_up: Callable[[State, BrokerId, list[Action]], None]
 
@@ -62,12 +64,14 @@ class Promises:
     """What a routing promises while nothing fails; the simulator's judges hold a run against it.
 
     `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
+    `despite_crashes`: while at most k-1 brokers die, nothing is lost or repeated between brokers that stay up.
     """
 
     exactly_once: bool = True
     once_per_broker: bool = True
     in_order: bool = False
     hops_max: Callable[[Scot], int] | None = None
+    despite_crashes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,9 @@ _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
     AdvertisementsComplete: scot.resync.receive_advertisements_complete,
 }
 
-_SCOT_RECOVERY = Recovery(scot.resync.start_apart, scot.resync.link_came_up, scot.resync.link_given_up)
+_SCOT_RECOVERY = Recovery(
+    scot.resync.start_apart, scot.resync.link_went_down, scot.resync.link_came_up, scot.resync.link_given_up
+)
 
 _TID_CONTROL: dict[type[Message], Receive[TidState]] = {
     Advertise: tid.advertise.receive_advertise,
@@ -174,8 +180,11 @@ def _fdr() -> Policy[FdrState]:
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            LinkNews: fdr.flood.receive_link_news,
         },
-        recovery=Recovery(fdr.resync.start_apart, fdr.resync.link_came_up, fdr.resync.link_given_up),
+        recovery=Recovery(
+            fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
+        ),
         live=False,
         why=fdr.why,
     )

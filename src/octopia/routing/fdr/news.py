@@ -29,6 +29,8 @@ REPORTS_PER_MESSAGE_MAX = 100
 VERSION_MAX = (1 << 63) - 1
 
 _End = tuple[BrokerId, BrokerId]  # the end of a link at the first broker
+# A neighbour, and the destinations that are reached by it, as bits.
+Way = tuple[BrokerId, int]
 
 
 class LinkState:
@@ -43,8 +45,8 @@ class LinkState:
         "_me",
         "_mine",
         "_overlay",
-        "_reachable",
         "_version",
+        "_ways",
     )
 
     def __init__(self, overlay: Scot, me: BrokerId, first_version: int = 0) -> None:
@@ -63,7 +65,7 @@ class LinkState:
         # by broker the neighbours whose link to it is down, for brokers that have such
         self._down: dict[BrokerId, int] = {}
         # worked out when it is asked for after a change
-        self._reachable: int | None = None
+        self._ways: tuple[Way, ...] | None = None
 
     # -- what the host of this broker tells
 
@@ -119,7 +121,7 @@ class LinkState:
         if is_down is not self.is_down(reporter, neighbour):
             self._turn(reporter, neighbour)
             self._turn(neighbour, reporter)
-            self._reachable = None
+            self._ways = None
 
     def _turn(self, broker: BrokerId, neighbour: BrokerId) -> None:
         down = self._down.pop(broker, 0) ^ self._bits[neighbour]
@@ -148,21 +150,53 @@ class LinkState:
         """The brokers that no way leads to from here, as bits."""
         if not self._down:
             return 0
-        if self._reachable is None:
-            self._reachable = self._search()
-        return self._everyone & ~self._reachable
+        return self._everyone & ~self._bits[self._me] & ~sum(brokers for _, brokers in self.ways)
 
-    def _search(self) -> int:
-        """Brokers that links lead to that are not down. Each is looked at once, its neighbours all at a time."""
-        brokers, down = self._overlay.brokers, self._down
-        reached = frontier = self._bits[self._me]
-        while frontier:
-            place = frontier.bit_length() - 1
-            broker = brokers[place]
-            found = self._near(broker) & ~down.get(broker, 0) & ~reached
-            reached |= found
-            frontier = frontier & ~(1 << place) | found
-        return reached
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The neighbours by which other brokers are reached over links that are not down, each with its share of them.
+
+        A destination counts as reached where it is, and at every region mate with a link to it. The way there is one
+        with the fewest hops; of several it begins with the first of the own aLinks, then of the own iLinks from the
+        next cluster on. So it follows the own cluster's copy of the tree while that is whole. Where it is not,
+        all that cannot go on there goes to the same region mate.
+        """
+        if self._ways is None:
+            self._ways = self._search()
+        return self._ways
+
+    def _search(self) -> tuple[Way, ...]:
+        """Breadth first, from each broker to all its neighbours at once, by the neighbour that a way begins with."""
+        me, down = self._me, self._down.get(self._me, 0)
+        mates = self._overlay.i_links(me)
+        first = (*self._overlay.a_links(me), *mates[me.cluster :], *mates[: me.cluster])
+        layer = {near: self._bits[near] for near in first if not down & self._bits[near]}
+        ways = {near: self._bits[near] if near.region == me.region else 0 for near in layer}
+        seen = self._bits[me] | sum(layer.values())
+        served = self._bits[me] | sum(ways.values())
+        while layer:
+            found = {}
+            for near, brokers in layer.items():
+                reached, beyond = self._around(brokers)
+                ways[near] |= reached & ~served
+                served |= reached
+                if beyond & ~seen:
+                    found[near] = beyond & ~seen
+                    seen |= beyond
+            layer = found
+        return tuple(way for way in ways.items() if way[1])
+
+    def _around(self, brokers: int) -> tuple[int, int]:
+        """These brokers and their region mates, and all their neighbours, over links that are not down."""
+        reached, beyond, all_brokers = brokers, 0, self._overlay.brokers
+        while brokers:
+            place = brokers.bit_length() - 1
+            brokers ^= 1 << place
+            broker = all_brokers[place]
+            up = ~self._down.get(broker, 0)
+            reached |= (mates := self._region(broker.region) & up)
+            beyond |= mates | sum(self._bits[near] for near in self._overlay.a_links(broker)) & up
+        return reached, beyond
 
     def cut_by(self, link: _End, tree: int) -> int:
         """The brokers whose way from here on this tree crosses this link, while nothing goes another way.
@@ -210,10 +244,6 @@ class LinkState:
         if me.region not in (one.region, other.region):
             return 0
         return mates if one.cluster == me.cluster else self._bits[BrokerId(me.region, one.cluster)]
-
-    def _near(self, broker: BrokerId) -> int:
-        """All neighbours of a broker; the broker may be among them."""
-        return self._region(broker.region) | sum(self._bits[near] for near in self._overlay.a_links(broker))
 
     def _region(self, region: str) -> int:
         return self._mates << self._overlay.tree.rank[region]

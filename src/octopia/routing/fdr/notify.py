@@ -14,21 +14,23 @@ there, in one copy. If it is the own one `AROUND`, the region mates ride along t
 beyond the link they came by, and are handed to the broker of their own cluster. So a host broker with k - 1 iLinks and
 an aLink has k trees that share no directed link, its own among them.
 
-Where a link is down: 3. What would have gone over it is handed, all in one copy, to a region mate that has not tried
-yet (`tried` has the clusters that have). If there is none, to a neighbouring region, once from each (`left`), as if it
-were to go around. 4. If nothing is left to try, it is put on the link that is down, where the host keeps or drops it.
+Where links are down, anywhere: 3. Each destination goes along a shortest way to a broker that has a link to it, by the
+links that this broker knows to be up (`LinkState.ways`). Those that must leave a tree leave it together.
 
-**Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends.** On an aLink a
-destination comes closer, but for the first hop of a region mate on its way around; each hop inside a region adds to
-`tried` or is the last. **Hops**: at most diam(G_af) + 2 while all links are up: to the chosen tree, along it, and to
-the destination; or three, around.
+**Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends.** While brokers
+know the same of links, each hop brings a destination closer, by the number of hops to a broker with a link to it; but
+for the first hop, to the chosen tree or around, and the one back across after it. A broker on the way may know more
+than those before it, never less (`flood.py`), so this starts anew at most once for each report that is under way: a
+copy cannot run in circles, and a neighbour cannot make it. **Hops**: at most diam(G_af) + 2 while all links are up: to
+the chosen tree, along it, and to the destination; or three, around. Each dead broker adds at most one, where the way
+leaves a tree for another.
 
-**Any k - 1 brokers dead**: they touch at most k - 1 of the k copies of a tree edge, and those left of a region are all
-linked. So among the region mates that are alive one has the next hop alive, and each is tried at most once.
+**Whoever can be reached is reached**, however many brokers and links are down: a way is found by search among all
+links. Any k - 1 brokers dead cut off nobody. What a dead broker or link held is lost here, and so is a copy whose
+destination is out of reach for a broker on the way that knows more than the host broker did.
 
 The decision depends on the queues only through the tree, which the header of a publication names together with the
-brokers in doubt; and on which links are up and who is written off, whose every change makes the table forget all
-decisions (`FdrState`).
+brokers in doubt; and on what is known of links, whose every change makes the table forget all decisions (`FdrState`).
 """
 
 from collections.abc import Sequence
@@ -41,9 +43,6 @@ from octopia.routing.fdr.places import AROUND
 from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
 from octopia.topology import BrokerId
-
-# A neighbour, and tried and left of a copy for it.
-_Copy = tuple[BrokerId, int, int]
 
 
 def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
@@ -77,99 +76,71 @@ def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_b
 def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
     """At the host broker."""
     dests = (matched.dests | chosen.in_doubt) & ~(state.written_off | state.me)
-    onward = _Onward(state, None)
+    onward = _Onward(state)
     if chosen.tree == AROUND:
         dests = onward.send_mates_around(dests)
     first = state.i_link_to.get(chosen.tree)
-    if dests and first is not None and first in state.up:
-        onward.send_to_tree(first, dests)
+    if dests and first is not None and not state.links.is_down(state.id, first):
+        onward.add(first, dests)
     else:
-        onward.send_dests(dests)
+        onward.send(dests, None)
     return Decision(matched.recipients, onward.copies())
 
 
 def _go_on(state: FdrState, matched: DestsMatched, header: Dests, came_by: BrokerId | None) -> Decision:
-    onward = _Onward(state, came_by, header.tried, header.left)
-    onward.send_dests(header.dests & ~state.me)
+    onward = _Onward(state)
+    onward.send(header.dests & ~state.me, came_by)
     return Decision(matched.recipients if header.dests & state.me else (), onward.copies())
 
 
 class _Onward:
-    """What goes where: `to` has, by neighbour and what did not work (tried, left), the dests of a copy.
+    """What goes where: `to` has, by neighbour, the dests of the one copy it gets."""
 
-    While all links are up a neighbour gets at most one. Others are not put together: what did not work for one
-    destination may work for the other.
-    """
+    __slots__ = ("_state", "to")
 
-    __slots__ = ("_came_by", "_left", "_state", "_tried", "to")
-
-    def __init__(self, state: FdrState, came_by: BrokerId | None, tried: int = 0, left: int = 0) -> None:
+    def __init__(self, state: FdrState) -> None:
         self._state = state
-        self._came_by = came_by
-        self._tried = tried
-        self._left = left
-        self.to: dict[_Copy, int] = {}
+        self.to: dict[BrokerId, int] = {}
 
     def copies(self) -> tuple[tuple[BrokerId, Dests], ...]:
-        # sorting keeps those for the same neighbour as they are
         order = self._state.order
-        made = sorted(self.to.items(), key=lambda copy: order[copy[0][0]])
-        return tuple((to, Dests(dests, tried, left)) for (to, tried, left), dests in made)
+        made = sorted(self.to.items(), key=lambda copy: order[copy[0]])
+        return tuple((to, Dests(dests)) for to, dests in made)
 
-    def _add(self, to: BrokerId, dests: int, left: int, tried: int = 0) -> None:
-        copy = (to, tried, left)
-        self.to[copy] = self.to.get(copy, 0) | dests
+    def add(self, to: BrokerId, dests: int) -> None:
+        self.to[to] = self.to.get(to, 0) | dests
 
-    def send_to_tree(self, first: BrokerId, dests: int) -> None:
-        self._add(first, dests, self._left)
-
-    def send_dests(self, dests: int) -> None:
-        """Along the own tree, and to region mates."""
-        state, up, left, came_by = self._state, self._state.up, self._left, self._came_by
-        cut: list[tuple[BrokerId, int]] = []
-        for to, lies_there in state.ways:
-            part = dests & lies_there
+    def send(self, dests: int, came_by: BrokerId | None) -> None:
+        """Each by its way; those that no way leads to any more are left out."""
+        for to, reached in self._state.ways:
+            part = dests & reached
             if part and to == came_by:
-                part = self._send_back(part)
-            if part and to in up and not (left and to == came_by):
-                self._add(to, part, left)
-            elif part:
-                cut.append((to, part))
-        if cut:
-            self._hand_over(cut)
+                part = self._across(part, came_by.region)
+            if part:
+                self.add(to, part)
 
     def send_mates_around(self, dests: int) -> int:
         """Put region mates on the copy for a neighbouring region; what is left."""
         state = self._state
-        for to, lies_there in state.ways:
-            if dests & lies_there and to in state.up_a_links:
-                self._add(to, dests & state.near, 0)
-                return dests & ~state.near
+        mates = dests & state.near
+        for to, reached in state.ways:
+            if to in state.a_links and dests & reached & ~state.near:
+                for mate, bit in ((mate, state.places.brokers[mate]) for mate in state.i_links):
+                    across = BrokerId(to.region, mate.cluster)
+                    if state.links.is_down(to, across) or state.links.is_down(across, mate):
+                        mates &= ~bit
+                if mates:
+                    self.add(to, mates)
+                return dests & ~mates
         return dests
 
-    def _send_back(self, dests: int) -> int:
-        """Destinations beyond the link they came by are reached from the region mate in their cluster; what is left."""
+    def _across(self, dests: int, region: str) -> int:
+        """Brokers of the region they came from are reached by the region mate in their cluster; what is left."""
         state = self._state
-        for mate in state.up_i_links:
-            part = dests & state.places.clusters[mate.cluster]
-            if part:
-                self._add(mate, part, self._left)
+        for mate in state.i_links:
+            there = BrokerId(region, mate.cluster)
+            part = dests & state.places.brokers[there]
+            if part and not state.links.is_down(state.id, mate) and not state.links.is_down(mate, there):
+                self.add(mate, part)
                 dests &= ~part
         return dests
-
-    def _hand_over(self, cut: list[tuple[BrokerId, int]]) -> None:
-        """To a region mate; or to a neighbouring region, once from each region; or else on the link that is down."""
-        state, left, came_by = self._state, self._left, self._came_by
-        mate, here = self._untried_mate(), self._state.places.here
-        near = [to for to in state.up_a_links if to != came_by] or [to for to in state.up_a_links if to == came_by]
-        for to, part in cut:
-            if mate is not None:
-                self._add(mate, part, left, self._tried | state.own_bit)
-            elif near and not left & here:
-                self._add(near[0], part, left | here)
-            else:
-                self._add(to, part, left)
-
-    def _untried_mate(self) -> BrokerId | None:
-        up, tried = self._state.up, self._tried
-        return next((mate for mate in self._state.mates if mate in up and not tried >> mate.cluster & 1), None)

@@ -6,12 +6,23 @@ that the host holds nothing of it any more.
 """
 
 from octopia.routing.actions import Action
+from octopia.routing.fdr import flood
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.scot import resync as scot
 from octopia.topology import BrokerId
 
 start_apart = scot.start_apart
-link_given_up = scot.link_given_up
+
+
+def link_went_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+    scot.link_went_down(state, neighbour, out)
+    flood.link_is_down(state, neighbour, out)
+
+
+def link_given_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+    if neighbour not in state.up:
+        flood.link_is_down(state, neighbour, out)
+    scot.link_given_up(state, neighbour, out)
 
 
 def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
@@ -22,3 +33,4 @@ def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> Non
             elif entry.last_hop == neighbour:
                 entry.unknown = state.own_bit
     scot.link_came_up(state, neighbour, out)
+    flood.link_is_up(state, neighbour, out)

@@ -14,6 +14,7 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.interest import LENDS
+from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.places import AROUND, places_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
@@ -134,28 +135,24 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
 
 
 class FdrState(ScotState):
-    """`me` is this broker's bit; `ways` are all neighbours, each with the brokers that lie in its direction.
+    """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
-    `near` are the region mates as bits, `mates` the same in the order in which they are asked for help: from the next
-    cluster on, so that not all ask the same. `order` is that of copies.
+    `links` is what is known of all links of the overlay. `in_doubt` are brokers that may host a match whatever is
+    published here: those of clusters whose iLink is down.
 
-    `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down.
-    `written_off` are brokers known to be out of reach: nothing that is published here is sent to them.
-
-    A decision depends on which links are up and who is written off, so all are forgotten when that changes.
+    A decision depends on which links are up, here and elsewhere, so all are forgotten when that changes.
     """
 
     __slots__ = (
         "_chosen",
         "_chosen_at",
+        "_straight",
         "in_doubt",
-        "mates",
+        "links",
         "me",
         "near",
         "order",
         "places",
-        "ways",
-        "written_off",
     )
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
@@ -174,13 +171,12 @@ class FdrState(ScotState):
         self.tells = LENDS
         self.me = places.brokers[id]
         beyond = ((neighbour, places.beyond[neighbour.region]) for neighbour in self.a_links)
-        self.ways = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
+        # the ways while no link is down
+        self._straight = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
         self.near = sum(places.brokers[mate] for mate in self.i_links)
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
-        index = id.cluster
-        self.mates = (*self.i_links[index:], *self.i_links[:index])
+        self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
-        self.written_off = 0
         self._chosen = id.cluster
         self._chosen_at = -1
 
@@ -189,11 +185,19 @@ class FdrState(ScotState):
         self.in_doubt = self.places.of_clusters(self.cut_off)
         self.prt.forget_matches()
 
-    def write_off(self, brokers: int) -> None:
-        """From now on exactly these brokers, as bits, are known to be out of reach."""
-        if brokers != self.written_off:
-            self.written_off = brokers
-            self.prt.forget_matches()
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The neighbours by which other brokers are reached, each with its share of them, as bits."""
+        return self.links.ways if self.links.any_down else self._straight
+
+    @property
+    def written_off(self) -> int:
+        """Brokers that no way leads to, as bits: nothing that is published here is sent to them."""
+        return self.links.unreachable
+
+    def links_changed(self) -> None:
+        """There is news of links."""
+        self.prt.forget_matches()
 
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.

@@ -66,6 +66,10 @@ def start_apart(state: ScotState, overlay: Scot) -> None:
     state.prt.has_yet_to_learn_from(state.unlearnt)
 
 
+def link_went_down(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
+    state.link_went_down(neighbour)
+
+
 def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
     state.link_came_up(neighbour)
     if neighbour in state.a_links:
