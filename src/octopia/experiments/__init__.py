@@ -12,6 +12,7 @@ from octopia.experiments.comparison import Comparison, PaperResult, compare, pap
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.goals import Goal, Reached, all_goals, goals_reached
 from octopia.experiments.intervals import Interval, interval
+from octopia.experiments.lead import Lead, lead_sentence, make_lead
 from octopia.experiments.losses import JUDGED
 from octopia.experiments.means import mean_rows
 from octopia.experiments.numbers import shown_interval
@@ -48,6 +49,7 @@ __all__ = [
     "Failure",
     "Goal",
     "Interval",
+    "Lead",
     "MetricRow",
     "Outcome",
     "PaperResult",
@@ -69,7 +71,9 @@ __all__ = [
     "finished",
     "goals_reached",
     "interval",
+    "lead_sentence",
     "make_cells",
+    "make_lead",
     "make_outcome",
     "mean_rows",
     "metric_rows",

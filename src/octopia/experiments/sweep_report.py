@@ -37,11 +37,11 @@ def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
     return page_html(outcome.experiment.title, report_body(outcome, results))
 
 
-def report_body(outcome: Outcome, results: Sequence[Result]) -> str:
-    """What stands on the page, for a page that shows more than one experiment."""
+def report_body(outcome: Outcome, results: Sequence[Result], heading: str = "h1") -> str:
+    """What stands on the page, for a page that shows more than one experiment, or that has a heading already."""
     experiment = outcome.experiment
     parts = [
-        f"<h1>{escape(f'{experiment.title}: {experiment.question}')}</h1>",
+        f"<{heading}>{escape(f'{experiment.title}: {experiment.question}')}</{heading}>",
         _setting(outcome, results),
         _checks(results),
         _comparisons(outcome.comparisons),
@@ -190,8 +190,13 @@ def _plots(outcome: Outcome) -> str:
         metric = described(each.metric)
         note = f"{metric.title}: {metric.definition}.{paper}"
         wide = " class=wide" if each.kind == "series" else ""
-        figures.append(f"<figure{wide}>{svg}<figcaption>{escape(note)}</figcaption></figure>")
+        figures.append(f"<figure{wide}>{svg}<figcaption>{_with_code(note)}</figcaption></figure>")
     return f'<h2>Plots</h2><div class="row">{"".join(figures)}</div>'
+
+
+def _with_code(text: str) -> str:
+    """Words between backticks are names of the program."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _means(outcome: Outcome) -> str:

@@ -94,8 +94,8 @@ class Policy(Generic[State]):
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
-    nothing is chosen there.
+    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
+    line; None where nothing is chosen there.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
-    why: Callable[[State], str] | None = None
+    why: Callable[[State], tuple[int, str]] | None = None
     passes: Callable[[State, Any], bool] | None = None
 
 
