@@ -37,6 +37,7 @@ from octopia.routing.messages import (
     Routes,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
@@ -91,14 +92,15 @@ class Policy(Generic[State]):
 
     `pass_on(state, header, came_by)` is for a routing whose copies say themselves where they go: it decides about
     copies, without a match, and by nothing but its arguments and which links are up; `route` is then for publications
-    only. `streams(state, first_sequence)` makes the streams of a broker (`streams.py`), of a routing that has them.
+    only. A routing that has it keeps `BrokerState.passed`. `streams(state, first_sequence)` makes the streams of a
+    broker (`streams.py`), of a routing that has them.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
-    nothing is chosen there.
+    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
+    line; None where nothing is chosen there.
     """
 
     name: str
@@ -121,7 +123,7 @@ class Policy(Generic[State]):
     pass_on: Callable[[State, Any, BrokerId], Decision] | None = None
     streams: Callable[[State, int], Streams] | None = None
     live: bool = True
-    why: Callable[[State], str] | None = None
+    why: Callable[[State], tuple[int, str]] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -191,6 +193,8 @@ def _fdr() -> Policy[FdrState]:
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
             Confirm: fdr.streams.receive_confirm,
+            SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
+            SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
         },
         recovery=Recovery(
