@@ -34,6 +34,7 @@ from octopia.routing.events import (
 from octopia.routing.index import MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import Header, Key, Notify
 from octopia.routing.policy import Recovery, policy_named
+from octopia.routing.state import Passed
 from octopia.routing.streams import Streams
 from octopia.topology import BrokerId, Scot
 
@@ -62,6 +63,7 @@ class Broker:
         "_leaving",
         "_neighbours",
         "_pass_on",
+        "_passed",
         "_policy",
         "_receive",
         "_state",
@@ -91,6 +93,7 @@ class Broker:
         self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
         self._neighbours = frozenset(self._state.neighbours)
         self._up = self._state.up
+        self._passed: Passed | None = self._state.passed
         self._header = policy.header
         decisions = Decisions(self._state, policy)
         self._decide = decisions.decide
@@ -141,10 +144,15 @@ class Broker:
 
     def receive(self, sender: BrokerId, header: Header, notifications: Sequence[Values], now: float) -> list[Decision]:
         """Copies of these, all with this header, came from a neighbour, in this order. A decision for each."""
+        if self._passed is not None and (known := self._passed.get(sender)) and (decision := known.get(header)):
+            # most copies of a routing whose headers name destinations
+            self._state.now = now
+            return [decision] * len(notifications)
         if sender not in self._up or type(header) is not self._header:
             raise self._why_not_receive(sender, Notify.kind)
         self._state.now = now
         if self._pass_on is not None:
+            # as above, for the first time
             return [self._pass_on(header, sender)] * len(notifications)
         return self._decide(notifications, header, sender)
 

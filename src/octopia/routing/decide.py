@@ -8,8 +8,8 @@ they go with it when an entry comes or goes or the table's bound is reached (`ta
 when the links looked different is replaced.
 
 A routing whose copies say where they go (`Policy.pass_on`) matches at the publisher's broker only. Of a copy the header
-and the neighbour are all that counts, and decisions are remembered by these, `PASSED_ON_MAX` of them, until a link goes
-down or comes up.
+and the neighbour are all that counts, and decisions are remembered by these (`BrokerState.passed`), until the routing
+forgets them.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -23,25 +23,14 @@ from octopia.routing.policy import Policy
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
 
-# At some 500 bytes each.
-PASSED_ON_MAX = 20_000
+# Headers by which decisions are remembered, of each neighbour; past that all are forgotten and decided anew.
+PASSED_MAX = 4_096
 
 
 class Decisions:
     """What one broker decides, and remembers of it."""
 
-    __slots__ = (
-        "_find",
-        "_found",
-        "_links",
-        "_match_keys",
-        "_pass_on",
-        "_passed_on",
-        "_passed_on_at",
-        "_remember",
-        "_route",
-        "_state",
-    )
+    __slots__ = ("_find", "_found", "_links", "_match_keys", "_pass_on", "_remember", "_route", "_state")
 
     def __init__(self, state: Any, policy: Policy[Any]) -> None:
         table: SubscriptionTable[Any, Any] = state.prt
@@ -51,12 +40,11 @@ class Decisions:
         self._route = policy.route
         self._links = policy.links
         self._pass_on: Callable[[Any, Any, BrokerId], Decision] = policy.pass_on or _matches_copies
-        self._passed_on: dict[tuple[Header, BrokerId], Decision] = {}
-        # how often links had gone down or come up
-        self._passed_on_at = 0
 
     def decide(self, notifications: Sequence[Values], header: Header, came_by: BrokerId | None) -> list[Decision]:
         """A decision for each of these notifications, whose values were checked."""
+        if len(notifications) == 1:
+            return [self._decide_one(notifications, header, came_by)]
         all_found, links = self._found, None if self._links is None else self._links(self._state)
         context = (header, came_by)
         keys = list(self._match_keys(notifications))
@@ -83,16 +71,24 @@ class Decisions:
 
     def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
         """The decision for copies with this header, of a routing that does not match them."""
-        if self._passed_on_at != self._state.link_changes:
-            self._passed_on.clear()
-            self._passed_on_at = self._state.link_changes
-        try:
-            return self._passed_on[header, came_by]
-        except KeyError:
-            if len(self._passed_on) >= PASSED_ON_MAX:
-                self._passed_on.clear()
-            decision = self._passed_on[header, came_by] = self._pass_on(self._state, header, came_by)
+        decision = self._pass_on(self._state, header, came_by)
+        known = self._state.passed[came_by]
+        if len(known) >= PASSED_MAX:
+            known.clear()
+        known[header] = decision
+        return decision
+
+    def _decide_one(self, notification: Sequence[Values], header: Header, came_by: BrokerId | None) -> Decision:
+        """As `decide`, without what only many need: most often one comes alone."""
+        (key,) = self._match_keys(notification)
+        matched = self._found.get(key)
+        decision: Decision | None = None if matched is None else matched.decisions.get((header, came_by))
+        if decision is not None and not decision.by_links:
             return decision
+        links = None if self._links is None else self._links(self._state)
+        if decision is not None and decision.links == links:
+            return decision
+        return self._decide(matched or self._find(key), header, came_by, links)
 
     def _decide(self, matched: Matched, header: Header, came_by: BrokerId | None, links: Hashable) -> Decision:
         decision = self._route(self._state, matched, header, came_by)

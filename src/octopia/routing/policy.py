@@ -37,6 +37,7 @@ from octopia.routing.messages import (
     Routes,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
@@ -66,12 +67,14 @@ class Promises:
     """What a routing promises while nothing fails; the simulator's judges hold a run against it.
 
     `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
+    `despite_crashes`: while at most k-1 brokers die, nothing is lost or repeated between brokers that stay up.
     """
 
     exactly_once: bool = True
     once_per_broker: bool = True
     in_order: bool = False
     hops_max: Callable[[Scot], int] | None = None
+    despite_crashes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +92,15 @@ class Policy(Generic[State]):
 
     `pass_on(state, header, came_by)` is for a routing whose copies say themselves where they go: it decides about
     copies, without a match, and by nothing but its arguments and which links are up; `route` is then for publications
-    only. `streams(state, first_sequence)` makes the streams of a broker (`streams.py`), of a routing that has them.
+    only. A routing that has it keeps `BrokerState.passed`. `streams(state, first_sequence)` makes the streams of a
+    broker (`streams.py`), of a routing that has them.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire.
+    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
+    line; None where nothing is chosen there.
     """
 
     name: str
@@ -118,6 +123,7 @@ class Policy(Generic[State]):
     pass_on: Callable[[State, Any, BrokerId], Decision] | None = None
     streams: Callable[[State, int], Streams] | None = None
     live: bool = True
+    why: Callable[[State], tuple[int, str]] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -171,7 +177,7 @@ def _fdr() -> Policy[FdrState]:
         keeps_civ=True,
         overtakes=True,
         confirms=True,
-        promises=Promises(hops_max=_to_a_tree_and_off),
+        promises=Promises(in_order=True, despite_crashes=True, hops_max=_to_a_tree_and_off),
         make_state=FdrState,
         advertise=scot.advertise.advertise,
         unadvertise=fdr.advertise.unadvertise,
@@ -187,11 +193,14 @@ def _fdr() -> Policy[FdrState]:
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
             Confirm: fdr.streams.receive_confirm,
+            SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
+            SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
         },
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
+        why=fdr.why,
     )
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 # News of a broker that died comes from each of its neighbours; what is to be sent again waits for all of them.
 AGAIN_AFTER_S = 0.05
+# A destination that knows nothing of a stream, and has to wait for its beginning, asks for it after this time: it may
+# have restarted without the host's noticing.
+ASK_AFTER_S = 2.0
 # Notifications sent again in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
 # Publishers in one confirmation; more make more messages.
@@ -177,8 +180,10 @@ class DestStreams:
         ready = gate.take(stream, number, before, waiting, size)
         if stream.asks:
             self.owed.by(host, publisher, now)
-        elif ready or number <= last or not last:
+        elif ready or number <= last:
             self.owed.came(host, publisher, now)
+        elif not last and not stream.asked:
+            self.owed.by(host, publisher, now + ASK_AFTER_S)
         released = [one for each in ready for one in self._release(each)]
         if number in stream.held and stream.held[number][1] is waiting:
             released += self._overtake(waiting)
