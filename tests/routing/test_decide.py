@@ -89,7 +89,7 @@ def check_received(broker: Broker, sender: BrokerId, header: Header, batch: list
     ]
 
 
-def drawn_header(broker: Broker, draw: Random) -> Header:
+def drawn_header(broker: Broker, sender: BrokerId, draw: Random) -> Header:
     state = broker.state
     trees = [entry.key for entry in state.srt] or [Key(broker.id, 0)]
     if POLICIES[broker.routing].header is Civ:
@@ -97,11 +97,21 @@ def drawn_header(broker: Broker, draw: Random) -> Header:
     if POLICIES[broker.routing].header is Tree:
         return Tree(draw.choice(trees))
     if POLICIES[broker.routing].header is Dests:
-        dests = draw.getrandbits(len(state.places.brokers))
-        others = (draw.choice((0, 0, 0b01, 0b10, 0b11)) for _ in range(2))
-        return Dests(dests, *others)
+        others = state.places.brokers
+        there = [bit for other, bit in others.items() if other != sender and may_come(state, sender, other)]
+        return Dests(sum(draw.sample(there, draw.randint(1, len(there)))))
     hosts = [broker.id, *(entry.key.host for entry in state.prt)]
     return Routes(tuple(Route(host, draw.choice(trees), ()) for host in dict.fromkeys(draw.choices(hosts, k=2))))
+
+
+def may_come(state: Any, sender: BrokerId, other: BrokerId) -> bool:
+    """What lies behind the sender does not come over an aLink, but for the sender's region mates."""
+    near = {sender.region, state.id.region}
+    return (
+        sender.region == state.id.region
+        or other.region in near
+        or not state.places.beyond[sender.region] & (state.places.brokers[other])
+    )
 
 
 def check_everywhere(harness: Harness, draw: Random) -> None:
@@ -110,7 +120,7 @@ def check_everywhere(harness: Harness, draw: Random) -> None:
     for id, broker in harness.network.brokers.items():
         for neighbour in broker.state.neighbours:
             if neighbour in broker.state.up and draw.random() < 0.5:
-                check_received(broker, neighbour, drawn_header(broker, draw), drawn_batch(draw))
+                check_received(broker, neighbour, drawn_header(broker, neighbour, draw), drawn_batch(draw))
         assert broker.id == id
 
 
