@@ -126,7 +126,7 @@ def _link_frames() -> list[bytes]:
         for dests in range(1, 1 << len(SCOT.brokers)):
             stamp = Stamp(dests % 6, 1 + dests % 3, dests, (1,) * dests.bit_count())
             frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(dests), stamp))
-        frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(1, 1, 1), stamp), CopyHeader(traced=True))
+        frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(1), stamp), CopyHeader(traced=True))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Tree(KEYS[0])))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Routes((Route(OTHER, KEYS[0], ()),))))
     return frames

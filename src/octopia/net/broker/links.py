@@ -19,6 +19,11 @@ that it took nothing it did not confirm, so that waits again, too. While it is a
 bound of the queue whoever brings more is held, for the time it may stay away. When it is back as a fresh link, the
 notifications go first and then what brings the tables in line. The same holds the other way round for us: a broker
 that restarted holds sources rather than drop what is for a neighbour that has not come yet.
+
+**Where the routing has streams** (`fdr`) its ways may lead in circles, and brokers that wait for each other could wait
+for ever. So neighbours are always read from: what is under way is bounded by what the brokers of publishers keep until
+it is confirmed, and these make publishers pause. A link that breaks is down after a moment, and nothing waits for it:
+what was under way is sent again by another way. A neighbour that restarts is waited for all the same.
 """
 
 from collections.abc import Callable, Iterable
@@ -149,7 +154,8 @@ class Link:
 
     def put_all(self, frames: list[bytes]) -> None:
         """Queue notifications, which were encoded already."""
-        if self._repeats and not self.is_up and not self._keeps_all:
+        if self._repeats and not self.is_up and not self._keeps_all and (self._was_up or self.down_since is None):
+            # everyone was told that it is down, or is about to be
             return
         if not self.box.put_if_room(frames):
             self._put_slowly(frames)
@@ -206,7 +212,7 @@ class Link:
 
     def _overflow(self) -> None:
         if self.channel is not None or self._keeps_all:
-            self._intake.hold_back(self.box)
+            self._intake.hold_back(self.box, clients_only=self._repeats)
         elif self.is_up:
             # Broken, and no room to wait for it: everything that follows would have a gap.
             self._soon(self.go_down)

@@ -141,7 +141,7 @@ class LinkState:
 
     @property
     def untouched(self) -> bool:
-        """Whether no link was ever reported down, as far as is known here."""
+        """Whether no link was ever reported, down or up."""
         return not self._latest
 
     @property

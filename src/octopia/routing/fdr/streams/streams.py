@@ -12,8 +12,10 @@ the same routing: a confirmation is a copy for one broker. It may be lost like a
 down the destination confirms anew to the hosts whose way from here crosses that link, or that it last confirmed to
 while something was down.
 
-A broker that cannot be reached is written off: nothing is kept for it, and the count of what it did not get is kept
-(`missed`). What waits here for something of such a host is released.
+A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the count of what it
+did not get is kept (`missed`). What waits here for something of such a host is released. Until then what is for it
+stays in the log, and is sent when a way leads there again: news of a link that came up may be later than that of
+another that went down, and nothing should be lost by that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,6 +44,8 @@ AGAIN_AFTER_S = 0.05
 ASK_AFTER_S = 2.0
 # Notifications sent again in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
+# It is short, since what is kept for a broker that is gone takes the room of others in the log.
+WRITE_OFF_AFTER_S = 1.0
 # Publishers in one confirmation; more make more messages.
 CONFIRMED_PER_MESSAGE_MAX = 100
 # Publishers of a host that are confirmed anew when a confirmation may have been lost: those heard of last. What is not
@@ -77,7 +81,9 @@ class DestStreams:
         "_me",
         "_place",
         "_state",
+        "_unreachable",
         "_unsure",
+        "_write_off_at",
         "_written_off",
         "again_total",
         "confirmations_total",
@@ -100,7 +106,10 @@ class DestStreams:
         self._again_due: float | None = None
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
+        # brokers that no way leads to, as bits; those among them that are written off; by place when others will be
+        self._unreachable = 0
         self._written_off = 0
+        self._write_off_at: dict[int, float] = {}
         self.missed: dict[int, int] = {}
         self.misaddressed = 0
         self.confirmations_total = 0
@@ -111,10 +120,11 @@ class DestStreams:
     def sent(
         self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
     ) -> Stamp | None:
-        if decision.missed:
-            for place in places(decision.missed):
-                self.missed[place] = self.missed.get(place, 0) + 1
         dests = decision.dests
+        if decision.missed:
+            dests |= decision.missed & ~self._written_off
+            for place in places(decision.missed & self._written_off):
+                self.missed[place] = self.missed.get(place, 0) + 1
         if not dests:
             return None
         unsure = self._state.links.any_down
@@ -237,10 +247,10 @@ class DestStreams:
 
     @property
     def due(self) -> float | None:
-        again, confirm = self._again_due, self.owed.due
-        if again is None or confirm is None:
-            return confirm if again is None else again
-        return min(again, confirm)
+        if not self._write_off_at and self._again_due is None:
+            return self.owed.due
+        first = (self._again_due, self.owed.due, min(self._write_off_at.values(), default=None))
+        return min(at for at in first if at is not None)
 
     def tick(self, now: float) -> list[Action]:
         out: list[Action] = []
@@ -248,19 +258,33 @@ class DestStreams:
             self._confirm(host, publishers, out)
         if self._again_due is not None and self._again_due <= now:
             self._send_again(now, out)
+        if self._write_off_at:
+            self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
         return out
 
     def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
         """Fresh news of links, which the state knows already: write off, send again, confirm anew."""
-        state = self._state
-        gone = state.written_off & ~self._written_off
-        self._written_off = state.written_off
-        if gone:
-            self._write_off(gone, out)
+        unreachable = self._state.written_off
+        if unreachable != self._unreachable:
+            self._reach_changed(unreachable)
         down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
         if down:
             self._send_again_what_crosses(down)
             self._confirm_anew(down)
+
+    def _reach_changed(self, unreachable: int) -> None:
+        now, back = self._state.now, self._unreachable & ~unreachable
+        for place in places(unreachable & ~self._unreachable):
+            self._write_off_at[place] = now + WRITE_OFF_AFTER_S
+        self._unreachable = unreachable
+        self._written_off &= unreachable
+        if back:
+            for place in places(back):
+                self._write_off_at.pop(place, None)
+                for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
+                    self.owed.by(place, publisher, now + AGAIN_AFTER_S)
+            wanted = {entry: entry.pending & back for entry in self.log if entry.pending & back}
+            self._to_send_again(wanted, now)
 
     def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
         links, cut = self._state.links, dict[int, int]()
@@ -283,10 +307,13 @@ class DestStreams:
                 for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
                     self.owed.by(host, publisher, state.now + AGAIN_AFTER_S)
 
-    def _write_off(self, gone: int, out: list[Action]) -> None:
-        for place, lost in self.log.write_off(gone).items():
+    def _write_off(self, gone: list[int], out: list[Action]) -> None:
+        bits = _union(1 << place for place in gone)
+        self._written_off |= bits
+        for place, lost in self.log.write_off(bits).items():
             self.missed[place] = self.missed.get(place, 0) + lost
-        for place in places(gone):
+        for place in gone:
+            del self._write_off_at[place]
             self.owed.forget(place)
             self._unsure.pop(place, None)
             for stream in self.gate.hosts.get(place, {}).values():
