@@ -40,6 +40,7 @@ from octopia.routing import (
     Tree,
 )
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
 from tests.routing.harness import Harness
 from tests.routing.model import ALL_SAMPLES
@@ -139,7 +140,7 @@ def run_histories(kind: type[Harness], routing: str, weights: dict[str, int], se
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_equal_in_long_random_histories(routing: str) -> None:
-    run_histories(Harness, routing, WEIGHTS, range(5000, 5012), 50)
+    run_histories(Harness, routing, WEIGHTS, range(5000, 5000 + cases(12)), 50)
 
 
 def test_equal_where_queues_decide_and_no_link_is_overloaded() -> None:
@@ -150,12 +151,12 @@ def test_equal_where_queues_decide_and_no_link_is_overloaded() -> None:
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_equal_where_every_match_goes_through_runs_and_kernels(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matcher, "WAITING_TESTS_MAX", 0)
-    run_histories(Harness, routing, WEIGHTS, range(6000, 6004), 50)
+    run_histories(Harness, routing, WEIGHTS, range(6000, 6000 + cases(4)), 50)
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr", "fdr"])
 def test_equal_while_links_break_and_brokers_restart(routing: str) -> None:
-    run_histories(BreakingHarness, routing, BREAKING_WEIGHTS, range(7000, 7010), 50)
+    run_histories(BreakingHarness, routing, BREAKING_WEIGHTS, range(7000, 7000 + cases(10)), 50)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_equal_while_links_break_and_brokers_restart(routing: str) -> None:
 @pytest.mark.parametrize("routing", ["idr", "tid-dynamic"])
 def test_equal_at_the_bounds_of_what_is_remembered(routing: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"octopia.routing.{bound}", 30 if "tables" in bound else 2)
-    run_histories(Harness, routing, WEIGHTS, range(8000, 8006), 40)
+    run_histories(Harness, routing, WEIGHTS, range(8000, 8000 + cases(6)), 40)
 
 
 def test_at_the_bound_the_oldest_sets_go_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,14 +86,16 @@ class Policy(Generic[State]):
     which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
     (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
     tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
-    links at all, which then need not be told.
+    links at all, which then need not be told. `passes` says of the header of a copy that came whether the copy is for
+    other brokers only and its way does not depend on the match: then `matched` is empty. A routing that has it keeps
+    `BrokerState.passed`.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
-    nothing is chosen there.
+    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
+    line; None where nothing is chosen there.
     """
 
     name: str
@@ -114,7 +116,8 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
-    why: Callable[[State], str] | None = None
+    why: Callable[[State], tuple[int, str]] | None = None
+    passes: Callable[[State, Any], bool] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -177,6 +180,7 @@ def _fdr() -> Policy[FdrState]:
         first_header=fdr.notify.first_header,
         route=fdr.notify.route,
         links=fdr.notify.links_seen,
+        passes=fdr.notify.passes,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,

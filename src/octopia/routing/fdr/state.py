@@ -20,6 +20,7 @@ from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.routing.scot.state import ScotState
+from octopia.routing.state import Passed
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId, Scot
 
@@ -151,6 +152,7 @@ class FdrState(ScotState):
         "places",
         "untold",
     )
+    passed: Passed
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
     def __init__(
@@ -176,12 +178,13 @@ class FdrState(ScotState):
         self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
+        self.passed = {neighbour: {} for neighbour in self.neighbours}
         self._chosen = id.cluster
         self._chosen_at = -1
 
     def _renew_up_links(self) -> None:
         super()._renew_up_links()
-        self.prt.forget_matches()
+        self.links_changed()
         self.unlearnt_changed()
 
     def unlearnt_changed(self) -> None:
@@ -205,6 +208,8 @@ class FdrState(ScotState):
     def links_changed(self) -> None:
         """There is news of links."""
         self.prt.forget_matches()
+        self.passed.clear()
+        self.passed.update((neighbour, {}) for neighbour in self.neighbours if neighbour in self.up)
 
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.
