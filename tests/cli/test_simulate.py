@@ -33,7 +33,7 @@ def octopia(folder: Path, *words: str, code: int | None = 0, script: str = "") -
 
 def test_help_lists_the_experiments_and_what_scale_does(tmp_path: Path) -> None:
     text = octopia(tmp_path, "simulate", "--help").stdout
-    for name in ("publishers:", "subscribers:", "delivery:", "burst:"):
+    for name in ("publishers:", "subscribers:", "delivery:", "burst:", "crash:", "slow-link:"):
         assert f" {name} " in text
     for option in ("--systems", "--seeds", "--scale", "--out", "--jobs", "--file", "--set", "--keep-traces", "--tau"):
         assert option in text
@@ -52,8 +52,8 @@ def test_a_run_prints_means_and_the_paper_and_leaves_a_folder(tmp_path: Path) ->
     folder = tmp_path / "out" / "simulate" / "publishers"
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        "comparison.json", "figures", "findings.json", "metrics.csv", "metrics.parquet", "report.html", "runs",
-        "series.parquet", "settings.toml", "summary.csv", "summary.json",
+        "comparison.json", "figures", "findings.json", "goals.json", "metrics.csv", "metrics.parquet", "report.html",
+        "runs", "series.parquet", "settings.toml", "summary.csv", "summary.json",
     }  # fmt: skip
     assert len(list((folder / "runs").iterdir())) == 8
     again = octopia(
@@ -110,7 +110,7 @@ def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "which experiment? publishers, subscribers, delivery or burst"),
+        ((), "which experiment? publishers, subscribers, delivery, burst, crash, slow-link"),
         (("bursts",), "no experiment is called 'bursts' (did you mean burst?)"),
         (("burst", "--systems", "snr,idrr"), "systems: unknown routing 'idrr' (did you mean idr?)"),
         (

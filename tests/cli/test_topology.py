@@ -83,8 +83,27 @@ def test_the_whole_document() -> None:
             ],
             "violations": [],
         },
+        "trees": None,
         "drawing": None,
     }
+
+
+def test_the_trees_of_a_broker(tmp_path: Path) -> None:
+    picture = tmp_path / "trees.svg"
+    output = _run("path:3", "--trees", "b,2", "--draw", str(picture))
+    rows = [line for line in output.splitlines() if line.startswith("│ C")]
+    assert rows == [
+        "│ C2   │ its own       │ b→a b→c │",
+        "│ C0   │ (b,2) → (b,0) │ b→a b→c │",
+        "│ C1   │ (b,2) → (b,1) │ b→a b→c │",
+    ]
+    drawn = picture.read_text(encoding="utf-8")
+    assert "path:3 × 3: the 3 trees of (b,2)" in drawn
+    assert [f"C{index}&apos;s tree" in drawn or f"C{index}'s tree" in drawn for index in range(3)] == [True] * 3
+    assert _json("a-b", "-k", "2", "--trees", "b,1")["trees"] == [
+        {"cluster": 1, "links": [[["b", 1], ["a", 1]]]},
+        {"cluster": 0, "links": [[["b", 1], ["b", 0]], [["b", 0], ["a", 0]]]},
+    ]
 
 
 def test_the_papers_testbed() -> None:

@@ -53,6 +53,19 @@ def test_a_scene_shows_clients_messages_and_its_legend() -> None:
     assert "publisher" not in plain
 
 
+def test_trees_detours_and_what_is_dead_or_down_have_their_legend() -> None:
+    b2, b1, c2 = BrokerId("b", 2), BrokerId("b", 1), BrokerId("c", 2)
+    copies = (Message(b2, b1, "c,1", "detour", tree=1), Message(b1, BrokerId("c", 1), "c,1", tree=1))
+    svg = overlay_svg(PATH_3, Scene(messages=copies, dead=(c2,), down=((b2, c2),)))
+    words = _words(svg)
+    assert {"C1's tree", "handed over", "dead broker", "down"} < set(words)
+    assert not {"C0's tree", "copy", "overloaded"} & set(words)
+    assert words.count("c,2") == 1
+    # 10,000 brokers would be refused; 400 are dots, the dead among them
+    many = Scot(parse_tree("path:200"), 2)
+    assert overlay_svg(many, Scene(dead=(many.brokers[0],), down=(many.links[0],))).startswith("<svg")
+
+
 def test_a_dollar_is_a_dollar() -> None:
     scene = Scene(title="costs $5 and $6", clients=(Client("$S$", BrokerId("a", 0), "subscriber"),))
     words = _words(overlay_svg(PATH_3, scene))
@@ -116,6 +129,9 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         (Scene(highlights=(BrokerId("a", 9),)), r"no broker \(a,9\)"),
         (Scene(messages=(Message(BrokerId("a", 0), BrokerId("c", 0)),)), r"no link \(a,0\)-\(c,0\) in the overlay"),
         (Scene(overloaded=((BrokerId("a", 0), BrokerId("b", 1)),)), r"no link \(a,0\)-\(b,1\) in the overlay"),
+        (Scene(dead=(BrokerId("a", 9),)), r"no broker \(a,9\)"),
+        (Scene(down=((BrokerId("a", 0), BrokerId("b", 1)),)), r"no link \(a,0\)-\(b,1\) in the overlay"),
+        (Scene(messages=(Message(BrokerId("a", 0), BrokerId("b", 0), tree=3),)), "no cluster 3: 3 clusters"),
         (Scene(clients=(Client("P", BrokerId("a", 0), "both"),)), "kind 'both' is none of"),  # type: ignore[arg-type]
         (
             Scene(messages=(Message(BrokerId("a", 0), BrokerId("b", 0), style="loud"),)),  # type: ignore[arg-type]

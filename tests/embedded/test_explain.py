@@ -249,14 +249,83 @@ def test_the_links_that_were_overloaded_at_a_step() -> None:
     assert links == [[], ["(b,2)(b,0)"], ["(b,2)(b,0)"], ["(b,2)(b,0)", "(a,0)(b,0)"], ["(a,0)(b,0)"]]
 
 
-def test_delivered_under_full_dynamic_routing_says_which_tree_and_why() -> None:
-    held = [{"do": "overload", "link": ["b,2", to], "queue": 20} for to in ("a,2", "c,2", "b,0")]
-    result = run(subscribe("S2", "s2", "x > 3", "a,2"), *held, publish("n2", x=5, symbol="A"), routing="fdr")
-    (answer,) = explain(result, client="S2", notification="n2")
-    assert answer.reasons == [
-        "matches subscription s2",
-        "published at (b,2), delivered at (a,2), 3 hops",
-        "(b,2) → (b,1) by iLink, for 2 destinations; cluster 1's copy of the tree has the shortest queue",
-        "(b,1) → (a,1) by aLink, for 1 destination",
-        "(a,1) → (a,2) by iLink, for 1 destination",
+# ---- full dynamic routing, and links that are down -------------------------------------------------------------------
+
+S2 = subscribe("S2", "s2", "x > 3", "a,2")
+N2 = publish("n2", x=5, symbol="A")
+
+
+def held(**queues: int) -> list[dict[str, Any]]:
+    """Queues of the publisher's broker (b,2), by neighbour."""
+    return [{"do": "overload", "link": ["b,2", f"{to[0]},{to[1]}"], "queue": queue} for to, queue in queues.items()]
+
+
+def reasons_of(client: str, *steps: dict[str, Any], routing: str = "fdr") -> list[str]:
+    (answer,) = explain(run(S2, *steps, N2, routing=routing), client=client, notification="n2")
+    return answer.reasons[1:] if answer.delivered else answer.reasons
+
+
+def test_which_tree_and_why_while_queues_are_short() -> None:
+    assert reasons_of("S1", *held(a2=1, b0=1)) == [
+        "published at (b,2), delivered at (c,0), 2 hops",
+        "takes its own cluster's tree: no queue of (b,2) is longer than 1",
+        "(b,2) → (c,2) by aLink, for (c,0): along cluster 2's tree",
+        "(c,2) → (c,0) by iLink, for (c,0): to its destination",
     ]
+
+
+def test_another_clusters_tree_and_why() -> None:
+    assert reasons_of("S2", *held(a2=20, c2=20, b0=20, b1=3)) == [
+        "published at (b,2), delivered at (a,2), 3 hops",
+        "takes cluster 1's tree: of the iLinks of (b,2) the one to cluster 1 has the least Q_l, 3",
+        "(b,2) → (b,1) by iLink, for (c,0), (a,2): to cluster 1's tree",
+        "(b,1) → (a,1) by aLink, for (a,2): along cluster 1's tree",
+        "(a,1) → (a,2) by iLink, for (a,2): to its destination",
+    ]
+
+
+def test_around_the_own_i_links_and_why() -> None:
+    near = subscribe("S3", "s3", "x > 3", "b,1")
+    assert reasons_of("S3", near, *held(a2=2, c2=1, b0=20, b1=30)) == [
+        "published at (b,2), delivered at (b,1), 3 hops",
+        (
+            "takes its own cluster's tree, around the iLinks of (b,2): the longest queue of its aLinks has 2, "
+            "the shortest of its iLinks 20, more than 3 times as many"
+        ),
+        "(b,2) → (a,2) by aLink, for (b,1), (a,2): along cluster 2's tree, and around to (b,1)",
+        "(a,2) → (a,1) by iLink, for (b,1): back on cluster 1's tree",
+        "(a,1) → (b,1) by aLink, for (b,1): along cluster 1's tree",
+    ]
+
+
+def test_handed_over_where_a_link_is_down() -> None:
+    assert reasons_of("S2", {"do": "cut", "link": ["a,2", "b,2"]}) == [
+        "published at (b,2), delivered at (a,2), 3 hops",
+        "takes its own cluster's tree: no queue of (b,2) is longer than 1",
+        "(b,2) → (b,0) by iLink, for (a,2): handed over: link (b,2)-(a,2) is down",
+        "(b,0) → (a,0) by aLink, for (a,2): along cluster 0's tree",
+        "(a,0) → (a,2) by iLink, for (a,2): to its destination",
+    ]
+
+
+def test_a_region_without_mates_is_left() -> None:
+    cut = [{"do": "cut", "link": ["b,2", to]} for to in ("b,0", "b,1", "a,2")]
+    line = reasons_of("S2", *cut)[2]
+    assert line.startswith("(b,2) → (c,2) by aLink, for ")
+    assert "handed over: link (b,2)-(a,2) " in line
+
+
+def test_nothing_came_because_the_way_is_down() -> None:
+    cut = {"do": "cut", "link": ["b,0", "c,0"]}
+    assert reasons_of("S1", cut, routing="snr") == [
+        "subscription s1 matches, and nothing came: copies could not go on where links are down: (b,0) → (c,0)"
+    ]
+    assert len(reasons_of("S1", cut, {"do": "mend", "link": ["c,0", "b,0"]}, routing="snr")) == 3
+
+
+def test_nothing_came_because_the_broker_is_dead() -> None:
+    crash = {"do": "crash", "broker": "c,0"}
+    for routing in ("snr", "idr", "fdr", "tid"):
+        assert reasons_of("S1", crash, routing=routing) == [
+            "subscription s1 matches, and nothing came: its broker (c,0) is dead"
+        ]

@@ -387,3 +387,64 @@ def test_more_messages_than_can_be_kept_end_the_replay(monkeypatch: pytest.Monke
 def test_an_unknown_routing_is_refused() -> None:
     with pytest.raises(Exception, match="unknown routing 'flood'; the routings are snr, idr, fdr, tid, tid-dynamic"):
         run(example(), "flood")
+
+
+# ---- links that are down, and destinations -------------------------------------------------------------------------
+
+ADVERTISED_AND_WANTED: list[dict[str, Any]] = [
+    {"do": "advertise", "client": "P", "at": "a,0", "id": "a1", "filter": "x >= 0"},
+    {"do": "subscribe", "client": "S", "at": "b,1", "id": "s1", "filter": "x > 3"},
+]
+PUBLISH_N1 = {"do": "publish", "client": "P", "id": "n1", "notification": {"x": 5}}
+
+
+def last_step(routing: str, *steps: dict[str, Any]) -> dict[str, Any]:
+    scenario = check_scenario({"tree": "a-b", "clusters": 2, "steps": [*ADVERTISED_AND_WANTED, *steps, PUBLISH_N1]})
+    told: dict[str, Any] = to_jsonable(replay(scenario, routing))["steps"][-1]
+    return told
+
+
+def hop(sender: str, receiver: str, **more: Any) -> dict[str, Any]:
+    ends = {"from": [sender[0], int(sender[1])], "to": [receiver[0], int(receiver[1])]}
+    return {"kind": "notify", **ends, "civ": None, **more}
+
+
+def test_copies_that_name_their_destinations_say_so() -> None:
+    delivered = [{"client": "S", "notification": "n1", "subscriptions": ["s1"]}]
+    b1 = {"destinations": [["b", 1]]}
+    assert last_step("fdr") == {
+        "step": 2,
+        "why": "its own cluster's tree: no queue of (a,0) is longer than 1",
+        "messages": [
+            hop("a0", "b0", **b1, tree=0, way="along cluster 0's tree"),
+            hop("b0", "b1", **b1, tree=0, way="to its destination"),
+        ],
+        "deliveries": delivered,
+    }
+    cut = {"do": "cut", "link": ["b,0", "b,1"]}
+    told = last_step("fdr", cut)
+    assert told["deliveries"] == delivered
+    assert "handed over: link (b,0)-(b,1) is down" in [message["way"] for message in told["messages"]]
+
+
+def test_what_is_put_on_a_link_that_is_down_is_lost_and_said_to_be() -> None:
+    cut = {"do": "cut", "link": ["a,1", "b,1"]}
+    lost = {"step": 3, "messages": [hop("a0", "a1")], "deliveries": [], "lost": [hop("a1", "b1")]}
+    assert last_step("snr", cut) == lost
+    mended = last_step("snr", cut, {"do": "mend", "link": ["b,1", "a,1"]})
+    assert mended["messages"] == [hop("a0", "a1"), hop("a1", "b1")]
+    assert "lost" not in mended
+
+
+def test_a_routing_that_does_not_recover_cannot_mend() -> None:
+    cut = {"do": "cut", "link": ["a,1", "b,1"]}
+    with pytest.raises(ScenarioError) as caught:
+        last_step("tid", cut, {"do": "mend", "link": ["a,1", "b,1"]})
+    assert str(caught.value) == "steps[3].do: tid cannot mend links: it does not bring its tables back in line"
+
+
+@pytest.mark.parametrize("routing", ["snr", "idr", "fdr", "tid", "tid-dynamic"])
+def test_a_dead_broker_says_nothing_and_gets_nothing(routing: str) -> None:
+    told = last_step(routing, {"do": "crash", "broker": "b,1"})
+    assert told["deliveries"] == []
+    assert [m for m in told["messages"] if ["b", 1] in (m["from"], m["to"])] == []

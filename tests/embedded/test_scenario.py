@@ -21,7 +21,7 @@ ADVERTISE = {"do": "advertise", "client": "P", "at": ["b", 2], "id": "a1", "filt
 SUBSCRIBE = {"do": "subscribe", "client": "S", "at": ["c", 0], "id": "s1", "filter": "x > 3"}
 PUBLISH = {"do": "publish", "client": "P", "id": "n1", "notification": {"x": 5}}
 OVERLOAD = {"do": "overload", "link": [["b", 2], ["b", 0]], "queue": 50}
-STEP_NAMES = "advertise, unadvertise, subscribe, unsubscribe, publish, overload, relieve, leave"
+STEP_NAMES = "advertise, unadvertise, subscribe, unsubscribe, publish, overload, relieve, leave, cut, mend, crash"
 NAME = "must be a name of 1 to 200 printable characters"
 BROKER = 'must be a broker such as ["b", 2] or "b,2"'
 QUEUE = "must be a queue length, a whole number from 0 to 1,000,000,000"
@@ -176,7 +176,7 @@ def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
             {"client": "P"},
             (
                 "steps[0].do: missing: say what to do, advertise, unadvertise, subscribe, unsubscribe, publish, "
-                "overload, relieve or leave"
+                "overload, relieve, leave, cut, mend or crash"
             ),
         ),
         ({"do": 5}, f"steps[0].do: unknown step 5; steps are {STEP_NAMES}"),
@@ -379,6 +379,33 @@ def test_too_many_steps() -> None:
         ([{**OVERLOAD, "link": [["a", 0], ["a", 0]]}], "steps[0].link: there is no link from (a,0) to (a,0)"),
         ([{**OVERLOAD, "link": [["a", 0], ["z", 0]]}], "steps[0].link[1]: no broker (z,0): no region 'z'"),
         ([{"do": "relieve", "link": ["a,9", "a,0"]}], "steps[0].link[0]: no broker (a,9): clusters are 0..2"),
+        ([{"do": "cut", "link": ["a,0", "c,0"]}], "steps[0].link: there is no link from (a,0) to (c,0)"),
+        (
+            [{"do": "cut", "link": ["a,0", "b,0"]}, {"do": "cut", "link": ["b,0", "a,0"]}],
+            "steps[1].link: the link between (b,0) and (a,0) is down since steps[0]; mend it first",
+        ),
+        (
+            [{"do": "cut", "link": ["b,0", "b,2"]}, OVERLOAD],
+            "steps[1].link: the link between (b,2) and (b,0) is down since steps[0]; mend it first",
+        ),
+        (
+            [{"do": "mend", "link": ["a,0", "b,0"]}],
+            "steps[0].link: the link between (a,0) and (b,0) is up; cut it first",
+        ),
+        ([{"do": "crash", "broker": "z,0"}], "steps[0].broker: no broker (z,0): no region 'z'"),
+        (
+            [{"do": "crash", "broker": "a,0"}, {"do": "crash", "broker": ["a", 0]}],
+            "steps[1].broker: (a,0) is dead since steps[0]",
+        ),
+        (
+            [{"do": "crash", "broker": "a,0"}, {"do": "cut", "link": ["b,0", "a,0"]}],
+            "steps[1].link: (a,0) is dead since steps[0]",
+        ),
+        (
+            [ADVERTISE, {"do": "crash", "broker": "b,2"}, PUBLISH],
+            "steps[2].client: P is at (b,2), dead since steps[1]",
+        ),
+        ([{"do": "crash", "broker": "b,2"}, ADVERTISE], "steps[1].client: P is at (b,2), dead since steps[0]"),
         ([ADVERTISE, {**PUBLISH, "client": "p"}], "steps[1].client: unknown client 'p' (did you mean P?)"),
         ([PUBLISH], "steps[0].client: unknown client 'P'; a client is known from its first advertise or subscribe on"),
         (

@@ -21,8 +21,15 @@ SMALL_BURST: dict[str, Any] = {"burst_notifications": 40, "burst_interested_shar
 def small(name: str, **changes: Any) -> tuple[Experiment, Settings]:
     """An experiment with settings that run in well under a second."""
     experiment = EXPERIMENTS[name]
-    points = {"publishers": [2, 4], "subscribers": [6, 12], "delivery": [6, 12], "burst": [100_000, 60_000]}[name]
-    settings = {**SMALL, **(SMALL_BURST if name == "burst" else {}), "points": points, **changes}
+    points: dict[str, list[Any]] = {
+        "publishers": [2, 4],
+        "subscribers": [6, 12],
+        "delivery": [6, 12],
+        "burst": [100_000, 60_000],
+        "crash": ["next-region", "none"],
+        "slow-link": ["host-alink", "none"],
+    }
+    settings = {**SMALL, **(SMALL_BURST if experiment.has_burst else {}), "points": points[name], **changes}
     return experiment, changed(experiment.settings, settings, "test")
 
 

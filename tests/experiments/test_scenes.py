@@ -6,7 +6,7 @@ from octopia import BrokerId
 from octopia.drawing import Client, Message, Scene
 from octopia.embedded import check_scenario, parse_scenario, replay
 from octopia.experiments.scenes import PAPER_MESSAGES, PAPER_NOTES, ROUTINGS, SCENES, run_scene, scene_of
-from octopia.scenes import NAMES, scene_text
+from octopia.scenes import FDR_NAMES, NAMES, PAPER_NAMES, scene_text
 
 # scene -> routing -> per notification: messages, the paper's count, deliveries, hops of the longest way, CIVs carried,
 # copies over an overloaded link. Worked out by hand from the hops in the notes (section 3).
@@ -39,8 +39,33 @@ def test_tid_routing_reaches_as_many_and_carries_no_civ(scene: str) -> None:
     assert [(f.civs, f.paper_messages) for f in figures] == [((), None)] * len(figures)
 
 
+# Full dynamic routing, worked out by hand: messages, deliveries, hops of the longest way, copies over an overloaded
+# link. In (a), (c) and (d) another cluster's tree is taken, one hop away; in (b) the own one, as both iLinks are full.
+FDR_FIGURES = {
+    "fig7a": [(6, 4, 3, 0)],
+    "fig7b": [(4, 4, 2, 0)],
+    "fig7c": [(6, 4, 3, 1)],
+    "fig7d": [(5, 4, 3, 1)],
+    "fig8": [(4, 1, 4, 0), (6, 2, 5, 0), (7, 4, 4, 0)],
+    "fdr-idle": [(5, 4, 2, 0)],
+    "fdr-load": [(6, 4, 3, 0)],
+}
+
+
+@pytest.mark.parametrize("scene", sorted(FDR_FIGURES))
+def test_what_each_notification_cost_under_full_dynamic_routing(scene: str) -> None:
+    figures = run_scene(scene, "fdr")
+    assert [(f.messages, f.deliveries, f.hops_max, f.overloaded_used) for f in figures] == FDR_FIGURES[scene]
+    assert [(f.civs, f.paper_messages) for f in figures] == [((), None)] * len(figures)
+
+
+def test_with_two_brokers_dead_full_dynamic_routing_reaches_all_and_the_others_do_not() -> None:
+    deliveries = {routing: run_scene("fdr-dead", routing)[0].deliveries for routing in ROUTINGS}
+    assert deliveries == {"snr": 2, "idr": 2, "tid": 1, "fdr": 4}
+
+
 def test_every_difference_to_the_paper_has_a_note() -> None:
-    assert set(SCENES) == set(PAPER_MESSAGES) == set(FIGURES)
+    assert set(SCENES) == {scene for scene, _ in PAPER_MESSAGES} | set(FDR_NAMES) == set(FIGURES) | set(FDR_NAMES)
     different = {
         (f.scene, f.routing)
         for scene in SCENES
@@ -51,12 +76,19 @@ def test_every_difference_to_the_paper_has_a_note() -> None:
     assert different == set(PAPER_NOTES) == {("fig7b", "snr")}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_scene_is_a_scenario_with_a_title(name: str) -> None:
+@pytest.mark.parametrize("name", PAPER_NAMES)
+def test_every_scene_of_the_paper_is_a_scenario_with_a_title(name: str) -> None:
     scenario = parse_scenario(scene_text(name))
     figure, part = name[3], name[4:]
     assert scenario.title.startswith(f"Fig. {figure}({part}): " if part else f"Fig. {figure}: ")
     assert scenario.scot.clusters == 3
+
+
+def test_our_scenes_are_scenarios_of_full_dynamic_routing_with_a_title() -> None:
+    assert set(NAMES) == {*PAPER_NAMES, *FDR_NAMES}
+    for name in FDR_NAMES:
+        scenario = parse_scenario(scene_text(name))
+        assert (scenario.routing, scenario.title[:5]) == ("fdr", "FDR, ")
 
 
 def test_what_is_drawn_of_a_scene() -> None:

@@ -17,26 +17,29 @@ from octopia.experiments import (
     read_settings,
     settings_toml,
 )
+from octopia.experiments import small as small_settings
 from tests.experiments.cells import small, small_cells
 
 
 def test_the_defaults_are_the_papers() -> None:
     found = {name: experiment.settings for name, experiment in EXPERIMENTS.items()}
-    assert list(found) == ["publishers", "subscribers", "delivery", "burst"]
+    assert list(found) == ["publishers", "subscribers", "delivery", "burst", "crash", "slow-link"]
+    assert [name for name, experiment in EXPERIMENTS.items() if experiment.paper] == list(found)[:4]
     assert found["publishers"].points == (100, 200, 300, 400, 500)
     assert found["subscribers"].points == found["delivery"].points == tuple(range(500, 5001, 500))
     burst = found["burst"]
     assert burst.points == (100_000, 80_000, 60_000, 40_000)
     assert (burst.tau, burst.window_s, burst.subscribers, burst.publishers) == (10, 0.05, 2000, 100)
     assert (burst.notifications_per_publisher, burst.rate_per_minute, burst.burst_notifications) == (2000, 60, 100_000)
-    for settings in found.values():
+    for name, settings in found.items():
         assert (settings.overlay, settings.clusters, settings.selectivity, settings.symbols) == (
             "evaluation",
             None,
             0.02,
             500,
         )
-        assert settings.systems == ("snr", "idr", "tid", "tid-dynamic")
+        routings = ("snr", "idr", "fdr", "tid", "tid-dynamic")
+        assert settings.systems == ((*routings, "bound") if name == "burst" else routings)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -85,11 +88,11 @@ def test_scale_changes_counts_and_never_rates_or_capacities(
         assert getattr(less[0].workload, name_of) == value
     assert less[0].workload.rate_per_minute == 60
     if name == "burst":
-        assert [(c.burst.rate_per_minute, c.burst.notifications) for c in less[::4] if c.burst] == [
+        assert [(c.burst.rate_per_minute, c.burst.notifications) for c in less[::6] if c.burst] == [
             (rate, 5000) for rate in experiment.settings.points
         ]
     if "publishers" in scaled or "subscribers" in scaled:
-        assert [cell.point for cell in less[::4]] == [int(point) // 20 for point in experiment.settings.points]
+        assert [cell.point for cell in less[::5]] == [int(point) // 20 for point in experiment.settings.points]
 
 
 def test_points_that_scaling_makes_equal_are_one() -> None:
@@ -157,11 +160,30 @@ def test_changed_quotes_make_another_cell(tmp_path: Path) -> None:
         ({"burst_interested_share": 0.01}, "each of the 3 clusters must have one"),
         ({"quotes": ["/nowhere/q.csv"]}, "there is no such file"),
         ({"faults": [{"what": "link"}]}, "faults"),
+        ({"crash": "iner"}, r"crash: no place 'iner' \(did you mean inner\?\); none, host-neighbours"),
+        ({"crash": "inner", "clusters": 1}, "crash: k-1 brokers are none with 1 cluster"),
+        ({"crash": "next-region", "overlay": "path:1"}, "next-region needs a tree of at least 2 regions"),
+        ({"crash_for": 0}, "crash_for: expected `float` > 0"),
+        ({"slow_link": "a.0-b.1"}, "slow_link: no link 'a.0-b.1'"),
+        ({"slow_link": "nowhere"}, "slow_link: no link 'nowhere'; write it as a.0-b.0"),
+        ({"systems": ["bound"], "crash": "inner"}, "bound is worked out for an overlay in which nothing goes wrong"),
+        ({"systems": ["bound", "bound"]}, "systems: bound is named twice"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name_before_anything_runs(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         small_cells("burst", **changes)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_small_form(name: str) -> None:
+    own = EXPERIMENTS[name].settings
+    found = small_settings(own)
+    assert (found.systems, found.vary, found.model, found.tau) == (own.systems, own.vary, own.model, own.tau)
+    cells = make_cells(EXPERIMENTS[name], found)
+    assert {cell.overlay.broker_count for cell in cells} == {9}
+    assert all(cell.workload.publishers <= 10 and cell.workload.subscribers <= 60 for cell in cells)
+    assert (own.subscribers == 0) == all(cell.workload.subscribers == 0 for cell in cells)
 
 
 def test_an_unknown_experiment_is_refused() -> None:

@@ -92,6 +92,15 @@ def messages_caused(trace: Trace, facts: Facts) -> Found:
     return found
 
 
+def publishing_messages(trace: Trace, facts: Facts) -> Found:
+    kinds = [h["kind"] for h in trace["hops"]]
+    return {
+        "copies": kinds.count("notify"),
+        "confirmations": kinds.count("confirm"),
+        "news": kinds.count("link_news"),
+    }
+
+
 def messages_per_request(trace: Trace, facts: Facts) -> Found:
     totals = messages_caused(trace, facts)
     return {k: (v or 0) / sum(r["kind"] == k for r in trace["requests"]) for k, v in totals.items()}
@@ -117,6 +126,44 @@ def high_rate_delay(trace: Trace, facts: Facts) -> Found:
 
 def others_delay(trace: Trace, facts: Facts) -> Found:
     return spread(_delays(trace, lambda high: not high))
+
+
+def _by_pair(trace: Trace) -> dict[tuple[int, int], Rows]:
+    """Deliveries by subscriber and publisher."""
+    publisher = {r["request"]: r["client"] for r in trace["requests"]}
+    pairs: dict[tuple[int, int], Rows] = {}
+    for d in trace["deliveries"]:
+        pairs.setdefault((d["client"], publisher[d["request"]]), []).append(d)
+    return pairs
+
+
+def in_order_delay(trace: Trace, facts: Facts) -> Found:
+    issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
+    delays = []
+    for rows in _by_pair(trace).values():
+        for d in rows:
+            complete = max(other["delivered_ns"] for other in rows if other["request"] <= d["request"])
+            delays.append(complete - issued[d["request"]])
+    return spread(delays)
+
+
+def out_of_order(trace: Trace, facts: Facts) -> Found:
+    late = [
+        any(o["request"] > d["request"] and o["delivered_ns"] < d["delivered_ns"] for o in rows)
+        for rows in _by_pair(trace).values()
+        for d in rows
+    ]
+    return {"number": sum(late), "share": mean(late)}
+
+
+def delay_over_time(trace: Trace, facts: Facts) -> list[tuple[str, float, float]]:
+    issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
+    slots: dict[int, list[int]] = {}
+    for d in trace["deliveries"]:
+        slot = (d["delivered_ns"] - facts["publish_from_ns"]) // S
+        slots.setdefault(slot, []).append(d["delivered_ns"] - issued[d["request"]])
+    rows = [("mean", float(slot), sum(delays) / len(delays) / S) for slot, delays in slots.items()]
+    return sorted(rows + [("longest", float(slot), max(delays) / S) for slot, delays in slots.items()])
 
 
 def under_bound(trace: Trace, facts: Facts) -> Found:
@@ -261,7 +308,8 @@ METRICS: dict[str, Callable[[Trace, Facts], Any]] = {
     function.__name__: function
     for function in (
         advertisement_delay, srt_entries, subscription_delay, subscription_ready_delay, prt_entries, messages,
-        messages_caused, messages_per_request, notification_delay, high_rate_delay, others_delay, under_bound,
+        messages_caused, messages_per_request, publishing_messages, notification_delay, in_order_delay, out_of_order,
+        delay_over_time, high_rate_delay, others_delay, under_bound,
         max_delay, stabilisation_time, matching_delay, deliveries, delivery_hops, pure_forwards, high_rate_queue,
         high_rate_queue_over_time, link_queue, link_queues, queue_over_time,
     )

@@ -8,6 +8,7 @@ import pytest
 import sqlglot
 
 from octopia.errors import InputError, OctopiaError
+from octopia.experiments import JUDGED
 from octopia.metrics import METRICS, Facts, Metric, run, values_of
 from tests.metrics import brute
 from tests.metrics.traces import Trace, hop, random_trace, write_trace
@@ -138,7 +139,11 @@ def test_metrics_of_a_trace_written_by_hand(tmp_path: Path) -> None:
         "messages": {"advertise": 3, "all": 8, "cib_set": 1, "notify": 3, "subscribe": 1},
         "messages_caused": {"advertise": 3, "publish": 3, "subscribe": 2},
         "messages_per_request": {"advertise": 1.5, "publish": 1, "subscribe": 1},
+        "publishing_messages": {"copies": 3, "confirmations": 0, "news": 0},
         "notification_delay": same(21, 2),
+        "in_order_delay": same(21, 2),
+        "out_of_order": {"number": 0, "share": 0},
+        "delay_over_time": [("longest", 0.0, 0.021), ("mean", 0.0, 0.021)],
         "high_rate_delay": {"number": 0, **dict.fromkeys(("mean", "p50", "p95", "p99", "maximum"))},
         "others_delay": same(21, 2),
         # 21 ms is not below 21 ms
@@ -163,6 +168,36 @@ def test_metrics_of_a_trace_written_by_hand(tmp_path: Path) -> None:
     expected["matching_delay"]["maximum"] = 0.005
     for name, value in found.items():
         assert_same(name, value, expected[name])
+
+
+def test_what_arrives_late_counts_as_out_of_order_and_holds_back_what_came_before_it(tmp_path: Path) -> None:
+    """Four notifications of one publisher to one client, issued at 0, 1, 2, 3 s; the second comes last, at 9 s."""
+    at = {4: 1, 5: 9, 6: 4, 7: 5}
+    trace: Trace = {
+        "clients": BY_HAND["clients"],
+        "requests": [
+            {"request": n, "kind": "publish", "client": 0, "broker": 0, "issued_ns": (n - 4) * 1000 * MS} for n in at
+        ],
+        "deliveries": [
+            {"request": n, "client": 2, "broker": 1, "hop": 1, "delivered_ns": s * 1000 * MS, "subscriptions": 1}
+            for n, s in at.items()
+        ],
+        "hops": [
+            hop("confirm", -1, (1, 0), (9000 * MS, 9001 * MS, 9002 * MS, 9003 * MS)),
+            hop("link_news", -1, (1, 0), (9000 * MS, 9001 * MS, 9002 * MS, None)),
+            hop("link_news", -1, (0, 1), (9000 * MS, 9001 * MS, 9002 * MS, 9003 * MS)),
+        ],
+    }
+    write_trace(tmp_path, trace)
+    found = found_in(tmp_path, Facts())
+    assert found["out_of_order"] == {"number": 1, "share": 0.25}
+    # complete at 1, 9, 9 and 9 s
+    assert found["in_order_delay"]["mean"] == (1 + 8 + 7 + 6) / 4
+    assert found["in_order_delay"]["maximum"] == 8
+    assert found["notification_delay"]["mean"] == (1 + 8 + 2 + 2) / 4
+    assert found["publishing_messages"] == {"copies": 0, "confirmations": 1, "news": 2}
+    means = [(at_s, value) for part, at_s, value in found["delay_over_time"] if part == "mean"]
+    assert means == [(1, 1), (4, 2), (5, 2), (9, 8)]
 
 
 def test_a_run_that_is_never_late_is_stable_from_the_start(tmp_path: Path) -> None:
@@ -243,3 +278,6 @@ def test_the_reference_page_defines_every_metric_in_the_same_words() -> None:
     lines = [f"| `{metric.name}` | {metric.unit} | {metric.definition} |" for metric in METRICS.values()]
     table = "\n".join(["| metric | unit | |", "| --- | --- | --- |", *lines])
     assert f"<!-- metrics: begin -->\n{table}\n<!-- metrics: end -->" in page, f"the page must hold\n{table}"
+    for metric in JUDGED.values():
+        line = f"| `{metric.name}` | {metric.unit} | {metric.definition} |"
+        assert line in page, f"the page must hold {line}"

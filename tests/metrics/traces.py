@@ -61,6 +61,11 @@ def random_trace(seed: int) -> Trace:
             link = (sender, (sender + random.randrange(1, brokers)) % brokers)
             kind = random.choice(of_kind[row["kind"]])
             hops.append(hop(kind, row["request"], link, (queued, left, arrived, handled), queue=random.randrange(20)))
+    for _ in range(random.randrange(5)):
+        # what no request led to
+        queued = random.randrange(10**9)
+        times = (queued, queued + 5, queued + 9, queued + 20)
+        hops.append(hop(random.choice(["confirm", "link_news"]), -1, (0, random.randrange(1, brokers)), times))
     deliveries: Rows = []
     for row in requests:
         if row["kind"] == "publish":

@@ -90,7 +90,7 @@ def check_received(broker: Broker, sender: BrokerId, header: Header, batch: list
     ]
 
 
-def drawn_header(broker: Broker, draw: Random) -> Header:
+def drawn_header(broker: Broker, sender: BrokerId, draw: Random) -> Header:
     state = broker.state
     trees = [entry.key for entry in state.srt] or [Key(broker.id, 0)]
     if POLICIES[broker.routing].header is Civ:
@@ -98,11 +98,20 @@ def drawn_header(broker: Broker, draw: Random) -> Header:
     if POLICIES[broker.routing].header is Tree:
         return Tree(draw.choice(trees))
     if POLICIES[broker.routing].header is Dests:
-        dests = draw.getrandbits(len(state.places.brokers))
-        others = (draw.choice((0, 0, 0b01, 0b10, 0b11)) for _ in range(2))
-        return Dests(dests, *others)
+        return Dests(state.me | draw.getrandbits(len(state.places.brokers)) & may_send(broker, sender))
     hosts = [broker.id, *(entry.key.host for entry in state.prt)]
     return Routes(tuple(Route(host, draw.choice(trees), ()) for host in dict.fromkeys(draw.choices(hosts, k=2))))
+
+
+def may_send(broker: Broker, sender: BrokerId) -> int:
+    """Destinations, as bits, that pass: over an iLink all others, over an aLink this side and mates of the sender."""
+    places = broker.state.places.brokers
+    if sender.region == broker.id.region:
+        return sum(bit for other, bit in places.items() if other != sender)
+    behind = broker.state.places.beyond[sender.region]
+    return sum(
+        bit for other, bit in places.items() if other != sender and (not bit & behind or other.region == sender.region)
+    )
 
 
 def check_everywhere(harness: Harness, draw: Random) -> None:
@@ -111,7 +120,7 @@ def check_everywhere(harness: Harness, draw: Random) -> None:
     for id, broker in harness.network.brokers.items():
         for neighbour in broker.state.neighbours:
             if neighbour in broker.state.up and draw.random() < 0.5:
-                check_received(broker, neighbour, drawn_header(broker, draw), drawn_batch(draw))
+                check_received(broker, neighbour, drawn_header(broker, neighbour, draw), drawn_batch(draw))
         assert broker.id == id
 
 

@@ -16,6 +16,7 @@ DEFAULT_OUT = "out/demo"
 PUBLISHERS, SUBSCRIBERS = 50, 500
 NOTIFICATIONS, BURST_NOTIFICATIONS = 20, 2_000
 SYMBOLS, DAYS = 100, 250
+SYSTEMS = ("snr", "idr", "tid", "fdr")
 SCENES_PAGE = "scenes.html"
 # A run of a minute: a JVM that compiles little, and plans that are not worth changing on the way.
 QUICK = {
@@ -33,18 +34,19 @@ def demo(
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
 ) -> None:
-    """The whole job, small: quotes, a workload, SNR, IDR and TID on the paper's overlay, an audit, and a report.
+    """The whole job, small: quotes, a workload, SNR, IDR, TID and FDR on the paper's overlay, an audit, and a report.
 
     A publisher that is far too fast is among the others. Takes a minute or two; run again, it finds all done.
     """
     from octopia.cli.scenes import replay_scenes
-    from octopia.pipeline import PipelineSpec, QuotesSpec, SparkSettings, parse_conf
+    from octopia.pipeline import PipelineSpec, QuotesSpec, SimulateSpec, SparkSettings, parse_conf
     from octopia.workload import BurstSpec, WorkloadSpec
 
     spec = PipelineSpec(
         QuotesSpec(symbols=SYMBOLS, days=DAYS),
         WorkloadSpec(PUBLISHERS, SUBSCRIBERS, notifications_per_publisher=NOTIFICATIONS),
         BurstSpec(notifications=BURST_NOTIFICATIONS),
+        simulate=SimulateSpec(SYSTEMS),
     )
     settings = SparkSettings(master=master, conf=QUICK | parse_conf(conf or []))
     links = {}

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from octopia.embedded import Hop, Replay, Step, StepRecord
+    from octopia.topology import Scot
 
 # Per step, and per table at the end: what is longer is read by a program.
 SHOWN_MAX = 200
 CLUSTERS_SHOWN_MAX = 12
+# A kind of message that goes to every broker: counted, not listed.
+_FLOODED = "link_news"
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
 RoutingOption = Annotated[
@@ -86,12 +89,12 @@ def _show(console: "Console", result: "Replay") -> None:
     else:
         say(console, drawn)
     for record in result.steps:
-        _show_step(console, record, result.scenario.scot.clusters)
+        _show_step(console, record, result.scenario.scot)
     _show_tables(console, result)
     _show_advertisements(console, result)
 
 
-def _show_step(console: "Console", record: "StepRecord", clusters: int) -> None:
+def _show_step(console: "Console", record: "StepRecord", scot: "Scot") -> None:
     from rich.text import Text
 
     say(console)
@@ -104,7 +107,14 @@ def _show_step(console: "Console", record: "StepRecord", clusters: int) -> None:
             (f"  {count:,} message{'' if count == 1 else 's'}", "dim"),
         ),
     )
-    _show_some(console, [_hop_text(hop, clusters) for hop in record.messages[:SHOWN_MAX]], count, "messages", "")
+    if record.why is not None:
+        say(console, f"  takes {record.why}", "cyan")
+    told = [hop for hop in record.messages if hop.message.kind != _FLOODED]
+    _show_some(console, [_hop_text(hop, record, scot) for hop in told[:SHOWN_MAX]], len(told), "messages", "")
+    if len(told) < count:
+        say(console, f"  {_FLOODED:<11} {count - len(told):,} messages: every broker hears which links are down", "dim")
+    lost = [f"{_hop_text(hop, record, scot)}  lost: this link is down" for hop in record.lost[:SHOWN_MAX]]
+    _show_some(console, lost, len(record.lost), "lost copies", "red")
     gets = (
         f"{d.client} gets {d.id} at {d.broker} for {', '.join(d.subscriptions)}" for d in record.deliveries[:SHOWN_MAX]
     )
@@ -120,15 +130,23 @@ def _show_some(console: "Console", lines: list[str], count: int, noun: str, styl
         say(console, f"  … and {count - len(lines):,} more {noun} (--json tells them all)", "dim")
 
 
-def _hop_text(hop: "Hop", clusters: int) -> str:
-    from octopia.embedded import civ_string
+def _hop_text(hop: "Hop", record: "StepRecord", scot: "Scot") -> str:
+    from octopia.embedded import civ_string, named
 
-    carried = civ_string(hop.message, clusters)
-    return f"{hop.message.kind:<11} {hop.sender} → {hop.receiver}" + (f"  CIV {carried}" if carried else "")
+    text = f"{hop.message.kind:<11} {hop.sender} → {hop.receiver}"
+    way = record.way_of(scot, hop)
+    if way is not None:
+        return f"{text}  for {named(way.destinations)}: {way.words}"
+    carried = civ_string(hop.message, scot.clusters)
+    return f"{text}  CIV {carried}" if carried else text
 
 
 def describe(step: "Step") -> str:
     """A step in words."""
+    if step.do == "crash":
+        return f"{step.broker} dies"
+    if step.neighbour is not None and step.do in ("cut", "mend"):
+        return f"the link {step.broker}-{step.neighbour} {'goes down' if step.do == 'cut' else 'comes up'}"
     if step.neighbour is not None:
         return f"{step.do} {step.broker} → {step.neighbour}" + (f", queue {step.queue}" if step.queue else "")
     event = step.event

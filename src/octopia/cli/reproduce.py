@@ -55,7 +55,7 @@ def reproduce(
         float, typer.Option(metavar="S", help="A quick look: 0.02 is a fiftieth. 1 is the paper's, and takes hours.")
     ] = 1.0,
     systems: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Systems to compare.", show_default="snr,idr,tid,tid-dynamic")
+        str | None, typer.Option(metavar="A,B", help="Systems to compare.", show_default="as octopia simulate")
     ] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each, by seed.", show_default="5")] = None,
     sets: Annotated[
@@ -75,8 +75,8 @@ def reproduce(
 ) -> None:
     """Run the paper's whole evaluation on Spark and write one page with our numbers beside the paper's.
 
-    All four experiments of octopia simulate, for all systems, one simulation per task. Runs that are finished in DIR
-    are not run again.
+    The paper's four experiments of octopia simulate, for all systems, one simulation per task. Runs that are finished
+    in DIR are not run again.
     """
     from octopia.experiments import EXPERIMENTS, experiment_named
     from octopia.pipeline import SparkSettings, parse_conf
@@ -89,7 +89,8 @@ def reproduce(
     if seeds is not None:
         changes["seeds"] = seeds
     changes |= dict(_set(text) for text in sets or [])
-    wanted = [experiment_named(name.strip()) for name in names.split(",")] if names else list(EXPERIMENTS.values())
+    paper = [experiment for experiment in EXPERIMENTS.values() if experiment.paper]
+    wanted = [experiment_named(name.strip()) for name in names.split(",")] if names else paper
     parts = _parts(wanted, changes, grid or [], folder)
     spark = SparkSettings(master=master, conf=parse_conf(conf or []))
     sys.exit(_run(parts, folder, spark, retries))

@@ -1,4 +1,4 @@
-"""`octopia scenes`: the paper's Fig. 7 and 8 replayed under SNR, IDR and TID, as a table and a page of pictures.
+"""`octopia scenes`: the paper's Fig. 7 and 8, and our scenes, under four routings, as a table and a page of pictures.
 
 Rules of this file: it runs the experiment and shows its figures; nothing is counted here. The table fits 80 columns.
 What moves while it runs goes to standard error, and only to a terminal.
@@ -24,7 +24,7 @@ def scenes(
         Path, typer.Option("--out", metavar="DIR", help="Where the report goes; made if it is not there.")
     ] = DEFAULT_OUT,
 ) -> None:
-    """Replay the paper's scenes under three routings; show the counts and write a page with the drawings."""
+    """Replay the paper's scenes, and ours, under four routings; show the counts and write a page with the drawings."""
     from rich.text import Text
 
     from octopia.experiments.scenes import PAPER_NOTES
@@ -67,7 +67,7 @@ def replay_scenes(report: Path) -> "list[PublishFigures]":
 def _table(console: "Console", figures: "list[PublishFigures]") -> None:
     from rich.table import Table
 
-    title = "The paper's scenes: messages between brokers (in brackets the paper's count)"
+    title = "Scenes: messages between brokers (in brackets the paper's count)"
     say(console, title, "bold")
     table = Table()
     for column in ("scene", "notification", "routing", "messages", "deliveries", "hops", "CIVs"):

@@ -1,9 +1,10 @@
 """`octopia simulate NAME`: an experiment of the paper, or a variation of it, for all systems side by side.
 
 Rules of this file: it reads what is asked for, shows progress and prints tables; running, measuring and comparing are
-`octopia.experiments`'. Settings come from the experiment, then a file, then `--set`, then the options, the later ones
-winning. Progress goes to standard error; the tables and the folder's name to standard output. Exit codes: 0 all runs
-are done and every promise held, 1 one failed or broke a promise, 2 what was asked makes no sense, 130 interrupted.
+`octopia.experiments`'. Settings come from the experiment or its small form, then a file, then `--set`, then the
+options, the later ones winning. Progress goes to standard error; the tables and the folder's name to standard output.
+Exit codes: 0 all runs are done and every promise held, 1 one failed or broke a promise, 2 what was asked makes no
+sense, 130 interrupted.
 """
 
 import sys
@@ -24,7 +25,7 @@ OUT_DEFAULT = Path("out/simulate")
 EXIT_BROKEN = 1
 EXIT_INTERRUPTED = 130
 _SHOWN_MAX = 10
-_HELP = """Run an experiment of the paper's evaluation, for all systems side by side. NAME is one of
+_HELP = """Run an experiment, one of the paper's evaluation or of our own, for all systems side by side. NAME is one of
 
 publishers: what an advertisement costs as there are more of them, 100 to 500 (delay, SRT size, IMs).
 
@@ -33,10 +34,14 @@ subscribers: what a subscription costs as there are more of them, 500 to 5000 (d
 delivery: what a notification costs as subscribers become more, 500 to 5000 (matching delay, delivery delay, IMs).
 
 burst: who copes with one publisher that sends 100,000 notifications at 100K, 80K, 60K and 40K a minute (maximum delay
-of 1000 notifications in a row, Q_l at its broker, share under 1 s, stabilisation).
+of 1000 notifications in a row, Q_l at its broker, share under 1 s, stabilisation), beside a computed bound.
+
+crash: what is lost, repeated or late when k-1 brokers die during the burst, at the worst places. Not the paper's.
+
+slow-link: what it costs when any one link is ten times slower, the worst over all links. Not the paper's.
 """
 EPILOG = (
-    "--scale makes registrations fewer (publishers, subscribers) or notifications fewer (delivery, burst), and never "
+    "--scale makes registrations fewer (publishers, subscribers) or notifications fewer (all others), and never "
     "changes rates, capacities or the load. Finished runs in DIR are not run again. Any setting can be varied: octopia "
     "simulate burst --vary tau --points 2,10,50; see them all with --show-settings."
 )
@@ -49,13 +54,18 @@ def simulate(
         typer.Option(
             metavar="A,B",
             help="Systems to compare, MODULE:NAME for your own.",
-            show_default="snr,idr,tid,tid-dynamic",
+            show_default="snr,idr,fdr,tid,tid-dynamic; burst: and bound",
         ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each, by seed.", show_default="5")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Runs of each, by seed.", show_default="5; crash 3, slow-link 1")
+    ] = None,
     scale: Annotated[
         float | None, typer.Option(metavar="S", help="A quick look: 0.05 is a twentieth.", show_default="1")
     ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Nine brokers and few clients: seconds, to see what there is to see.")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where results go.", show_default=f"{OUT_DEFAULT}/NAME"),
@@ -116,10 +126,10 @@ def simulate(
     ] = None,
 ) -> None:
     # Its help stands above, where it can be read.
-    from octopia.experiments import experiment_named, make_cells, settings_toml
+    from octopia.experiments import EXPERIMENTS, experiment_named, make_cells, settings_toml
 
     if name is None:
-        raise InputError("which experiment? publishers, subscribers, delivery or burst; see octopia simulate --help")
+        raise InputError(f"which experiment? {', '.join(EXPERIMENTS)}; see octopia simulate --help")
     experiment = experiment_named(name)
     options = {
         "systems": None if systems is None else [part.strip() for part in systems.split(",")],
@@ -139,7 +149,7 @@ def simulate(
         "model": model,
         "quotes": quotes or None,
     }
-    settings = _settings(experiment, file, sets or [], options, points)
+    settings = _settings(experiment, small, file, sets or [], options, points)
     if any(":" in system for system in settings.systems):
         # a module of one's own is looked for where one is, as it is by python itself
         sys.path.insert(0, str(Path.cwd()))
@@ -155,11 +165,16 @@ simulate.__doc__ = _HELP
 
 
 def _settings(
-    experiment: "Experiment", file: Path | None, sets: list[str], options: dict[str, Any], points: str | None
+    experiment: "Experiment",
+    is_small: bool,
+    file: Path | None,
+    sets: list[str],
+    options: dict[str, Any],
+    points: str | None,
 ) -> "Settings":
-    from octopia.experiments import changed, parse_value, read_settings
+    from octopia.experiments import changed, parse_value, read_settings, small
 
-    settings = experiment.settings
+    settings = small(experiment.settings) if is_small else experiment.settings
     if file is not None:
         settings = changed(settings, read_settings(file), str(file))
     for text in sets:
@@ -243,7 +258,7 @@ def _sweep(
 def _print_outcome(console: "Console", outcome: "Outcome") -> None:
     from rich.table import Table
 
-    from octopia.experiments import axis_of, scale_note, shown_interval
+    from octopia.experiments import BOUND, WHAT_IT_IS, axis_of, mean_rows, scale_note
 
     summary, experiment = outcome.summary, outcome.experiment
     seeds = len(summary.seeds)
@@ -251,18 +266,20 @@ def _print_outcome(console: "Console", outcome: "Outcome") -> None:
     say(console, f"mean ± 95 % interval over {seeds} seed{'s' if seeds != 1 else ''}", "dim")
     if note := scale_note(outcome):
         say(console, note, "yellow")
+    if BOUND in summary.systems:
+        say(console, WHAT_IT_IS, "dim")
     for shown in experiment.shown:
-        if shown.kind == "line":
+        if shown.kind != "series":
             say(console)
             say(console, shown.title, "bold")
             table = Table()
             for head in (axis_of(outcome).split()[0], *(system.upper() for system in summary.systems)):
                 table.add_column(head, justify="right", overflow="fold")
-            for point in summary.points:
-                found = (summary.interval(shown.metric, shown.part, point, system) for system in summary.systems)
-                table.add_row(point, *(shown_interval(each, summary.units.get(shown.metric, "")) for each in found))
+            for point, cells in mean_rows(summary, shown):
+                table.add_row(point, *cells)
             console.print(table)
     _print_comparison(console, outcome)
+    _print_goals(console, outcome)
     if outcome.no_plots:
         say(console, f"No plots: {outcome.no_plots}", "yellow")
 
@@ -287,6 +304,20 @@ def _print_comparison(console: "Console", outcome: "Outcome") -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def _print_goals(console: "Console", outcome: "Outcome") -> None:
+    from rich.table import Table
+
+    if outcome.goals:
+        say(console)
+        say(console, "Our own goals", "bold")
+        table = Table()
+        for head in ("goal", "bound", "ours", ""):
+            table.add_column(head, justify="left" if head in ("goal", "") else "right", overflow="fold")
+        for each in outcome.goals:
+            table.add_row(*each.cells)
+        console.print(table)
 
 
 def _print_end(console: "Console", done: "Sweep", wanted: int, folder: Path) -> int:

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from octopia.topology import BrokerId, Placement, Scot
+    from octopia.topology import BrokerId, HostTree, Placement, Scot
+
+    Trees = tuple[BrokerId, tuple[HostTree, ...]]
 
 TREE_DEFAULT = "evaluation"
 _SHOWN_MAX = 20
 _MACHINES_SHOWN_MAX = 40
+_TREES_LINE = "no two share a link in one direction; from each broker of a tree its region mates are one iLink away"
 
 
 def topology(
@@ -46,16 +49,28 @@ def topology(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Too few machines are an error.")] = False,
     draw: Annotated[Path | None, typer.Option(metavar="FILE.svg|png", help="Draw the overlay into this file.")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--trees", metavar="BROKER", help="The trees that fdr has at a broker, such as b,2."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show an overlay: its facts, its shape, and a placement of its brokers on machines."""
+    """Show an overlay: its facts, its shape, the trees of a broker, and a placement of its brokers on machines."""
     name, scot, placement = _overlay(tree, clusters, file)
     placement = _placed(scot, placement, machines, strict)
-    drawn = None if draw is None else _drawn(scot, draw, name)
+    trees = None if host is None else _trees(scot, host)
+    drawn = None if draw is None else _drawn(scot, draw, name, trees)
     if as_json:
-        print_json(_document(name, scot, placement, drawn))
+        print_json(_document(name, scot, placement, trees, drawn))
     else:
-        _print(name, scot, placement, drawn)
+        _print(name, scot, placement, trees, drawn)
+
+
+def _trees(scot: "Scot", host: str) -> "Trees":
+    from octopia.topology import BrokerId, host_trees
+
+    broker = BrokerId.parse(host)
+    return broker, host_trees(scot, broker)
 
 
 def _overlay(tree: str | None, clusters: int | None, file: Path | None) -> "tuple[str, Scot, Placement | None]":
@@ -87,10 +102,15 @@ def _machines(text: str) -> list[str] | int:
     return [name.strip() for name in text.split(",")]
 
 
-def _drawn(scot: "Scot", file: Path, name: str) -> Path:
-    from octopia.drawing import draw_overlay
+def _drawn(scot: "Scot", file: Path, name: str, trees: "Trees | None") -> Path:
+    from octopia.drawing import Message, Scene, draw_overlay
 
-    return draw_overlay(scot, file, title=name)
+    if trees is None:
+        return draw_overlay(scot, file, title=name)
+    host, all_trees = trees
+    arrows = tuple(Message(*link, tree=tree.cluster) for tree in all_trees for link in tree.links)
+    scene = Scene(messages=arrows, highlights=(host,))
+    return draw_overlay(scot, file, title=f"{name}: the {len(all_trees)} trees of {host}", scene=scene)
 
 
 def _facts(scot: "Scot") -> dict[str, int]:
@@ -107,7 +127,9 @@ def _facts(scot: "Scot") -> dict[str, int]:
     }
 
 
-def _document(name: str, scot: "Scot", placement: "Placement | None", drawn: Path | None) -> dict[str, Any]:
+def _document(
+    name: str, scot: "Scot", placement: "Placement | None", trees: "Trees | None", drawn: Path | None
+) -> dict[str, Any]:
     return {
         "name": name,
         "tree": {"nodes": scot.tree.nodes, "edges": scot.tree.edges},
@@ -116,6 +138,7 @@ def _document(name: str, scot: "Scot", placement: "Placement | None", drawn: Pat
         "a_links": scot.links[: scot.a_link_count],
         "i_links": scot.links[scot.a_link_count :],
         "placement": None if placement is None else _placement_document(placement),
+        "trees": None if trees is None else [tree._asdict() for tree in trees[1]],
         "drawing": None if drawn is None else str(drawn),
     }
 
@@ -133,7 +156,7 @@ def _placement_document(placement: "Placement") -> dict[str, Any]:
     }
 
 
-def _print(name: str, scot: "Scot", placement: "Placement | None", drawn: Path | None) -> None:
+def _print(name: str, scot: "Scot", placement: "Placement | None", trees: "Trees | None", drawn: Path | None) -> None:
     from rich.text import Text
 
     from octopia.drawing import draw_text
@@ -143,6 +166,10 @@ def _print(name: str, scot: "Scot", placement: "Placement | None", drawn: Path |
     console.print()
     # A narrow terminal may cut the grid short, but must not fold it.
     console.print(Text(draw_text(scot)), no_wrap=True, overflow="ellipsis", crop=console.is_terminal)
+    if trees is not None:
+        console.print()
+        console.print(_trees_table(*trees))
+        console.print(Text(_TREES_LINE), soft_wrap=True)
     if placement is not None:
         console.print()
         console.print(_placement_table(placement))
@@ -186,6 +213,26 @@ def _survives(scot: "Scot") -> str:
         return "a tree: one failure can partition it"
     failures = scot.connectivity - 1
     return f"any {failures} broker{'s' if failures > 1 else ''} can fail without a partition"
+
+
+def _trees_table(host: "BrokerId", trees: "tuple[HostTree, ...]") -> "Table":
+    """The links of each tree; from any of its brokers a region mate is one iLink away."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"trees of {host}", title_justify="left")
+    table.add_column("tree", style="bold")
+    table.add_column("first hop")
+    table.add_column("and on")
+    for tree in trees[:_MACHINES_SHOWN_MAX]:
+        own = tree.cluster == host.cluster
+        on = [f"{one.region}→{other.region}" for one, other in (tree.links if own else tree.links[1:])]
+        first = "its own" if own else f"{host} → {tree.links[0][1]}"
+        more = f" … {len(on) - _SHOWN_MAX:,} more" if len(on) > _SHOWN_MAX else ""
+        table.add_row(f"C{tree.cluster}", Text(first), Text(" ".join(on[:_SHOWN_MAX]) + more))
+    if len(trees) > _MACHINES_SHOWN_MAX:
+        table.add_row("…", "", f"{len(trees) - _MACHINES_SHOWN_MAX:,} more trees")
+    return table
 
 
 def _placement_table(placement: "Placement") -> "Table":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _DOTTED = (0, (1.0, 2.2))
 _DASHED = (0, (3.5, 2.0))
+_SPARSE = (0, (1.5, 5.0))
 _NAMED_BANDS_MAX = 40
 # Inches: as long as the arrow head below, which is given in points.
 _HEAD_LENGTH = 0.07
@@ -44,6 +45,7 @@ class Painter:
         self._bands()
         self._links()
         self._overloaded()
+        self._lines(list(self.scene.down), palette.DEAD, *self._link_look("down"), 1)
         self._brokers()
         self._clients()
         for arrow in arrows_of(self.geometry):
@@ -65,7 +67,7 @@ class Painter:
                 self._text(MARGIN_LEFT - 0.25, band.y, f"C{index}", 11.0, color=colour, weight="bold")
 
     def _links(self) -> None:
-        marked = {frozenset(link) for link in self.scene.overloaded}
+        marked = {frozenset(link) for link in (*self.scene.overloaded, *self.scene.down)}
         links = [link for link in self.scot.links if frozenset(link) not in marked]
         a_links = [link for link in links if link[0].cluster == link[1].cluster]
         i_links = [link for link in links if link[0].cluster != link[1].cluster]
@@ -77,10 +79,14 @@ class Painter:
 
     def _link_look(self, kind: str) -> tuple[float, Any]:
         """Width and style of a kind of link: thin and without dots where there are many."""
+        if kind == "overloaded":
+            return 2.6 if self.geometry.labelled else 1.2, _DASHED
+        if kind == "down":
+            return 0.7 if self.geometry.labelled else 0.3, _SPARSE
         if self.geometry.labelled:
-            return {"a_link": (1.3, "solid"), "i_link": (1.0, _DOTTED), "overloaded": (2.6, _DASHED)}[kind]
+            return {"a_link": (1.3, "solid"), "i_link": (1.0, _DOTTED)}[kind]
         fine = min(1.0, self.geometry.node_width / 0.04)
-        return {"a_link": (0.5 * fine, "solid"), "i_link": (0.25 * fine, "solid"), "overloaded": (1.2, _DASHED)}[kind]
+        return {"a_link": (0.5 * fine, "solid"), "i_link": (0.25 * fine, "solid")}[kind]
 
     def _lines(self, links: list[Link], colour: str, width: float, style: Any, order: int) -> None:
         if links:
@@ -99,9 +105,13 @@ class Painter:
         if not self.geometry.labelled:
             self._dots()
             return
-        highlighted = set(self.scene.highlights)
+        highlighted, dead = set(self.scene.highlights), set(self.scene.dead)
         for broker in self.scot.brokers:
             box = self.geometry.box(broker)
+            if broker in dead:
+                self._dead(box)
+                self._text(box.x, box.y, f"{broker.region},{broker.cluster}", LABEL_PT, color=palette.NEUTRAL, zorder=7)
+                continue
             if broker in highlighted:
                 halo = Box(box.x, box.y, box.width + 0.13, box.height + 0.13)
                 self.axes.add_patch(self._pill(halo, palette.HIGHLIGHT, "none", 0.0, 4))
@@ -109,12 +119,23 @@ class Painter:
             self.axes.add_patch(self._pill(box, self._fill(broker), colour, 1.3, 5))
             self._text(box.x, box.y, f"{broker.region},{broker.cluster}", LABEL_PT, zorder=6)
 
+    def _dead(self, box: Box) -> None:
+        """An empty box, crossed out."""
+        self.axes.add_patch(self._pill(box, "#FFFFFF", palette.DEAD, 1.0, 5))
+        left, right = box.x - box.width / 2, box.x + box.width / 2
+        bottom, top = box.y - box.height / 2, box.y + box.height / 2
+        cross: list[curves.Line] = [[(left, bottom), (right, top)], [(left, top), (right, bottom)]]
+        self._lines_as(cross, palette.tint(palette.DEAD, 0.6), 1.2, "solid", 6)
+
     def _dots(self) -> None:
-        highlighted = set(self.scene.highlights)
+        highlighted, dead = set(self.scene.highlights), set(self.scene.dead)
         for index in range(self.scot.clusters):
             colour = palette.cluster_colour(index)
             boxes = [(broker, self.geometry.box(broker)) for broker in self.scot.cluster(index)]
-            faces = [palette.HIGHLIGHT if b in highlighted else self._fill(b) for b, _ in boxes]
+            faces = [
+                palette.HIGHLIGHT if b in highlighted else palette.DEAD if b in dead else self._fill(b)
+                for b, _ in boxes
+            ]
             dots = [Ellipse((box.x, box.y), box.width, box.height) for _, box in boxes]
             self.axes.add_collection(
                 PatchCollection(dots, facecolors=faces, edgecolors=colour, linewidths=0.5 * self.scale, zorder=5)
@@ -136,8 +157,8 @@ class Painter:
             self._text(box.x, box.y, client.name, SMALL_PT, color=line, zorder=8)
 
     def _arrow(self, arrow: Arrow) -> None:
-        colour = palette.MESSAGES[arrow.message.style]
-        self._arrow_line(arrow.line, colour, arrow.message.style == "control")
+        colour = palette.message_colour(arrow.message.style, arrow.message.tree)
+        self._arrow_line(arrow.line, colour, arrow.message.style in ("control", "detour"))
         if arrow.message.label:
             backing = Box(arrow.label.x, arrow.label.y, arrow.label.width - 0.03, arrow.label.height - 0.03)
             self.axes.add_patch(self._rounded(backing, 0.02, "#FFFFFFD0", "none", 0.0, 10))
@@ -178,6 +199,8 @@ class Painter:
         if item.mark == "box":
             box = Box(x + BOX_WIDTH / 2, y, BOX_WIDTH, 0.15)
             self.axes.add_patch(self._pill(box, item.fill, item.colour, 1.0, 5))
+        elif item.mark == "dead":
+            self._dead(Box(x + BOX_WIDTH / 2, y, BOX_WIDTH, 0.15))
         elif item.mark in ("arrow", "dashed arrow"):
             self._arrow_line(line, item.colour, item.mark == "dashed arrow")
         else:

@@ -1,7 +1,8 @@
 """The colours of a picture.
 
 Rules of this file: one muted colour per cluster, repeated when clusters outnumber them; colour only helps, since bands
-and brokers carry their cluster's number too. Red is kept for overloaded links and nothing else.
+and brokers carry their cluster's number too. Red is kept for overloaded links and nothing else; what is dead or down is
+grey.
 """
 
 _CLUSTERS = ("#4477AA", "#228833", "#AA7733", "#88559A", "#3B9DA6", "#997700", "#6B7280", "#B0577B", "#5B8C5A")
@@ -11,15 +12,21 @@ A_LINK = "#52606D"
 I_LINK = "#8793A0"
 NEUTRAL = "#6B7280"
 OVERLOADED = "#D62839"
+DEAD = "#9AA3AD"
 INNER_TINT = 0.42
 HIGHLIGHT = "#F2B705"
-MESSAGES = {"plain": "#0B4F9E", "civ": "#C2570C", "control": "#4B5563"}
+MESSAGES = {"plain": "#0B4F9E", "civ": "#C2570C", "control": "#4B5563", "detour": "#0B4F9E"}
 CLIENTS = {"publisher": ("#FFF4D6", "#A66F00"), "subscriber": ("#E3F4E8", "#1E7A3C")}
 
 
 def cluster_colour(index: int) -> str:
     """The colour of a cluster."""
     return _CLUSTERS[index % len(_CLUSTERS)]
+
+
+def message_colour(style: str, tree: int | None) -> str:
+    """The colour of an arrow: that of its tree where it has one."""
+    return MESSAGES[style] if tree is None else cluster_colour(tree)
 
 
 def tint(colour: str, strength: float) -> str:

@@ -1,4 +1,4 @@
-"""What may be drawn over an overlay: clients, messages, overloaded links, highlighted brokers.
+"""What may be drawn over an overlay: clients, messages, overloaded links, links that are down, dead brokers.
 
 Rules of this file: plain values, checked against the overlay before anything is drawn, so that a picture never shows a
 message on a link that does not exist.
@@ -12,9 +12,9 @@ from octopia.errors import TopologyError
 from octopia.topology import BrokerId, Link, Scot
 
 ClientKind = Literal["publisher", "subscriber"]
-MessageStyle = Literal["plain", "civ", "control"]
+MessageStyle = Literal["plain", "civ", "control", "detour"]
 _KINDS = ("publisher", "subscriber")
-_STYLES = ("plain", "civ", "control")
+_STYLES = ("plain", "civ", "control", "detour")
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,30 @@ class Client:
 
 @dataclass(frozen=True)
 class Message:
-    """An arrow along a link. `plain` is a copy, `civ` a copy that carries a CIV, `control` anything else."""
+    """An arrow along a link. `plain` is a copy, `civ` a copy that carries a CIV, `control` anything else.
+
+    With `tree`, a copy on that cluster's copy of the tree: it has that cluster's colour. `detour` is such a copy that
+    was handed over because a link is down.
+    """
 
     source: BrokerId
     target: BrokerId
     label: str = ""
     style: MessageStyle = "plain"
+    tree: int | None = None
 
 
 @dataclass(frozen=True)
 class Scene:
-    """All that is drawn over one overlay. Overloaded links are pairs of brokers, in either order."""
+    """All that is drawn over one overlay. Links are pairs of brokers, in either order."""
 
     title: str | None = None
     clients: tuple[Client, ...] = ()
     messages: tuple[Message, ...] = ()
     overloaded: tuple[Link, ...] = ()
     highlights: tuple[BrokerId, ...] = ()
+    dead: tuple[BrokerId, ...] = ()
+    down: tuple[Link, ...] = ()
 
     @property
     def is_busy(self) -> bool:
@@ -54,8 +61,8 @@ class Scene:
 
 def check_scene(scot: Scot, scene: Scene) -> None:
     """A `TopologyError` for the first broker or link of the scene that the overlay does not have."""
-    _check_brokers(scot, (*(client.broker for client in scene.clients), *scene.highlights))
-    for source, target in (*((m.source, m.target) for m in scene.messages), *scene.overloaded):
+    _check_brokers(scot, (*(client.broker for client in scene.clients), *scene.highlights, *scene.dead))
+    for source, target in (*((m.source, m.target) for m in scene.messages), *scene.overloaded, *scene.down):
         if target not in scot.neighbours(source):
             raise TopologyError(f"no link {BrokerId(*source)}-{BrokerId(*target)} in the overlay")
     for client in scene.clients:
@@ -64,6 +71,8 @@ def check_scene(scot: Scot, scene: Scene) -> None:
     for message in scene.messages:
         if message.style not in _STYLES:
             raise TopologyError(f"message {message.label!r}: style {message.style!r} is none of {', '.join(_STYLES)}")
+        if message.tree is not None and not 0 <= message.tree < scot.clusters:
+            raise TopologyError(f"message {message.label!r}: no cluster {message.tree}: {scot.clusters} clusters")
 
 
 def _check_brokers(scot: Scot, brokers: Iterable[BrokerId]) -> None:

@@ -1,6 +1,6 @@
 """An overlay in one process: `Overlay` for programs, `Network` for tests, scenarios for people."""
 
-from octopia.embedded.explain import Answer, explain, overloaded_links
+from octopia.embedded.explain import Answer, dead_brokers, explain, overloaded_links
 from octopia.embedded.network import Hop, Network
 from octopia.embedded.overlay import Delivery, Overlay, Publisher, Subscriber
 from octopia.embedded.replay import (
@@ -14,6 +14,7 @@ from octopia.embedded.replay import (
     to_jsonable,
 )
 from octopia.embedded.scenario import Scenario, Step, check_scenario, load_scenario, parse_scenario
+from octopia.embedded.ways import Way, named
 
 __all__ = [
     "AdvertisementState",
@@ -30,10 +31,13 @@ __all__ = [
     "StepRecord",
     "Subscriber",
     "TableSizes",
+    "Way",
     "check_scenario",
     "civ_string",
+    "dead_brokers",
     "explain",
     "load_scenario",
+    "named",
     "overloaded_links",
     "parse_scenario",
     "replay",

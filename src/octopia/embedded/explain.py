@@ -3,8 +3,8 @@
 Rules of this file: an answer is found by looking at what the client had asked for at that step and at the hops that the
 replay kept; nothing is routed again, and one walk over the steps gives all answers. A delivery is answered with its
 path, hop by hop, and why each hop was taken; a missing one with the nearest reason: refused because not advertised,
-nothing subscribed at that time, or the predicate that failed. "Interested, but nothing came" cannot happen and is said
-in so many words if it does: it is a bug.
+nothing subscribed at that time, the predicate that failed, or what is dead or down. "Interested, but nothing came"
+cannot happen while all links are up, and is said in so many words if it does: it is a bug.
 """
 
 from collections.abc import Iterator
@@ -14,21 +14,20 @@ from msgspec import Struct
 
 from octopia.embedded.network import Hop
 from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_string
+from octopia.embedded.ways import named, named_links
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter, why_not_matches, why_not_overlaps
 from octopia.routing import (
     Advertised,
     ClientLeft,
-    Dests,
     Event,
-    Notify,
     Published,
     Subscribed,
     Unadvertised,
     Unsubscribed,
 )
-from octopia.topology import BrokerId
+from octopia.topology import BrokerId, Scot
 
 ANSWERS_MAX = 1_000_000
 _KNOWN_SHOWN_MAX = 12
@@ -83,12 +82,14 @@ class _Standing:
 
     def __init__(self) -> None:
         self.in_force: dict[str, Filter] = {}
+        self.broker: BrokerId | None = None
         self.ended: StepRecord | None = None
 
     def take(self, record: StepRecord) -> None:
         match record.step.event:
             case Subscribed(id=id, filter=filter):
                 self.in_force[id] = filter
+                self.broker = record.step.broker
             case Unsubscribed(id=id):
                 self.in_force.pop(id, None)
                 self.ended = record
@@ -120,9 +121,9 @@ def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iter
             delivered = {delivery.client: delivery for delivery in record.deliveries}
             for name, standing in standings.items():
                 if name in delivered:
-                    reasons = _why_delivered(result, delivered[name])
+                    reasons = _why_delivered(result, record, delivered[name])
                 else:
-                    reasons = _why_not_delivered(record, event, name, standing, subscribed_in.get(name, []))
+                    reasons = _why_not_delivered(result, record, name, standing, subscribed_in.get(name, []))
                     reasons += _without_advertisement(standing, advertised)
                 yield Answer(event.id, event.client, name, name in delivered, reasons)
         elif isinstance(event, Subscribed | Unsubscribed | ClientLeft) and event.client in standings:
@@ -158,15 +159,16 @@ def _without_advertisement(standing: _Standing, advertised: dict[tuple[str, str]
     return lines
 
 
-def _why_delivered(result: Replay, delivery: DeliveryRecord) -> list[str]:
-    scenario = result.scenario
+def _why_delivered(result: Replay, record: StepRecord, delivery: DeliveryRecord) -> list[str]:
     subscriptions = delivery.subscriptions
     noun = "subscription" if len(subscriptions) == 1 else "subscriptions"
     lines = [f"matches {noun} {', '.join(subscriptions)}"]
     path = delivery.path()
     host = path[0].sender if path else delivery.broker
     lines.append(f"published at {host}, delivered at {delivery.broker}, {_hops(len(path))}")
-    lines.extend(_hop_line(hop, scenario.scot.clusters) for hop in path)
+    if record.why is not None and path:
+        lines.append(f"takes {record.why}")
+    lines.extend(_hop_line(result.scenario.scot, hop, record) for hop in path)
     return lines
 
 
@@ -174,37 +176,55 @@ def _hops(count: int) -> str:
     return "no hop: both are clients of one broker" if not count else "1 hop" if count == 1 else f"{count} hops"
 
 
-def _hop_line(hop: Hop, clusters: int) -> str:
+def _hop_line(scot: Scot, hop: Hop, record: StepRecord) -> str:
     kind = "iLink" if hop.sender.region == hop.receiver.region else "aLink"
-    return f"{hop.sender} → {hop.receiver} by {kind}{_burden(hop, clusters)}"
+    return f"{hop.sender} → {hop.receiver} by {kind}{_burden(scot, hop, record)}"
 
 
-def _burden(hop: Hop, clusters: int) -> str:
-    if isinstance(hop.message, Notify) and isinstance(hop.message.header, Dests):
-        count = hop.message.header.dests.bit_count()
-        tree = ""
-        if hop.cause is None and hop.sender.region == hop.receiver.region and count > 1:
-            tree = f"; cluster {hop.receiver.cluster}'s copy of the tree has the shortest queue"
-        return f", for {count} destination{'' if count == 1 else 's'}{tree}"
-    carried = civ_string(hop.message, clusters)
+def _burden(scot: Scot, hop: Hop, record: StepRecord) -> str:
+    way = record.way_of(scot, hop)
+    if way is not None:
+        return f", for {named(way.destinations)}: {way.words}"
+    carried = civ_string(hop.message, scot.clusters)
     return f", carrying CIV {carried} for the clusters behind overloaded iLinks" if carried else ""
 
 
 def _why_not_delivered(
-    record: StepRecord, event: Published, client: str, standing: _Standing, subscribed_in: list[int]
+    result: Replay, record: StepRecord, client: str, standing: _Standing, subscribed_in: list[int]
 ) -> list[str]:
     if record.refusals:
         return [f"the notification was refused: {refusal.reason}" for refusal in record.refusals]
     if not standing.in_force:
         return [_why_none_in_force(record.step.number, client, standing, subscribed_in)]
+    event = record.step.event
+    if not isinstance(event, Published):
+        raise TypeError(f"steps[{record.step.number}] publishes nothing")
     lines = []
     for id, filter in standing.in_force.items():
         reason = why_not_matches(filter, event.notification)
         if reason is not None:
             lines.append(f"subscription {id} does not match: {reason}")
         else:
-            lines.append(f"subscription {id} matches, and nothing came: a notification was lost, please report this")
+            lines.append(f"subscription {id} matches, and nothing came: {_why_lost(result, record, standing)}")
     return lines
+
+
+def _why_lost(result: Replay, record: StepRecord, standing: _Standing) -> str:
+    broker = standing.broker
+    if broker is not None and broker in dead_brokers(result, record.step.number):
+        return f"its broker {broker} is dead"
+    lost = [hop for hop in record.lost if _is_for(result.scenario.scot, hop, record, broker)]
+    if lost:
+        return f"copies could not go on where links are down: {', '.join(f'{h.sender} → {h.receiver}' for h in lost)}"
+    if record.down:
+        return f"no copy was sent its way, links are down: {named_links(record.down)}"
+    return "a notification was lost, please report this"
+
+
+def _is_for(scot: Scot, hop: Hop, record: StepRecord, broker: BrokerId | None) -> bool:
+    """Whether this copy was to reach the broker; one that does not name its destinations may have been."""
+    way = record.way_of(scot, hop)
+    return way is None or broker in way.destinations
 
 
 def _why_none_in_force(number: int, client: str, standing: _Standing, subscribed_in: list[int]) -> str:
@@ -223,6 +243,11 @@ def overloaded_links(result: Replay, number: int) -> list[tuple[BrokerId, Broker
     queues: dict[tuple[BrokerId, BrokerId], int] = {}
     for record in result.steps[:number]:
         step = record.step
-        if step.neighbour is not None:
+        if step.neighbour is not None and step.do in ("overload", "relieve"):
             queues[step.broker, step.neighbour] = step.queue
     return [link for link, queue in queues.items() if queue > result.scenario.congestion.tau]
+
+
+def dead_brokers(result: Replay, number: int) -> list[BrokerId]:
+    """The brokers that had died when a step ran, for drawings and tables."""
+    return [record.step.broker for record in result.steps[:number] if record.step.do == "crash"]

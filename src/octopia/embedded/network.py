@@ -3,8 +3,9 @@
 Rules of this file: it moves messages and records where each came from; it decides nothing. Left alone it carries
 messages in the order in which they were sent, so that every link takes the same time. A test, or anyone curious, may
 take the oldest message of any link next, which is every interleaving that links with arbitrary delays allow. Time
-stands still: `now` is 0 for every event. The number of messages one run may take is bounded, since a routing idea
-that loops must end with an error, not with a full memory.
+stands still: `now` is 0 for every event. A link that is down carries nothing: what was on it, and what a broker puts on
+it all the same, is lost. The number of messages one run may take is bounded, since a routing idea that loops must end
+with an error, not with a full memory.
 """
 
 from collections import deque
@@ -19,7 +20,9 @@ from octopia.routing import (
     CongestionParameters,
     Event,
     Limits,
+    LinkCameUp,
     LinkSampled,
+    LinkWentDown,
     Message,
     Notify,
     Received,
@@ -51,7 +54,8 @@ class Hop(Struct, frozen=True):
     cause: "Hop | None"
 
 
-# Told of every hop when it is sent, and of every other action with the broker that ordered it and the causing hop.
+# Told of every hop when it is sent, or of one that was put on a link that is down; and of every other action with the
+# broker that ordered it and the causing hop.
 OnHop = Callable[[Hop], None]
 OnAction = Callable[[BrokerId, Action, Hop | None], None]
 
@@ -67,6 +71,7 @@ class Network:
         congestion: CongestionParameters | None = None,
         limits: Limits | None = None,
         on_hop: OnHop | None = None,
+        on_lost: OnHop | None = None,
         on_action: OnAction | None = None,
     ) -> None:
         congestion = congestion or CongestionParameters()
@@ -77,8 +82,11 @@ class Network:
         }
         self.in_flight: deque[Hop] = deque()
         self._on_hop = on_hop
+        self._on_lost = on_lost
         self._on_action = on_action
         self._hops = 0
+        self._down: set[frozenset[BrokerId]] = set()
+        self._dead: set[BrokerId] = set()
 
     def tell(self, broker: BrokerId, event: Event) -> None:
         """Let something happen at a broker; its messages are put in flight, not yet received."""
@@ -89,6 +97,32 @@ class Network:
         if not 0 <= queue_length <= QUEUE_MAX:
             raise InputError(f"a queue of length {queue_length}: between 0 and {QUEUE_MAX:,} are allowed")
         self.tell(sender, LinkSampled(receiver, queue_length, 0, 0))
+
+    def take_link_down(self, one: BrokerId, other: BrokerId) -> None:
+        """Take a link down; both ends are told."""
+        self._take_down(one, other)
+        self.tell(one, LinkWentDown(other))
+        self.tell(other, LinkWentDown(one))
+
+    def bring_link_up(self, one: BrokerId, other: BrokerId) -> None:
+        """A link that is down comes up; both ends are told."""
+        self._down.remove(frozenset((one, other)))
+        self.tell(one, LinkCameUp(other))
+        self.tell(other, LinkCameUp(one))
+
+    def crash(self, broker: BrokerId) -> None:
+        """A broker dies; its neighbours that live are told that their links to it are down."""
+        self._dead.add(broker)
+        for neighbour in self.overlay.neighbours(broker):
+            was_up = frozenset((broker, neighbour)) not in self._down
+            self._take_down(broker, neighbour)
+            if was_up and neighbour not in self._dead:
+                self.tell(neighbour, LinkWentDown(broker))
+
+    def _take_down(self, one: BrokerId, other: BrokerId) -> None:
+        link = frozenset((one, other))
+        self._down.add(link)
+        self.in_flight = deque(hop for hop in self.in_flight if {hop.sender, hop.receiver} != link)
 
     def run_until_quiet(self) -> None:
         """Carry messages until none is in flight."""
@@ -124,6 +158,10 @@ class Network:
             if type(action) is Send:
                 hop = Hop(self._hops, broker, action.to, action.message, cause)
                 self._hops += 1
+                if self._down and frozenset((broker, action.to)) in self._down:
+                    if self._on_lost is not None:
+                        self._on_lost(hop)
+                    continue
                 self.in_flight.append(hop)
                 if self._on_hop is not None:
                     self._on_hop(hop)

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from octopia.embedded.network import Hop, Network
 from octopia.embedded.scenario import Scenario, Step
+from octopia.embedded.ways import DownLinks, Way, way_of
 from octopia.errors import ScenarioError
 from octopia.routing import Action, Deliver, Message, Notify, Refused, policy_named
-from octopia.topology import BrokerId, civ
+from octopia.topology import BrokerId, Scot, civ
 
 MESSAGES_KEPT_MAX = 2_000_000
 
@@ -39,12 +40,25 @@ class DeliveryRecord(Struct, frozen=True):
 
 
 class StepRecord(Struct, frozen=True):
-    """All that one step set in motion."""
+    """All that one step set in motion.
+
+    `tree` and `why` are the choice of a routing that chooses a cluster's tree at the publisher's broker, for a step
+    that publishes. `lost` has what was put on a link that is down, and so never set out. `down` has the links that are
+    down after the step, each as its two ends.
+    """
 
     step: Step
     messages: list[Hop]
     deliveries: list[DeliveryRecord]
     refusals: list[Refused]
+    lost: list[Hop]
+    down: DownLinks
+    tree: int | None = None
+    why: str | None = None
+
+    def way_of(self, scot: Scot, hop: Hop) -> Way | None:
+        """What a copy of this step is doing on a link; None where it does not name its destinations."""
+        return way_of(scot, hop, self.down, self.tree)
 
 
 class AdvertisementState(Struct, frozen=True):
@@ -88,19 +102,48 @@ def replay(scenario: Scenario, routing: str | None = None) -> Replay:
         routing,
         congestion=scenario.congestion,
         on_hop=recorder.on_hop,
+        on_lost=recorder.on_lost,
         on_action=recorder.on_action,
     )
     records = []
+    down: DownLinks = frozenset()
     for step in scenario.steps:
-        record = recorder.begin(step)
-        if step.event is not None:
-            network.tell(step.broker, step.event)
-        elif step.neighbour is not None:
-            network.hold_queue(step.broker, step.neighbour, step.queue)
+        down = _down_after(scenario, step, down)
+        record = recorder.begin(step, down, *_choice(network, routing, step))
+        _run_step(network, routing, step)
         network.run_until_quiet()
         records.append(record)
     tables = [TableSizes(id, len(b.state.srt), len(b.state.prt)) for id, b in network.brokers.items()]
     return Replay(scenario, routing, records, tables, list(_advertisements(scenario, network)))
+
+
+def _run_step(network: Network, routing: str, step: Step) -> None:
+    if step.event is not None:
+        network.tell(step.broker, step.event)
+    elif step.neighbour is None:
+        network.crash(step.broker)
+    elif step.do == "cut":
+        network.take_link_down(step.broker, step.neighbour)
+    elif step.do == "mend":
+        if policy_named(routing).recovery is None:
+            raise ScenarioError(
+                f"steps[{step.number}].do", f"{routing} cannot mend links: it does not bring its tables back in line"
+            )
+        network.bring_link_up(step.broker, step.neighbour)
+    else:
+        network.hold_queue(step.broker, step.neighbour, step.queue)
+
+
+def _choice(network: Network, routing: str, step: Step) -> tuple[int | None, str | None]:
+    why = policy_named(routing).why
+    return (None, None) if why is None or step.do != "publish" else why(network.brokers[step.broker].state)
+
+
+def _down_after(scenario: Scenario, step: Step, down: DownLinks) -> DownLinks:
+    if step.do == "crash":
+        return down | {frozenset((step.broker, neighbour)) for neighbour in scenario.scot.neighbours(step.broker)}
+    link = frozenset((step.broker, step.neighbour or step.broker))
+    return down | {link} if step.do == "cut" else down - {link} if step.do == "mend" else down
 
 
 class _Recorder:
@@ -110,13 +153,17 @@ class _Recorder:
         self._record: StepRecord | None = None
         self._kept = 0
 
-    def begin(self, step: Step) -> StepRecord:
-        self._record = record = StepRecord(step, [], [], [])
+    def begin(self, step: Step, down: DownLinks, tree: int | None, why: str | None) -> StepRecord:
+        self._record = record = StepRecord(step, [], [], [], [], down, tree, why)
         return record
 
     def on_hop(self, hop: Hop) -> None:
         if self._record is not None:
             self._keep(self._record.messages, hop)
+
+    def on_lost(self, hop: Hop) -> None:
+        if self._record is not None:
+            self._keep(self._record.lost, hop)
 
     def on_action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         if self._record is None:
@@ -154,9 +201,8 @@ def _advertisements(scenario: Scenario, network: Network) -> Iterator[Advertisem
 
 def to_jsonable(result: Replay) -> dict[str, Any]:
     """The record as `octopia replay --json` prints it: a form that others read, so no key comes or goes unsaid."""
-    clusters = result.scenario.scot.clusters
     return {
-        "steps": [_step_jsonable(record, clusters) for record in result.steps],
+        "steps": [_step_jsonable(record, result.scenario) for record in result.steps],
         "tables": [{"broker": list(t.broker), "srt": t.srt, "prt": t.prt} for t in result.tables],
         "advertisements": [
             {"id": a.id, "civ": a.civ, "target_clusters": a.target_clusters} for a in result.advertisements
@@ -164,25 +210,34 @@ def to_jsonable(result: Replay) -> dict[str, Any]:
     }
 
 
-def _step_jsonable(record: StepRecord, clusters: int) -> dict[str, Any]:
+def _step_jsonable(record: StepRecord, scenario: Scenario) -> dict[str, Any]:
     told: dict[str, Any] = {
         "step": record.step.number,
-        "messages": [
-            {
-                "kind": hop.message.kind,
-                "from": list(hop.sender),
-                "to": list(hop.receiver),
-                "civ": civ_string(hop.message, clusters),
-            }
-            for hop in record.messages
-        ],
+        "messages": [_hop_jsonable(hop, record, scenario) for hop in record.messages],
         "deliveries": [
             {"client": d.client, "notification": d.id, "subscriptions": list(d.subscriptions)}
             for d in record.deliveries
         ],
     }
+    if record.why is not None:
+        told["why"] = record.why
+    if record.lost:
+        told["lost"] = [_hop_jsonable(hop, record, scenario) for hop in record.lost]
     if record.refusals:
         told["refused"] = [
             {"client": r.client, "request": r.request, "id": r.id, "reason": r.reason} for r in record.refusals
         ]
+    return told
+
+
+def _hop_jsonable(hop: Hop, record: StepRecord, scenario: Scenario) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": hop.message.kind,
+        "from": list(hop.sender),
+        "to": list(hop.receiver),
+        "civ": civ_string(hop.message, scenario.scot.clusters),
+    }
+    way = record.way_of(scenario.scot, hop)
+    if way is not None:
+        told |= {"destinations": [list(broker) for broker in way.destinations], "tree": way.tree, "way": way.words}
     return told

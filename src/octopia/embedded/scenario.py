@@ -33,7 +33,10 @@ from octopia.topology import BrokerId, Scot, Tree, default_clusters, parse_tree
 
 
 class Step(Struct, frozen=True):
-    """A checked step: an event at a broker, or a queue to hold at a length."""
+    """A checked step: an event at a broker, a queue to hold at a length, a link that goes or comes, a broker that dies.
+
+    `neighbour` is the other end where a step is about a link.
+    """
 
     number: int
     do: str
@@ -104,15 +107,24 @@ class _Checker:
         self._advertisements = _Ids("advertisement")
         self._subscriptions = _Ids("subscription")
         self._notifications: dict[str, int] = {}
+        # links that were cut, and brokers that died, with the step
+        self._cut: dict[frozenset[BrokerId], int] = {}
+        self._dead: dict[BrokerId, int] = {}
 
     def check(self, number: int, form: StepForm) -> Step:
         place = f"steps[{number}]"
         if form.link is not None:
-            return self._hold(place, number, form.do, form.link, form.queue)
+            return self._link_step(place, number, form, form.link)
+        if form.broker is not None:
+            return self._crash(place, number, self._broker(f"{place}.broker", form.broker))
         if form.do in ("advertise", "subscribe"):
             broker = self._client_at(place, form.client, form.at)
         else:
             broker = self._known_client(place, form.client, form.at)
+        if broker in self._dead:
+            raise ScenarioError(
+                f"{place}.client", f"{form.client} is at {broker}, dead since steps[{self._dead[broker]}]"
+            )
         return Step(number, form.do, broker, self._event(place, number, form))
 
     def _event(self, place: str, number: int, form: StepForm) -> Event:
@@ -183,12 +195,31 @@ class _Checker:
             raise ScenarioError(place, str(error)) from None
         return broker
 
-    def _hold(self, place: str, number: int, do: str, link: tuple[At, At], queue: int) -> Step:
+    def _link_step(self, place: str, number: int, form: StepForm, link: tuple[At, At]) -> Step:
         sender = self._broker(f"{place}.link[0]", link[0])
         receiver = self._broker(f"{place}.link[1]", link[1])
         if receiver not in self._scot.neighbours(sender):
             raise ScenarioError(f"{place}.link", f"there is no link from {sender} to {receiver}")
-        return Step(number, do, sender, None, receiver, queue)
+        for end in (sender, receiver):
+            if end in self._dead:
+                raise ScenarioError(f"{place}.link", f"{end} is dead since steps[{self._dead[end]}]")
+        ends = frozenset((sender, receiver))
+        if form.do == "mend":
+            if ends not in self._cut:
+                raise ScenarioError(f"{place}.link", f"the link between {sender} and {receiver} is up; cut it first")
+            del self._cut[ends]
+        elif ends in self._cut:
+            since = f"the link between {sender} and {receiver} is down since steps[{self._cut[ends]}]"
+            raise ScenarioError(f"{place}.link", f"{since}; mend it first")
+        elif form.do == "cut":
+            self._cut[ends] = number
+        return Step(number, form.do, sender, None, receiver, form.queue)
+
+    def _crash(self, place: str, number: int, broker: BrokerId) -> Step:
+        if broker in self._dead:
+            raise ScenarioError(f"{place}.broker", f"{broker} is dead since steps[{self._dead[broker]}]")
+        self._dead[broker] = number
+        return Step(number, "crash", broker)
 
     def _filter(self, place: str, text: str) -> Filter:
         try:

@@ -36,6 +36,7 @@ class StepForm(Struct, frozen=True):
     at: At | None = None
     link: tuple[At, At] | None = None
     queue: int = 0
+    broker: At | None = None
 
 
 class ScenarioForm(Struct, frozen=True):
@@ -198,6 +199,9 @@ STEPS: dict[str, dict[str, _Field]] = {
     "overload": _LINK | {"queue": _Field(_queue, f"a queue length, a whole number from 0 to {NUMBER_MAX:,}")},
     "relieve": _LINK,
     "leave": _CLIENT | _AT,
+    "cut": _LINK,
+    "mend": _LINK,
+    "crash": {"broker": _Field(_at, f"a broker such as {_BROKER_WORDS}")},
 }
 STEP_NAMES = tuple(STEPS)
 

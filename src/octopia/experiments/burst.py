@@ -1,9 +1,11 @@
 """Burst: one publisher sends 100,000 notifications at a high rate beside 100 ordinary ones. The paper's last figure.
 
 2 % of the 2,000 subscribers, in all clusters, want what the high-rate publisher sends, and none of them is at its
-broker. Each ordinary publisher sends 2,000 notifications at 60 a minute. τ is 10, t_w 50 ms.
+broker. Each ordinary publisher sends 2,000 notifications at 60 a minute. τ is 10, t_w 50 ms. Beside the routings stands
+what one tree with links k times as fast would do with the same workload (`bound.py`).
 """
 
+from octopia.experiments.bound import BOUND
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.settings import Settings
 
@@ -12,7 +14,11 @@ BURST = Experiment(
     title="Burst",
     question="who copes with one publisher that is far too fast?",
     axis="notifications a minute of the high-rate publisher",
-    settings=Settings(vary="burst_rate_per_minute", points=(100_000, 80_000, 60_000, 40_000)),
+    settings=Settings(
+        systems=(*Settings().systems, BOUND),
+        vary="burst_rate_per_minute",
+        points=(100_000, 80_000, 60_000, 40_000),
+    ),
     scaled=("notifications_per_publisher", "burst_notifications"),
     publishes=True,
     has_burst=True,
@@ -20,6 +26,8 @@ BURST = Experiment(
         "notification_delay",
         "high_rate_delay",
         "others_delay",
+        "in_order_delay",
+        "out_of_order",
         "under_bound",
         "max_delay",
         "stabilisation_time",
@@ -30,6 +38,7 @@ BURST = Experiment(
         "messages",
         "messages_caused",
         "messages_per_request",
+        "publishing_messages",
         "matching_delay",
         "deliveries",
         "delivery_hops",
@@ -50,11 +59,13 @@ BURST = Experiment(
             kind="series",
         ),
         Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
+        Shown(metric="in_order_delay", part="mean", title="Mean delivery delay, in order"),
         Shown(metric="high_rate_delay", part="mean", title="Mean delivery delay, high-rate publisher"),
         Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers"),
         Shown(metric="under_bound", part="overall", title="Deliveries in less than 1 s"),
         Shown(metric="stabilisation_time", part="seconds", title="Stabilisation time"),
         Shown(metric="high_rate_queue", part="until_empty", title="Mean Q_l at the host broker"),
-        Shown(metric="messages_caused", part="publish", title="IMs of publishing"),
+        Shown(metric="publishing_messages", part="copies", title="IMs of publishing"),
+        Shown(metric="publishing_messages", part="confirmations", title="IMs of confirming"),
     ),
 )

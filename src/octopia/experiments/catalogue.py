@@ -1,17 +1,19 @@
-"""The experiments that `octopia simulate` knows, in the paper's order."""
+"""The experiments that `octopia simulate` knows: the paper's, in its order, then those about trouble."""
 
 from typing import Final
 
 from octopia.errors import InputError
 from octopia.experiments.burst import BURST
+from octopia.experiments.crash import CRASH
 from octopia.experiments.delivery import DELIVERY
 from octopia.experiments.experiment import Experiment
 from octopia.experiments.publishers import PUBLISHERS
+from octopia.experiments.slow_link import SLOW_LINK
 from octopia.experiments.subscribers import SUBSCRIBERS
 from octopia.hints import maybe_meant, shortened
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
-    experiment.name: experiment for experiment in (PUBLISHERS, SUBSCRIBERS, DELIVERY, BURST)
+    experiment.name: experiment for experiment in (PUBLISHERS, SUBSCRIBERS, DELIVERY, BURST, CRASH, SLOW_LINK)
 }
 
 

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from octopia.errors import InputError
+from octopia.experiments import bound, trouble
 from octopia.experiments.experiment import Experiment
 from octopia.experiments.settings import MODEL_PREFIX, Point, Settings, changed, check_name, value_of
 from octopia.hints import maybe_meant
 from octopia.routing import CongestionParameters, check_routings, policy_named
-from octopia.sim import Model, RunSpec, load_model
+from octopia.sim import Fault, Model, RunSpec, load_model
 from octopia.topology import Scot, Tree, find_overlay
 from octopia.version import __version__
 from octopia.workload import BurstSpec, WorkloadSpec, quote_files
@@ -59,6 +60,8 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics: tuple[str, ...]
     delay_bound_ns: int
     block_notifications: int
+    # worked out on one tree that is k times as fast, see `bound.py`
+    folded: bool = False
     code: str = ""
     version: str = __version__
 
@@ -76,7 +79,7 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def cost(self) -> float:
         """About how long it runs, beside others; in messages between brokers."""
         brokers = len(self.nodes) * self.clusters
-        per_advertisement = self.clusters if policy_named(self.system).keeps_civ else 5 * brokers
+        per_advertisement = self.clusters if policy_named(self.run.routing).keeps_civ else 5 * brokers
         registering = self.workload.publishers * per_advertisement + self.workload.subscribers * len(self.nodes)
         publications = self.workload.publishers * self.workload.notifications_per_publisher
         publications += 0 if self.burst is None else self.burst.notifications
@@ -120,7 +123,7 @@ def make_cells(experiment: Experiment, settings: Settings) -> list[Cell]:
 def _at_points(experiment: Experiment, settings: Settings) -> Iterator[tuple[Point, Settings]]:
     """The settings at each point, scaled; points that are the same, or become so by scaling, are one."""
     seen: dict[Point, None] = {}
-    for number, given in enumerate(settings.points):
+    for number, given in enumerate(_every_link(settings)):
         at = changed(settings, {settings.vary: given}, f"points[{number}]")
         scaled = {name: max(1, floor(value_of(at, name) * settings.scale + 0.5)) for name in experiment.scaled}
         if settings.scale < 1:
@@ -133,11 +136,26 @@ def _at_points(experiment: Experiment, settings: Settings) -> Iterator[tuple[Poi
             yield point, at
 
 
+def _every_link(settings: Settings) -> Iterator[Point]:
+    """The points, with all links in place of the word for them."""
+    for point in settings.points:
+        if settings.vary == "slow_link" and point == trouble.EVERY:
+            yield from trouble.links_of(overlay_of(settings))
+        else:
+            yield point
+
+
 def _cell(
     experiment: Experiment, settings: Settings, point: Point, seed: int, system: str, files: tuple[QuoteFile, ...]
 ) -> Cell:
     overlay = overlay_of(settings)
     burst = _burst(settings, overlay.clusters) if experiment.has_burst else None
+    run = _run_spec(settings, seed, system, trouble.faults_of(settings, overlay, seed, has_burst=burst is not None))
+    folded = system == bound.BOUND
+    if folded:
+        bound.check_no_faults(run.faults)
+        model = bound.folded_model(run.model, overlay.clusters)
+        run = structs.replace(run, routing=bound.ROUTING, model=model)
     return Cell(
         experiment=experiment.name,
         system=system,
@@ -152,10 +170,11 @@ def _cell(
         symbols=settings.symbols,
         days=min(max(settings.notifications_per_publisher, DAYS_LEAST), DAYS_MOST),
         quotes=files,
-        run=_run_spec(settings, seed, system),
+        run=run,
         metrics=experiment.metrics,
         delay_bound_ns=_nanoseconds(settings.delay_bound_s),
         block_notifications=settings.block_notifications,
+        folded=folded,
         code=_code_digest(system),
     )
 
@@ -211,7 +230,7 @@ def _burst(settings: Settings, clusters: int) -> BurstSpec:
     return burst
 
 
-def _run_spec(settings: Settings, seed: int, system: str) -> RunSpec:
+def _run_spec(settings: Settings, seed: int, system: str, faults: tuple[Fault, ...]) -> RunSpec:
     try:
         CongestionParameters(settings.tau, settings.window_s)
     except ValueError as error:
@@ -225,7 +244,7 @@ def _run_spec(settings: Settings, seed: int, system: str) -> RunSpec:
         advertise_every_ns=_nanoseconds(settings.advertise_every_s),
         subscribe_every_ns=_nanoseconds(settings.subscribe_every_s),
         queue_sample_ns=_nanoseconds(settings.queue_sample_s),
-        faults=settings.faults,
+        faults=faults,
     )
 
 
@@ -235,7 +254,10 @@ def _nanoseconds(seconds: float) -> int:
 
 def _check_systems(systems: tuple[str, ...]) -> None:
     try:
-        check_routings(systems, own=True)
+        # what is worked out beside the routings is no routing
+        check_routings([system for system in systems if system != bound.BOUND] or [bound.ROUTING], own=True)
+        if systems.count(bound.BOUND) > 1:
+            raise InputError(f"{bound.BOUND} is named twice")
     except InputError as error:
         raise InputError(f"systems: {error}") from None
 

@@ -25,6 +25,7 @@ DELIVERY = Experiment(
         "messages",
         "messages_caused",
         "messages_per_request",
+        "publishing_messages",
         "deliveries",
         "delivery_hops",
         "pure_forwards",

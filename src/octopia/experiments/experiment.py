@@ -12,14 +12,15 @@ from msgspec import Struct
 
 from octopia.experiments.settings import Settings
 
-Kind: TypeAlias = Literal["line", "series"]
+Kind: TypeAlias = Literal["line", "series", "ranked"]
 
 
 class Shown(Struct, frozen=True, kw_only=True):
     """One plot, and for a line one group of rows in the tables: a part of a metric.
 
     `line`: the metric over the points, a line per system with its 95 % interval. `series`: the metric over time, one
-    panel per point, of the first seed.
+    panel per point, of the first seed. `ranked`: for experiments with very many points, the points of each system from
+    the worst to the best, and in tables the worst alone.
     """
 
     metric: str
@@ -27,6 +28,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     title: str
     kind: Kind = "line"
     paper: str = ""  # which plot of the paper this is
+    on_page: bool = False  # its picture is in the documentation, as the paper's plots and series are
 
     @property
     def name(self) -> str:
@@ -35,7 +37,7 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
-    """One experiment."""
+    """One experiment. `paper`: it is one of the paper's, which `octopia reproduce` runs all of."""
 
     name: str
     title: str
@@ -47,3 +49,4 @@ class Experiment(Struct, frozen=True, kw_only=True):
     has_burst: bool
     metrics: tuple[str, ...]
     shown: tuple[Shown, ...]
+    paper: bool = True

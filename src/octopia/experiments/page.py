@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from octopia.errors import InputError
+from octopia.experiments import bound
 from octopia.experiments.experiment import Shown
-from octopia.experiments.numbers import shown_interval
+from octopia.experiments.means import mean_rows
 from octopia.experiments.outcome import Outcome, axis_of
 from octopia.experiments.result import Result, point_text
 from octopia.experiments.settings import NAMES
@@ -53,6 +54,9 @@ def page_part(outcome: Outcome, results: Sequence[Result]) -> str:
             cells = (each.result.words, paper_text(each), ours_text(each), difference_text(each), each.verdict)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
+    if outcome.goals:
+        lines += ["| our own goal | | ours | |", "| --- | ---: | ---: | --- |"]
+        lines += [f"| {' | '.join(each.cells)} |" for each in outcome.goals] + [""]
     if outcome.sensitivity:
         points = [f"{outcome.settings.vary} = {point}" for point in outcome.sensitivity]
         lines += [f"| the paper says | paper | {' | '.join(points)} |", f"| --- |{' ---: |' * (len(points) + 1)}"]
@@ -70,6 +74,8 @@ def _what_was_run(outcome: Outcome, results: Sequence[Result]) -> str:
     command = _command(outcome)
     broken = sum(len(result.broken) for result in results)
     checks = f"all checks passed in all {len(results)} runs" if not broken else f"**{broken} promises were broken**"
+    if not broken and outcome.settings.vary == "crash":
+        checks = f"no promise was broken in all {len(results)} runs"
     scale = scale_note(outcome)
     return f"{command}, model `{settings.model}`; {checks}." + (f" **{scale}**" if scale else "")
 
@@ -101,20 +107,26 @@ def _means(outcome: Outcome) -> list[str]:
         f"| --- | ---: | {' | '.join('---:' for _ in systems)} |",
     ]
     for shown in outcome.experiment.shown:
-        if shown.kind == "line":
-            points = summary.points
-            # The first and the last tell how it grows; a page is no data file.
-            for point in points if len(points) <= _POINTS_SHOWN_MAX else (points[0], points[-1]):
-                found = (summary.interval(shown.metric, shown.part, point, system) for system in summary.systems)
-                cells = [shown_interval(each, summary.units.get(shown.metric, "")) for each in found]
-                title = shown.title if point == points[0] else ""
-                lines.append(f"| {title} | {point} | {' | '.join(cells)} |")
+        if shown.kind != "series":
+            rows = mean_rows(summary, shown, _points_shown(outcome))
+            for number, (point, cells) in enumerate(rows):
+                lines.append(f"| {shown.title if number == 0 else ''} | {point} | {' | '.join(cells)} |")
+    if bound.BOUND in summary.systems:
+        lines += ["", f"{bound.WHAT_IT_IS}."]
     return lines
+
+
+def _points_shown(outcome: Outcome) -> list[str]:
+    """Of many numbers the first and the last tell how it grows, since a page is no data file; words are all shown."""
+    points = outcome.summary.points
+    if len(points) <= _POINTS_SHOWN_MAX or any(outcome.summary.x[point] is None for point in points):
+        return points
+    return [points[0], points[-1]]
 
 
 def _is_shown(outcome: Outcome, shown: Shown) -> bool:
     """Whether its picture is on the page: the paper's plots, and what goes over time, of the paper's own setting."""
-    return bool(shown.paper or shown.kind == "series") and not outcome.sensitivity
+    return bool(shown.paper or shown.kind == "series" or shown.on_page) and not outcome.sensitivity
 
 
 def _name(outcome: Outcome) -> str:

@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 
 from octopia import metrics
 from octopia.errors import InputError
+from octopia.experiments import bound
 from octopia.experiments.cell import Cell, cell_bytes
+from octopia.experiments.losses import JUDGED, LOSSES, Losses, described, despite_crashes, losses_of
 from octopia.experiments.result import (
     SERIES_SCHEMA,
     MetricRow,
@@ -27,7 +29,7 @@ from octopia.experiments.result import (
     point_text,
 )
 from octopia.routing import policy_named
-from octopia.sim import check_run, load_run, simulate
+from octopia.sim import BrokerFault, check_run, load_run, simulate
 from octopia.workload import Publications, Workload, make_workload, read_quotes, synthetic_quotes
 
 RESULT_FILE: Final = "result.json"
@@ -48,18 +50,22 @@ def run_cell(cell: Cell, folder: Path, *, keep_trace: bool = False, on_part: OnP
         shutil.rmtree(folder)
     trace = folder / TRACE_FOLDER
     trace.mkdir(parents=True)
-    overlay = cell.overlay
-    workload = workload_of(cell)
+    overlay, workload = cell.overlay, workload_of(cell)
+    if cell.folded:
+        overlay, workload = bound.folded_overlay(overlay), bound.folded_workload(workload)
     run = simulate(workload, overlay, cell.run, trace, _progress(cell, workload, on_part))
     findings = check_run(workload, overlay, trace)
+    lost = losses_of(workload, cell.run.faults, trace) if LOSSES.name in cell.metrics else None
+    if lost is not None and any(isinstance(fault, BrokerFault) for fault in cell.run.faults):
+        findings = despite_crashes(findings, lost, policy_named(cell.run.routing).promises.despite_crashes)
     _tell(on_part, (1 + _SIMULATING) / 2)
     facts = metrics.facts_of(
         load_run(trace), block_notifications=cell.block_notifications, delay_bound_ns=cell.delay_bound_ns
     )
-    tables = metrics.run(trace, cell.metrics, facts=facts)
+    tables = metrics.run(trace, [name for name in cell.metrics if name not in JUDGED], facts=facts)
     result = Result(
         cell=cell,
-        rows=tuple(metric_rows(cell, tables)),
+        rows=(*metric_rows(cell, tables), *_loss_rows(cell, lost)),
         findings=findings,
         selectivity=workload.summary().subscriptions.mean,
         table_rows=run.rows,
@@ -101,11 +107,17 @@ def workload_of(cell: Cell) -> Workload:
 
 def metric_rows(cell: Cell, tables: dict[str, Any]) -> list[MetricRow]:
     """The numbers among these metrics of a cell; the tables are those of `octopia.metrics.run`."""
+    return [_row(cell, metric, part, value) for metric, part, value in metrics.values_of(tables)]
+
+
+def _loss_rows(cell: Cell, lost: Losses | None) -> list[MetricRow]:
+    return [] if lost is None else [_row(cell, LOSSES.name, part, float(n)) for part, n in lost._asdict().items()]
+
+
+def _row(cell: Cell, metric: str, part: str, value: float | None) -> MetricRow:
     point, x = point_text(cell.point), point_number(cell.point)
-    return [
-        MetricRow(cell.experiment, cell.system, point, x, cell.seed, metric, part, metrics.METRICS[metric].unit, value)
-        for metric, part, value in metrics.values_of(tables)
-    ]
+    unit = described(metric).unit
+    return MetricRow(cell.experiment, cell.system, point, x, cell.seed, metric, part, unit, value)
 
 
 def series_table(cell: Cell, tables: dict[str, Any]) -> pa.Table:
@@ -132,7 +144,7 @@ def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> Callabl
         return None
     brokers = len(cell.nodes) * cell.clusters
     weights = {
-        "advertise": cell.clusters if policy_named(cell.system).keeps_civ else 5 * brokers,
+        "advertise": cell.clusters if policy_named(cell.run.routing).keeps_civ else 5 * brokers,
         "subscribe": len(cell.nodes),
         "publish": min(brokers, 40),
     }

@@ -1,4 +1,4 @@
-"""The paper's scenes of Fig. 7 and 8, replayed under several routings: the figures of `octopia scenes`.
+"""The paper's scenes of Fig. 7 and 8, and ours, replayed under several routings: the figures of `octopia scenes`.
 
 Rules of this file: it runs and counts; `scenes_report.py` shows. The paper's own counts stand here beside ours and are
 never used in place of them.
@@ -6,22 +6,37 @@ never used in place of them.
 
 from dataclasses import dataclass
 
-from octopia.drawing import Client, Message, MessageStyle, Scene
-from octopia.embedded import Replay, StepRecord, civ_string, overloaded_links, parse_scenario, replay
+from octopia.drawing import Client, Message, Scene
+from octopia.embedded import (
+    Hop,
+    Replay,
+    StepRecord,
+    civ_string,
+    dead_brokers,
+    overloaded_links,
+    parse_scenario,
+    replay,
+)
 from octopia.routing import Advertised, Published, Subscribed
-from octopia.scenes import scene_text
-from octopia.topology import BrokerId
+from octopia.scenes import FDR_NAMES, scene_text
+from octopia.topology import BrokerId, Scot
 
-SCENES = ("fig7a", "fig7b", "fig7c", "fig7d", "fig8")
-ROUTINGS = ("snr", "idr", "tid")
+SCENES = ("fig7a", "fig7b", "fig7c", "fig7d", "fig8", *FDR_NAMES)
+ROUTINGS = ("snr", "idr", "tid", "fdr")
+# More destinations than these are counted at an arrow, not named.
+LABEL_BROKERS_MAX = 4
 
-# Inter-broker messages per publish step as the paper gives them; None where it gives none.
-PAPER_MESSAGES: dict[str, dict[str, tuple[int | None, ...]]] = {
-    "fig7a": {"snr": (6,), "idr": (6,), "tid": (None,)},
-    "fig7b": {"snr": (5,), "idr": (4,), "tid": (None,)},
-    "fig7c": {"snr": (6,), "idr": (5,), "tid": (None,)},
-    "fig7d": {"snr": (5,), "idr": (5,), "tid": (None,)},
-    "fig8": {"snr": (4, 6, 8), "idr": (None, None, None), "tid": (None, None, None)},
+# Inter-broker messages per publish step, where the paper gives them.
+PAPER_MESSAGES: dict[tuple[str, str], tuple[int, ...]] = {
+    ("fig7a", "snr"): (6,),
+    ("fig7a", "idr"): (6,),
+    ("fig7b", "snr"): (5,),
+    ("fig7b", "idr"): (4,),
+    ("fig7c", "snr"): (6,),
+    ("fig7c", "idr"): (5,),
+    ("fig7d", "snr"): (5,),
+    ("fig7d", "idr"): (5,),
+    ("fig8", "snr"): (4, 6, 8),
 }
 PAPER_NOTES = {
     ("fig7b", "snr"): "The paper says 5, a slip: the clients are those of (a), and there it counts 6 itself.",
@@ -50,8 +65,8 @@ def run_scene(name: str, routing: str) -> list[PublishFigures]:
     """Replay one scene and count, for every notification in it."""
     result = replay(parse_scenario(scene_text(name)), routing)
     published = [record for record in result.steps if isinstance(record.step.event, Published)]
-    counted = zip(published, PAPER_MESSAGES[name][routing], strict=True)
-    return [_figures(name, result, record, paper) for record, paper in counted]
+    paper = PAPER_MESSAGES.get((name, routing), (None,) * len(published))
+    return [_figures(name, result, record, messages) for record, messages in zip(published, paper, strict=True)]
 
 
 def _figures(name: str, result: Replay, record: StepRecord, paper_messages: int | None) -> PublishFigures:
@@ -78,8 +93,7 @@ def _figures(name: str, result: Replay, record: StepRecord, paper_messages: int 
 
 
 def scene_of(result: Replay, record: StepRecord) -> Scene:
-    """What to draw over the overlay for one step: clients, copies, overloaded links."""
-    clusters = result.scenario.scot.clusters
+    """What to draw over the overlay for one step: clients, copies, overloaded links, what is dead or down."""
     publishers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Advertised)}
     subscribers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Subscribed)}
     clients = tuple(
@@ -87,13 +101,33 @@ def scene_of(result: Replay, record: StepRecord) -> Scene:
         for name, broker in _places(result, record.step.number).items()
         if name in publishers or name in subscribers
     )
-    messages = []
-    for hop in record.messages:
-        carried = civ_string(hop.message, clusters)
-        style: MessageStyle = "control" if hop.message.kind != "notify" else "civ" if carried else "plain"
-        messages.append(Message(hop.sender, hop.receiver, carried or "", style))
-    overloaded = tuple(overloaded_links(result, record.step.number))
-    return Scene(clients=clients, messages=tuple(messages), overloaded=overloaded)
+    dead = dead_brokers(result, record.step.number)
+    return Scene(
+        clients=clients,
+        messages=tuple(_message(result.scenario.scot, hop, record) for hop in record.messages),
+        overloaded=tuple(overloaded_links(result, record.step.number)),
+        dead=tuple(dead),
+        down=tuple(link for link in result.scenario.scot.links if frozenset(link) in record.down),
+    )
+
+
+def _message(scot: Scot, hop: Hop, record: StepRecord) -> Message:
+    """An arrow: with the CIV that a copy carries, or with the destinations it names, in the colour of their tree."""
+    if hop.message.kind != "notify":
+        return Message(hop.sender, hop.receiver, "", "control")
+    way = record.way_of(scot, hop)
+    if way is not None:
+        # the last hop needs no words: it ends at the destination
+        label = "" if way.destinations == (hop.receiver,) else _names(way.destinations)
+        return Message(hop.sender, hop.receiver, label, "detour" if way.is_detour else "plain", way.tree)
+    carried = civ_string(hop.message, scot.clusters)
+    return Message(hop.sender, hop.receiver, carried or "", "civ" if carried else "plain")
+
+
+def _names(brokers: tuple[BrokerId, ...]) -> str:
+    if len(brokers) > LABEL_BROKERS_MAX:
+        return f"{len(brokers)} brokers"
+    return " ".join(f"{broker.region},{broker.cluster}" for broker in brokers)
 
 
 def _places(result: Replay, number: int) -> dict[str, BrokerId]:

@@ -32,7 +32,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of an experiment, with the paper's values."""
 
     # what is compared, and how often
-    systems: Annotated[tuple[str, ...], Meta(min_length=1)] = ("snr", "idr", "tid", "tid-dynamic")
+    systems: Annotated[tuple[str, ...], Meta(min_length=1)] = ("snr", "idr", "fdr", "tid", "tid-dynamic")
     vary: str = ""
     points: Annotated[tuple[Point, ...], Meta(max_length=POINTS_MAX)] = ()
     seeds: Annotated[int, Meta(ge=1, le=10_000)] = 5
@@ -63,6 +63,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str = "paper"
     model_parameters: dict[str, dict[str, Any]] = {}
     faults: tuple[Fault, ...] = ()
+    # k-1 brokers die at a place (`trouble.py`), when and for how long in lengths of the burst
+    crash: str = ""
+    crash_at: Annotated[float, Meta(ge=0, le=1000)] = 0.5
+    crash_for: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    # a link takes so many times as long for a message
+    slow_link: str = ""
+    slow_factor: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
     # pace of registrations, samples of queues
     advertise_every_s: Seconds = 0.2
     subscribe_every_s: Seconds = 0.1
@@ -71,6 +78,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delay_bound_s: Seconds = 1.0
     block_notifications: Count = 1000
 
+
+# A small overlay with few clients: every experiment in seconds. It shows what there is to see, not the paper's numbers.
+SMALL: Final[Mapping[str, Any]] = {
+    "overlay": "path:3",
+    "clusters": 3,
+    "publishers": 10,
+    "subscribers": 60,
+    "selectivity": 0.1,
+    "notifications_per_publisher": 20,
+    "burst_notifications": 400,
+    "burst_interested_share": 0.2,
+    "symbols": 30,
+    "seeds": 1,
+}
+_SMALL_POINTS: Final = {"publishers": (5, 10), "subscribers": (30, 60), "burst_rate_per_minute": (100_000,)}
 
 NAMES: Final = tuple(field.name for field in structs.fields(Settings))
 
@@ -102,6 +124,13 @@ def changed(settings: Settings, changes: Mapping[str, Any], place: str) -> Setti
         return msgspec.convert(values, Settings, strict=True)
     except msgspec.ValidationError as error:
         raise InputError(f"{place}: {_readable(error)}") from None
+
+
+def small(settings: Settings) -> Settings:
+    """The small form of an experiment's own settings."""
+    points = _SMALL_POINTS.get(settings.vary, settings.points)
+    kept = {"subscribers": settings.subscribers} if settings.subscribers == 0 else {}
+    return changed(settings, {**SMALL, **kept, "points": points}, "small")
 
 
 def value_of(settings: Settings, name: str) -> Any:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from octopia.experiments import bound
 from octopia.experiments.comparison import Comparison
+from octopia.experiments.losses import described
 from octopia.experiments.numbers import shown_interval, signed
 from octopia.experiments.outcome import Outcome, axis_of
 from octopia.experiments.result import Result
 from octopia.experiments.settings import settings_toml
-from octopia.metrics import METRICS
 
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _STYLE = """:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d;
@@ -36,14 +37,15 @@ def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
     return page_html(outcome.experiment.title, report_body(outcome, results))
 
 
-def report_body(outcome: Outcome, results: Sequence[Result]) -> str:
-    """What stands on the page, for a page that shows more than one experiment."""
+def report_body(outcome: Outcome, results: Sequence[Result], heading: str = "h1") -> str:
+    """What stands on the page, for a page that shows more than one experiment, or that has a heading already."""
     experiment = outcome.experiment
     parts = [
-        f"<h1>{escape(f'{experiment.title}: {experiment.question}')}</h1>",
+        f"<{heading}>{escape(f'{experiment.title}: {experiment.question}')}</{heading}>",
         _setting(outcome, results),
         _checks(results),
         _comparisons(outcome.comparisons),
+        _goals(outcome),
         _sensitivity(outcome),
         _plots(outcome),
         _means(outcome),
@@ -74,6 +76,8 @@ def _setting(outcome: Outcome, results: Sequence[Result]) -> str:
     if results:
         mean = sum(result.selectivity for result in results) / len(results)
         lines.append(f"A subscription matches {mean * 100:.2f} % of the notifications, measured.")
+    if bound.BOUND in outcome.summary.systems:
+        lines.append(f"{bound.WHAT_IT_IS}.")
     note = scale_note(outcome)
     warning = f"<p class=bad>{escape(note)}</p>" if note else ""
     return f"<p class=soft>{escape(' '.join(lines))}</p>{warning}"
@@ -107,6 +111,18 @@ def _comparisons(comparisons: Sequence[Comparison]) -> str:
     rows = "".join(_comparison(each) for each in comparisons)
     head = _head("the paper says", "#paper", "#ours", "#ours less paper's", "", "where")
     return f"<h2>Beside the paper</h2><div class=wide><table>{head}{rows}</table></div>"
+
+
+def _goals(outcome: Outcome) -> str:
+    if not outcome.goals:
+        return ""
+    rows = ""
+    for each in outcome.goals:
+        says, bound_text, ours, verdict = map(escape, each.cells)
+        style = {"reached": "good", "MISSED": "bad"}.get(each.verdict, "soft")
+        numbers = f"<td class=n>{bound_text}</td><td class=n>{ours}</td>"
+        rows += f"<tr><td>{says}</td>{numbers}<td class={style}>{verdict}</td></tr>"
+    return f"<h2>Our own goals</h2><table>{_head('goal', '#bound', '#ours', '')}{rows}</table>"
 
 
 def _sensitivity(outcome: Outcome) -> str:
@@ -171,10 +187,16 @@ def _plots(outcome: Outcome) -> str:
         # A page takes the element, without a file's prologue and without metadata, which names other places.
         svg = _METADATA.sub("", svg[svg.index("<svg") :])
         paper = f" The paper's {each.paper}." if each.paper else ""
-        note = f"{METRICS[each.metric].title}: {METRICS[each.metric].definition}.{paper}"
+        metric = described(each.metric)
+        note = f"{metric.title}: {metric.definition}.{paper}"
         wide = " class=wide" if each.kind == "series" else ""
-        figures.append(f"<figure{wide}>{svg}<figcaption>{escape(note)}</figcaption></figure>")
+        figures.append(f"<figure{wide}>{svg}<figcaption>{_with_code(note)}</figcaption></figure>")
     return f'<h2>Plots</h2><div class="row">{"".join(figures)}</div>'
+
+
+def _with_code(text: str) -> str:
+    """Words between backticks are names of the program."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _means(outcome: Outcome) -> str:

@@ -49,6 +49,21 @@ GROUP BY requests.kind
 ORDER BY part""",
 )
 
+PUBLISHING_MESSAGES = Metric(
+    name="publishing_messages",
+    title="Messages between brokers of publishing",
+    unit="messages",
+    definition="copies of notifications that were sent over links (`copies`), and apart from them the confirmations of "
+    "destinations (`confirmations`) and the news of links that went down or came up (`news`)",
+    shape="row",
+    sql="""\
+SELECT
+  COUNT(CASE WHEN kind = 'notify' THEN 1 END) AS copies,
+  COUNT(CASE WHEN kind = 'confirm' THEN 1 END) AS confirmations,
+  COUNT(CASE WHEN kind = 'link_news' THEN 1 END) AS news
+FROM hops""",
+)
+
 PURE_FORWARDS = Metric(
     name="pure_forwards",
     title="Pure forwards",

@@ -46,6 +46,79 @@ OTHERS_DELAY = _delay(
     "others_delay", "Notification delay, other publishers", "of another publisher ", " WHERE high_rate = 0"
 )
 
+# Every delivery with the publisher of what was delivered.
+_BY_PUBLISHER = """\
+WITH received AS (
+  SELECT
+    deliveries.request, deliveries.client, deliveries.delivered_ns, requests.issued_ns,
+    requests.client AS publisher
+  FROM deliveries JOIN requests ON requests.request = deliveries.request
+)"""
+
+IN_ORDER_DELAY = Metric(
+    name="in_order_delay",
+    title="Notification delay, in order",
+    unit="s",
+    definition="from the publishing of a notification until a subscriber has received it and all of the same publisher "
+    "before it that it ever receives, over all deliveries; the same as `notification_delay` where everything arrives "
+    "in order",
+    shape="row",
+    sql=f"""\
+{_BY_PUBLISHER}, delays AS (
+  SELECT MAX(delivered_ns) OVER (PARTITION BY client, publisher ORDER BY request) - issued_ns AS delay_ns
+  FROM received
+)
+{spread("delay_ns", "delays")}""",
+)
+
+OUT_OF_ORDER = Metric(
+    name="out_of_order",
+    title="Deliveries out of order",
+    unit="deliveries",
+    definition="deliveries to a subscriber that has received a later notification of the same publisher before, and "
+    "their share of all",
+    shape="row",
+    sql=f"""\
+{_BY_PUBLISHER}, latest AS (
+  SELECT
+    request,
+    MAX(request) OVER (
+      PARTITION BY client, publisher ORDER BY delivered_ns, request ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS last_request
+  FROM received
+)
+SELECT
+  COUNT(CASE WHEN request < last_request THEN 1 END) AS number,
+  AVG(CASE WHEN request < last_request THEN 1 ELSE 0 END) AS share
+FROM latest""",
+)
+
+DELAY_OVER_TIME = Metric(
+    name="delay_over_time",
+    title="Delay over time",
+    unit="s",
+    definition="the delays of the deliveries received in one second, in the mean and the longest, at the beginning of "
+    "that second; seconds without a delivery have no row",
+    shape="series",
+    sql="""\
+WITH received AS (
+  SELECT
+    CAST(FLOOR((deliveries.delivered_ns - publish_from_ns) / 1e9) AS BIGINT) AS slot,
+    deliveries.delivered_ns - requests.issued_ns AS delay_ns
+  FROM deliveries JOIN requests ON requests.request = deliveries.request CROSS JOIN facts
+), slots AS (
+  SELECT
+    slot, CAST(SUM(CAST(delay_ns AS DECIMAL(18, 0))) AS DOUBLE) / COUNT(*) / 1e9 AS mean,
+    MAX(delay_ns) / 1e9 AS longest
+  FROM received
+  GROUP BY slot
+)
+SELECT 'mean' AS part, CAST(slot AS DOUBLE) AS at_s, mean AS value FROM slots
+UNION ALL
+SELECT 'longest' AS part, CAST(slot AS DOUBLE) AS at_s, longest AS value FROM slots
+ORDER BY part, at_s""",
+)
+
 UNDER_BOUND = Metric(
     name="under_bound",
     title="Share of deliveries in less than 1 s",

@@ -6,6 +6,9 @@ by (None: a client), and, where it says so (`Decision.by_links`), how the links 
 A routing decides by nothing else. Decisions are remembered in one place, the set that the subscription table found:
 they go with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). One that was made
 when the links looked different is replaced.
+
+A copy that says by its header alone where it goes (`Policy.passes`) is not matched at all. What was decided about such
+is remembered by the neighbour it came by and the header (`BrokerState.passed`), until the routing forgets it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,11 +21,15 @@ from octopia.routing.policy import Policy
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
 
+# Headers by which decisions are remembered, of each neighbour; past that all are forgotten and decided anew.
+PASSED_MAX = 4_096
+_UNMATCHED = Matched(())
+
 
 class Decisions:
     """What one broker decides, and remembers of it."""
 
-    __slots__ = ("_find", "_found", "_links", "_match_keys", "_remember", "_route", "_state")
+    __slots__ = ("_find", "_found", "_links", "_match_keys", "_passes", "_remember", "_route", "_state")
 
     def __init__(self, state: Any, policy: Policy[Any]) -> None:
         table: SubscriptionTable[Any, Any] = state.prt
@@ -30,10 +37,13 @@ class Decisions:
         self._match_keys, self._found, self._find = table.match_keys, table.found, table.find
         self._remember = table.remember_decision
         self._route = policy.route
+        self._passes = policy.passes
         self._links = policy.links
 
     def decide(self, notifications: Sequence[Values], header: Header, came_by: BrokerId | None) -> list[Decision]:
         """A decision for each of these notifications, whose values were checked."""
+        if came_by is not None and self._passes is not None and self._passes(self._state, header):
+            return [self._pass(header, came_by)] * len(notifications)
         if len(notifications) == 1:
             return [self._decide_one(notifications, header, came_by)]
         all_found, links = self._found, None if self._links is None else self._links(self._state)
@@ -77,4 +87,12 @@ class Decisions:
         if decision.by_links:
             decision.links = links
         self._remember(matched, (header, came_by), decision)
+        return decision
+
+    def _pass(self, header: Header, came_by: BrokerId) -> Decision:
+        decision = self._route(self._state, _UNMATCHED, header, came_by)
+        known = self._state.passed[came_by]
+        if len(known) >= PASSED_MAX:
+            known.clear()
+        known[header] = decision
         return decision

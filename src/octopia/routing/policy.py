@@ -36,6 +36,7 @@ from octopia.routing.messages import (
     Routes,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
@@ -64,12 +65,14 @@ class Promises:
     """What a routing promises while nothing fails; the simulator's judges hold a run against it.
 
     `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
+    `despite_crashes`: while at most k-1 brokers die, nothing is lost or repeated between brokers that stay up.
     """
 
     exactly_once: bool = True
     once_per_broker: bool = True
     in_order: bool = False
     hops_max: Callable[[Scot], int] | None = None
+    despite_crashes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,16 @@ class Policy(Generic[State]):
     which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
     (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
     tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
-    links at all, which then need not be told.
+    links at all, which then need not be told. `passes` says of the header of a copy that came whether the copy is for
+    other brokers only and its way does not depend on the match: then `matched` is empty. A routing that has it keeps
+    `BrokerState.passed`.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire.
+    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
+    line; None where nothing is chosen there.
     """
 
     name: str
@@ -110,6 +116,8 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
+    why: Callable[[State], tuple[int, str]] | None = None
+    passes: Callable[[State, Any], bool] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -172,16 +180,20 @@ def _fdr() -> Policy[FdrState]:
         first_header=fdr.notify.first_header,
         route=fdr.notify.route,
         links=fdr.notify.links_seen,
+        passes=fdr.notify.passes,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
+            SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
         },
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
         live=False,
+        why=fdr.why,
     )
 
 

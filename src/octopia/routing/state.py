@@ -8,14 +8,21 @@ that no routing step ever searches the overlay. Until told otherwise every link 
 from octopia.language import DISJUNCTS_MAX
 from octopia.routing.clients import Limits, Registrations
 from octopia.routing.congestion import CongestionParameters, Lst
+from octopia.routing.decision import Decision
 from octopia.routing.index import MakeIndex
-from octopia.routing.messages import Key
+from octopia.routing.messages import Header, Key
 from octopia.routing.tables import Srt
 from octopia.topology import BrokerId, Scot, civ
 
+# By neighbour whose link is up and by header, the decision about copies that are passed on without a match.
+Passed = dict[BrokerId, dict[Header, Decision]]
+
 
 class BrokerState:
-    """State shared by all routings. SCOT and TID routing each add a subscription table of their own kind."""
+    """State shared by all routings. SCOT and TID routing each add a subscription table of their own kind.
+
+    `passed` is None where every copy is matched (`decide.py`).
+    """
 
     __slots__ = (
         "_serial",
@@ -29,6 +36,7 @@ class BrokerState:
         "neighbours",
         "now",
         "own_bit",
+        "passed",
         "srt",
         "subscriptions",
         "up",
@@ -68,6 +76,7 @@ class BrokerState:
             "subscription", subscribed_max, clients_max, (subscribed_max * DISJUNCTS_MAX, patterns_max)
         )
         self._serial = first_serial
+        self.passed: Passed | None = None
         self.now = 0.0  # of the event or the notifications that are being handled
 
     def link_went_down(self, neighbour: BrokerId) -> None:

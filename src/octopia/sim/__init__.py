@@ -1,6 +1,7 @@
 """Simulation of an overlay: the brokers' own code under a virtual clock."""
 
 from octopia.sim.checkers import Finding, check_run
+from octopia.sim.exactly_once import compare as compare_deliveries
 from octopia.sim.faults import BrokerFault, Fault, LinkFault, draw_faults
 from octopia.sim.model import MODELS, Model, load_model
 from octopia.sim.requests import Request
@@ -20,6 +21,7 @@ __all__ = [
     "RunSpec",
     "Simulation",
     "check_run",
+    "compare_deliveries",
     "draw_faults",
     "load_model",
     "load_run",

@@ -210,7 +210,7 @@ class Session:
         for at in refused:
             self.refuse("publish", str(batch.sequences[at]), permit.reason(batch.notification(at)))
         outside = frozenset(refused)
-        return batch.chosen(at for at in range(len(batch)) if at not in outside)
+        return batch.chosen([at for at in range(len(batch)) if at not in outside])
 
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         self.rights.check_advertise(request.filter, self._router.id)

@@ -65,6 +65,11 @@ def links_seen(state: FdrState) -> int:
     return 0
 
 
+def passes(state: FdrState, header: Dests) -> bool:
+    """Whether a copy is for others only."""
+    return not header.dests & state.me
+
+
 def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_by: BrokerId | None) -> Decision:
     if isinstance(header, Chosen):
         return _begin(state, matched, header)

@@ -1,0 +1,48 @@
+"""Crash: k-1 brokers die during the burst, at the worst places, and come back. Not the paper's.
+
+The workload is that of the burst at 100K a minute. The brokers die in the middle of the burst and come back, with empty
+tables, as long after that as the burst lasts. What is lost, repeated or out of order is counted and not held against a
+routing that promises nothing there: SNR and IDR lose what a dead broker held and what they cannot route around; TID
+routing has no recovery, and loses from then on whatever its trees carried over the dead brokers.
+"""
+
+from octopia.experiments.experiment import Experiment, Shown
+from octopia.experiments.settings import Settings
+from octopia.experiments.trouble import NONE, PLACES
+
+CRASH = Experiment(
+    name="crash",
+    title="Crash",
+    question="what is lost, and how late is the rest, when k-1 brokers die during a burst?",
+    axis="place of the crash",
+    settings=Settings(vary="crash", points=(NONE, *PLACES), seeds=3),
+    scaled=("notifications_per_publisher", "burst_notifications"),
+    publishes=True,
+    has_burst=True,
+    metrics=(
+        "losses",
+        "out_of_order",
+        "notification_delay",
+        "in_order_delay",
+        "high_rate_delay",
+        "others_delay",
+        "delay_over_time",
+        "stabilisation_time",
+        "publishing_messages",
+        "deliveries",
+        "delivery_hops",
+    ),
+    shown=(
+        Shown(metric="delay_over_time", part="mean", title="Mean delay of what arrives in a second", kind="series"),
+        Shown(metric="losses", part="lost_live", title="Lost between brokers that stay up", on_page=True),
+        Shown(metric="losses", part="lost", title="Lost in all"),
+        Shown(metric="losses", part="repeated", title="Repeated"),
+        Shown(metric="out_of_order", part="number", title="Out of order"),
+        Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
+        Shown(metric="in_order_delay", part="mean", title="Mean delivery delay, in order"),
+        Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers"),
+        Shown(metric="publishing_messages", part="copies", title="IMs of publishing"),
+        Shown(metric="publishing_messages", part="confirmations", title="IMs of confirming"),
+    ),
+    paper=False,
+)

@@ -1,0 +1,31 @@
+"""Why a notification published here now would take the tree it takes, in words for a person.
+
+Rules of this file: it is told which tree was chosen (`FdrState.tree`) and gives the numbers that speak for it; it
+chooses nothing.
+"""
+
+from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.state import AROUND_SHARE, OWN_QUEUE_MAX, FdrState
+
+
+def why(state: FdrState) -> tuple[int, str]:
+    """The cluster whose tree it is, and a line: the tree, and the queues of this broker that speak for it."""
+    tree = state.tree()
+    return state.id.cluster if tree == AROUND else tree, _words(state, tree)
+
+
+def _words(state: FdrState, tree: int) -> str:
+    lengths, me = state.lst.queue_lengths, state.id
+    if tree == AROUND:
+        a_link = max(lengths[neighbour] for neighbour in state.a_links)
+        i_link = min(lengths[neighbour] for neighbour in state.up_i_links)
+        return (
+            f"its own cluster's tree, around the iLinks of {me}: the longest queue of its aLinks has {a_link}, "
+            f"the shortest of its iLinks {i_link}, more than {AROUND_SHARE} times as many"
+        )
+    if tree != me.cluster:
+        queue = lengths[state.i_link_to[tree]]
+        return f"cluster {tree}'s tree: of the iLinks of {me} the one to cluster {tree} has the least Q_l, {queue}"
+    if not state.up_i_links and max(lengths.values(), default=0) > OWN_QUEUE_MAX:
+        return f"its own cluster's tree: no iLink of {me} is up"
+    return f"its own cluster's tree: no queue of {me} is longer than {OWN_QUEUE_MAX}"
