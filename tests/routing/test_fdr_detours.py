@@ -52,9 +52,12 @@ class Everyone(BreakingNetwork):
         self.notice((a, b))
         self.notice((b, a))
 
+    def publish(self, home: BrokerId) -> None:
+        self.tell(home, Published("c", "n", QUOTE))
+
     def who_gets_it(self, home: BrokerId) -> list[BrokerId]:
         self.got = []
-        self.tell(home, Published("c", "n", QUOTE))
+        self.publish(home)
         self.run_until_quiet()
         return sorted(self.got)
 
