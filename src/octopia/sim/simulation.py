@@ -442,13 +442,15 @@ class Simulation:
     def _arrived(self, node: Node, copy: Notify, hop: int, done: int) -> tuple[Recipient, ...] | None:
         """A copy came to one of its destinations: who gets it now. Others that it lets go are noted."""
         recipients = None
-        notification = copy.notification
-        for _, released, kept, to in node.streams.arrived(copy.publisher, copy.stamp, notification, hop, done / 1e9):
+        notification, streams = copy.notification, node.streams
+        for _, released, kept, to in streams.arrived(copy.publisher, copy.stamp, notification, hop, done / 1e9):
             if released is notification:
                 recipients = to
             else:
                 self._recorder.released(released.request, node, kept, done, to)
-        self._watch(node, done)
+        due = streams.due
+        if due is not None and (node.due_ns < 0 or due * 1e9 < node.due_ns - 1):
+            self._watch(node, done)
         return recipients
 
     def _release(self, node: Node, actions: list[Action], done: int) -> None:
