@@ -271,12 +271,14 @@ class BreakingHarness(Harness):
 
     def become_quiet(self, draw: Random) -> None:
         """Quiet, with whatever links there are; settled only where all are up."""
+        in_parts = bool(self.network.cut or self.network.untold)
+        while heads := self.network.oldest_of_each_link():
+            self.network.receive(draw.choice(heads))
+            if in_parts:
+                self.check_nothing_forgotten()
         for id in self.network.lost:
             self.promised.pop(id, None)
-        if self.network.cut or self.network.untold:
-            while heads := self.network.oldest_of_each_link():
-                self.network.receive(draw.choice(heads))
-                self.check_nothing_forgotten()
+        if in_parts:
             return
         super().become_quiet(draw)
         self.settled_lives = dict(self.network.lives)
