@@ -214,8 +214,9 @@ class FdrState(ScotState):
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker is to take, or `AROUND`.
 
-        The own cluster's while all queues are short. Else the one whose first link has the least Q_l, the first where
-        several are equal; or the own cluster's without the iLinks, while its queues are much shorter than that.
+        The own cluster's while all queues are short. Else the one whose first link has the least Q_l, by the time it
+        takes where links are not equally fast, the first where several are equal; or the own cluster's without the
+        iLinks, while its queues are much shorter than that.
         """
         lst = self.lst
         if not lst.queues and not self.cut_off:
@@ -225,10 +226,10 @@ class FdrState(ScotState):
         return self._chosen
 
     def _choose(self) -> int:
-        lengths = self.lst.queue_lengths
-        if max(lengths.values()) <= OWN_QUEUE_MAX or not self.up_i_links:
+        if max(self.lst.queue_lengths.values()) <= OWN_QUEUE_MAX or not self.up_i_links:
             return self.id.cluster
-        first = self.lst.least_loaded(list(self.up_i_links))
+        lengths = self.lst.waits()
+        first = min(self.up_i_links, key=lengths.__getitem__)
         if len(self.up_a_links) < len(self.a_links) or not self.a_links:
             return first.cluster
         own = max(lengths[neighbour] for neighbour in self.a_links)

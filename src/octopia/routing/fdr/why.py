@@ -15,7 +15,7 @@ def why(state: FdrState) -> tuple[int, str]:
 
 
 def _words(state: FdrState, tree: int) -> str:
-    lengths, me = state.lst.queue_lengths, state.id
+    lengths, me = state.lst.waits(), state.id
     if tree == AROUND:
         a_link = max(lengths[neighbour] for neighbour in state.a_links)
         i_link = min(lengths[neighbour] for neighbour in state.up_i_links)
