@@ -225,6 +225,9 @@ class FdrState(ScotState):
             self._chosen, self._chosen_at = self._choose(), lst.queues_changed
         return self._chosen
 
+    # Trees of which a link is down are chosen like the others. To avoid them under load, in the burst at a fiftieth of
+    # its size: with an inner broker dead 4 % less mean delay in order and 7 % more mean delay, with an edge broker dead
+    # 28 % more of both.
     def _choose(self) -> int:
         if max(self.lst.queue_lengths.values()) <= OWN_QUEUE_MAX or not self.up_i_links:
             return self.id.cluster
