@@ -10,8 +10,8 @@ import pytest
 from octopia.embedded import Hop
 from octopia.routing import LinkNews, Notify
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.routing.everyone import Everyone, sets_of
 from tests.routing.harness import draw_tree
-from tests.routing.test_fdr_detours import Everyone, sets_of
 
 
 class Counted(Everyone):
