@@ -46,6 +46,7 @@ from octopia.routing.messages import (
     Tree,
     Unadvertise,
     Unsubscribe,
+    Waits,
 )
 from octopia.routing.policy import (
     POLICIES,
@@ -116,6 +117,7 @@ __all__ = [
     "Unsubscribe",
     "Unsubscribed",
     "Values",
+    "Waits",
     "check_routings",
     "policy_if_known",
     "policy_named",

@@ -118,6 +118,13 @@ class LinkNews(Struct, frozen=True, tag="link_news"):
     reports: tuple[LinkReport, ...]
 
 
+class Waits(Struct, frozen=True, tag="waits", gc=False):
+    """Full dynamic routing: what the sender is given now for its cluster's tree waits so long beyond it."""
+
+    kind: ClassVar[str] = "waits"
+    wait_ms: int
+
+
 class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete"):
     """On this iLink and since it came up, all advertisements of the sender's clients have been told."""
 
@@ -295,6 +302,7 @@ Message = (
     | SubscriptionsIncomplete
     | AdvertisementsComplete
     | LinkNews
+    | Waits
     | Confirm
     | Notify
 )

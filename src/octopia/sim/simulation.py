@@ -79,6 +79,7 @@ _SIZES = {
     "subscriptions_incomplete": "cib_bytes",
     "advertisements_complete": "cib_bytes",
     "link_news": "cib_bytes",
+    "waits": "cib_bytes",
     "confirm": "cib_bytes",
     "notify": "notify_bytes",
 }
@@ -127,7 +128,14 @@ class Simulation:
         service_ns = cache(model.processor.service_ns)
         self.nodes = {
             id: Node(
-                index, self._new_broker(id), model.processor, service_ns, self._window_ns, sample_ns, recorder.sample
+                index,
+                self._new_broker(id),
+                model.processor,
+                service_ns,
+                self._window_ns,
+                sample_ns,
+                recorder.sample,
+                self._carry_out,
             )
             for index, id in enumerate(overlay.brokers)
         }
@@ -413,6 +421,10 @@ class Simulation:
         if node.down and node.is_down(now, now):
             return
         done, _, actions = self._control(node, event, now, max(now, node.free_ns))
+        self._carry_out(node, actions, done)
+
+    def _carry_out(self, node: Node, actions: list[Action], done: int) -> None:
+        """Send what no request led to."""
         for action in actions:
             if type(action) is Send:
                 self._pass(node.links[action.to], action.message, NO_REQUEST, 1, done)
