@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint bench lock clean
+.PHONY: help setup demo test lint style bench lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,13 +25,19 @@ $(READY): requirements/dev.lock pyproject.toml
 demo: $(READY) ## the main job, small: quotes to report
 	$(BIN)/octopia demo
 
-test: lint ## lint, then all tests
-	$(BIN)/python -m pytest
+# Types are checked beside the tests, for mypy takes one core and a minute; what it says comes last.
+test: $(READY) style ## lint and all tests
+	@$(BIN)/mypy > $(VENV)/mypy.txt 2>&1 & types=$$!; \
+	  $(BIN)/python -m pytest; tests=$$?; \
+	  wait $$types; types=$$?; cat $(VENV)/mypy.txt; \
+	  exit $$((tests ? tests : types))
 
-lint: $(READY) ## ruff and mypy --strict
+lint: style ## ruff and mypy --strict
+	$(BIN)/mypy
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 
 bench: $(READY) ## measure; figures go to benchmarks/results
 	$(BIN)/python -m benchmarks

@@ -1,7 +1,8 @@
 """`python -m benchmarks [NAME ...]`: run the benchmarks, print tables, keep the figures in benchmarks/results.
 
 `python -m benchmarks chaos [OPTION ...]` runs the hostile trial instead, which is not one of them: it does not measure
-speed but counts what is lost, and takes minutes.
+speed but counts what is lost, and takes minutes. So does `python -m benchmarks deadsets [OPTION ...]`, in one process,
+for sets of dead brokers under full dynamic routing.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chaos, live, matching, pipeline, routing, sim, topology
+from benchmarks import chaos, deadsets, live, matching, pipeline, routing, sim, topology
 
 BENCHMARKS = {
     "routing": routing.run,
@@ -29,9 +30,10 @@ def machine() -> dict[str, Any]:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["chaos"]:
+    trials = {"chaos": chaos.main, "deadsets": deadsets.main}
+    if sys.argv[1:2] and sys.argv[1] in trials:
         RESULTS.mkdir(exist_ok=True)
-        return chaos.main(sys.argv[2:], RESULTS, machine())
+        return trials[sys.argv[1]](sys.argv[2:], RESULTS, machine())
     names = sys.argv[1:] or list(BENCHMARKS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:

@@ -1,7 +1,11 @@
-"""What holds for all tests: which files come first, that Ctrl-C can be tested, and that brokers save nothing at home.
+"""What holds for all tests: which files come first, on how many workers, that Ctrl-C can be tested, and that brokers
+save nothing at home.
 
-Files that take minutes come first, so that no worker is left with one at the end. A shell that starts a process in the
-background has it ignore interrupts, and its children too; tests that interrupt would wait for ever.
+A file runs on one worker (`--dist loadfile`), and the next goes to whoever is done. Files that take long come first, so
+that no worker is left with one at the end; `--no-loadscope-reorder` keeps that order, where xdist would put those with
+the most tests first. Tests of live brokers and of processes often wait, so there is one worker more than there are
+cores. A shell that starts a process in the background has it ignore interrupts, and its children too; tests that
+interrupt would wait for ever.
 """
 
 import os
@@ -10,13 +14,30 @@ import tempfile
 
 import pytest
 
-SLOW_FIRST = ("tests/pipeline/test_spark.py", "tests/pipeline/test_processes.py", "tests/cli/test_pipeline.py")
+# Of all others none takes as much as a fiftieth of the whole.
+SLOW_FIRST = (
+    "tests/pipeline/test_spark.py",
+    "tests/pipeline/test_processes.py",
+    "tests/cli/test_pipeline.py",
+    "tests/routing/test_recovery_properties.py",
+    "tests/routing/test_overlay_properties.py",
+    "tests/net/test_slow.py",
+    "tests/matching/test_matcher.py",
+    "tests/embedded/test_overlay.py",
+    "tests/net/test_machines.py",
+    "tests/docs/test_docs.py",
+    "tests/pipeline/test_source_reader.py",
+)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _STATE = tempfile.TemporaryDirectory(prefix="octopia-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -52,8 +52,8 @@ def test_a_run_prints_means_and_the_paper_and_leaves_a_folder(tmp_path: Path) ->
     folder = tmp_path / "out" / "simulate" / "publishers"
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        "comparison.json", "figures", "findings.json", "metrics.csv", "metrics.parquet", "report.html", "runs",
-        "series.parquet", "settings.toml", "summary.csv", "summary.json",
+        "comparison.json", "figures", "findings.json", "goals.json", "metrics.csv", "metrics.parquet", "report.html",
+        "runs", "series.parquet", "settings.toml", "summary.csv", "summary.json",
     }  # fmt: skip
     assert len(list((folder / "runs").iterdir())) == 8
     again = octopia(

@@ -119,6 +119,9 @@ def test_the_readme_opens_with_what_it_is_then_the_two_commands_then_the_example
     [
         ("fig7b.svg", ["replay", "src/octopia/scenes/fig7b.json", "--draw"]),
         ("evaluation.svg", ["topology", "evaluation", "--draw"]),
+        ("fdr-trees.svg", ["topology", "path:3", "--trees", "b,2", "--draw"]),
+        ("fdr-load.svg", ["replay", "src/octopia/scenes/fdr-load.json", "--draw"]),
+        ("fdr-dead.svg", ["replay", "src/octopia/scenes/fdr-dead.json", "--draw"]),
     ],
 )
 def test_pictures_are_what_the_command_draws(picture: str, command: list[str], tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from octopia.experiments import (
     read_settings,
     settings_toml,
 )
+from octopia.experiments import small as small_settings
 from tests.experiments.cells import small, small_cells
 
 
@@ -172,6 +173,17 @@ def test_changed_quotes_make_another_cell(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_by_name_before_anything_runs(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         small_cells("burst", **changes)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_small_form(name: str) -> None:
+    own = EXPERIMENTS[name].settings
+    found = small_settings(own)
+    assert (found.systems, found.vary, found.model, found.tau) == (own.systems, own.vary, own.model, own.tau)
+    cells = make_cells(EXPERIMENTS[name], found)
+    assert {cell.overlay.broker_count for cell in cells} == {9}
+    assert all(cell.workload.publishers <= 10 and cell.workload.subscribers <= 60 for cell in cells)
+    assert (own.subscribers == 0) == all(cell.workload.subscribers == 0 for cell in cells)
 
 
 def test_an_unknown_experiment_is_refused() -> None:

@@ -10,7 +10,9 @@ from octopia.experiments import (
     Interval,
     MetricRow,
     Summary,
+    all_goals,
     compare,
+    goals_reached,
     interval,
     paper_results,
     shown_interval,
@@ -108,3 +110,28 @@ def test_every_number_of_the_paper_is_about_something_that_is_measured() -> None
         assert systems <= set(EXPERIMENTS[result.experiment].settings.systems)
         assert (result.form == "value") == (not result.than)
         assert set(result.points) <= set(EXPERIMENTS[result.experiment].settings.points)
+
+
+def test_goals_are_shares_seed_by_seed_or_plain_numbers() -> None:
+    rows = [row("snr", 0, 50.0, "in_order_delay", "mean"), row("snr", 1, 10.0, "in_order_delay", "mean")]
+    rows += [row("fdr", 0, 5.0, "in_order_delay", "mean"), row("fdr", 1, 1.5, "in_order_delay", "mean")]
+    rows += [row("fdr", seed, number, "out_of_order", "number") for seed, number in ((0, 0.0), (1, 2.0))]
+    rows += [row("fdr", seed, 1.0, "stabilisation_time", "seconds") for seed in (0, 1)]
+    rows += [row("snr", seed, None, "stabilisation_time", "seconds") for seed in (0, 1)]
+    found = {each.goal.metric: each for each in goals_reached("burst", Summary(rows))}
+    # 10 % and 15 %
+    assert found["in_order_delay"].ours.mean == pytest.approx(12.5)
+    assert found["in_order_delay"].verdict == "reached"
+    assert found["out_of_order"].cells == ["deliveries of FDR out of order", "at most 0", "1 ± 13", "MISSED"]
+    assert (found["stabilisation_time"].ours.mean, found["stabilisation_time"].verdict) == (None, "no value")
+    alone = [each for each in rows if each.system == "fdr"]
+    assert {each.verdict for each in goals_reached("burst", Summary(alone)) if each.goal.than} == {"not run"}
+    assert goals_reached("burst", Summary([each for each in rows if each.system == "snr"])) == []
+
+
+def test_every_goal_is_about_something_that_is_measured() -> None:
+    for goal in all_goals():
+        experiment = EXPERIMENTS[goal.experiment]
+        assert goal.metric in experiment.metrics
+        assert {goal.system, goal.than} - {""} <= set(experiment.settings.systems)
+        assert set(goal.points) <= set(experiment.settings.points)

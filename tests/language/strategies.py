@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value
+from tests.effort import cases
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -29,11 +30,11 @@ SMALL_NUMBERS: tuple[Value, ...] = (0, 0.5, 1, 1.5, 2)
 
 
 def fixed(examples: int) -> Callable[[Test], Test]:
-    """Settings of a property: so many examples, the same ones every time, no clock."""
+    """Settings of a property: so many examples in a long run, the same ones every time, no clock."""
 
     def decorate(test: Test) -> Test:
         decorated: Test = settings(
-            max_examples=examples, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=cases(examples), derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
         )(test)
         return decorated
 

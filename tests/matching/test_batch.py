@@ -9,6 +9,7 @@ from octopia.errors import LanguageError
 from octopia.language import Filter, Notification, matches
 from octopia.matching import Matcher
 from octopia.matching import batch as batches
+from tests.effort import cases
 from tests.matching.histories import NAMES, draw_filter
 
 POOLS: dict[str, tuple[pa.DataType, list[object]]] = {
@@ -49,7 +50,7 @@ def brute_force(batch: pa.RecordBatch, stored: dict[int, Filter]) -> list[tuple[
 
 @pytest.mark.parametrize("part", range(4))
 def test_a_batch_is_the_same_as_one_by_one(kernels: str, part: int) -> None:
-    for seed in range(part * 50, part * 50 + 50):
+    for seed in range(part * 50, part * 50 + cases(50)):
         draw = Random(seed)
         index: Matcher[int] = Matcher()
         stored = {id: draw_filter(draw) for id in range(draw.randint(0, 80))}

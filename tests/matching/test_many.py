@@ -9,6 +9,7 @@ from octopia.errors import LanguageError
 from octopia.language import Filter, Notification, Value, matches
 from octopia.matching import Matcher, openings
 from octopia.matching.points import point_of, points_of
+from tests.effort import cases
 from tests.matching.histories import draw_filter, draw_notification
 
 GROUPS = 130
@@ -16,7 +17,7 @@ GROUPS = 130
 
 @pytest.mark.parametrize("part", range(3))
 def test_many_at_once_are_the_same_as_testing_every_filter(kernels: str, part: int) -> None:
-    for seed in range(part * 40, part * 40 + 40):
+    for seed in range(part * 40, part * 40 + cases(40)):
         draw = Random(seed)
         index: Matcher[int] = Matcher()
         stored: dict[int, Filter] = {}

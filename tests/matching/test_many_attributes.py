@@ -7,6 +7,7 @@ import pytest
 
 from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value, matches, overlaps
 from octopia.matching import Matcher, openings, points, space
+from tests.effort import cases
 from tests.matching.histories import VALUES, draw_predicate
 
 NAMES = tuple(f"n{number}" for number in range(9))
@@ -32,7 +33,7 @@ def draw_values(draw: Random) -> dict[str, Value]:
 def test_same_as_testing_every_filter(few: int, together: int, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space, "FEW_ATTRIBUTES_MAX", few)
     monkeypatch.setattr(points, "TOGETHER_NUMBERS_MAX", together)
-    for seed in range(5):
+    for seed in range(cases(5)):
         draw = Random(seed)
         index: Matcher[int] = Matcher()
         stored: dict[int, Filter] = {}

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from octopia.errors import InputError, LanguageError
 from octopia.language import Filter, Notification, Value, matches, overlaps, parse_filter
 from octopia.matching import Matcher, kernels_in_use, store, use_kernels, warm_up
+from tests.effort import cases
 from tests.language.strategies import SMALL_NUMBERS, few_names, fixed, small_filter, small_strings
 from tests.matching.histories import draw_filter, draw_notification
 
 
 @pytest.mark.parametrize("batch", range(4))
 def test_same_as_testing_every_filter_at_any_time(kernels: str, batch: int) -> None:
-    for seed in range(batch * 60, batch * 60 + 60):
+    for seed in range(batch * 60, batch * 60 + cases(60)):
         draw = Random(seed)
         index: Matcher[int] = Matcher()
         stored: dict[int, Filter] = {}

@@ -7,6 +7,7 @@ import pytest
 from octopia.language import STRING_CHARS_MAX, Operator, Predicate
 from octopia.matching import patterns
 from octopia.matching.patterns import Patterns
+from tests.effort import cases
 
 OPERATORS = (
     Operator.PREFIX,
@@ -40,7 +41,7 @@ def test_same_as_asking_each_predicate(way: str, monkeypatch: pytest.MonkeyPatch
         # every piece of one length has the same hash, so that only the strings themselves tell
         ones = patterns._powers()[0] * 0
         monkeypatch.setattr(patterns, "_powers", lambda: (ones, ones))
-    for seed in range(60):
+    for seed in range(cases(60)):
         draw = Random(seed)
         known: Patterns[Marked] = Patterns()
         stored: dict[Predicate, int] = {}

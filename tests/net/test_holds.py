@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octopia.net.broker.holds import Holds, Order
+from tests.effort import cases
 
 OWNERS = ["q", "r", "m", "n"]
 PUBLISHERS = ["P", "Q", "R"]
@@ -73,7 +74,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=cases(500))
 @given(STEPS)
 def test_a_source_pauses_a_publisher_as_long_as_anyone_wants_it(steps: list[tuple[str, str, str, list[str]]]) -> None:
     holds: Holds[str] = Holds()

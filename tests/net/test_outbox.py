@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from octopia.net import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.topology import BrokerId
+from tests.effort import cases
 from tests.net.live import Live, channel_of, in_overlay, take, until
 
 
@@ -28,7 +29,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=cases(300))
 @given(STEPS)
 def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[tuple[str, int]]) -> None:
     loop = asyncio.new_event_loop()

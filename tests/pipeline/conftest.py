@@ -13,10 +13,14 @@ for _file in sorted(Path(__file__).parent.glob("cases_*.py")):
 from octopia.pipeline import Session, SparkSettings, open_session  # noqa: E402
 from octopia.pipeline.storage import AnyStore, HadoopStore, LocalStore  # noqa: E402
 
-# Small tables: one partition, no adaptive plans, a compiler that starts quickly; a failing task fails at once.
+# Small tables: one partition, no adaptive plans, plans that are interpreted, since compiling one takes longer than
+# running it, a compiler that starts quickly; a failing task fails at once. Plans that are compiled are run by
+# `test_processes.py` and by `tests/cli/test_pipeline.py`.
 TEST_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }

@@ -5,8 +5,10 @@ late or not at all, and whose ends of a fresh connection are told one after the 
 adds to the rules of `Harness`:
 
 - Nothing that lives on is forgotten, not even for a moment: what was in force when the overlay was last whole and quiet
-  stays in the table of every broker that has lived since, and its bits stay ON.
-- A notification of then-settled clients is missed only if a copy of it was lost with a connection.
+  stays in the table of every broker that has lived since, and its bits stay ON (under `fdr`: its host broker stays a
+  destination of what overlaps).
+- A notification of then-settled clients is missed only if a copy of it was lost with a connection; under `fdr` also
+  where a broker knew that no way led to its destination.
 - Once all links are up and quiet, the tables are exactly those of the registrations in force.
 """
 
@@ -17,11 +19,16 @@ from octopia.embedded import Hop, Network
 from octopia.routing import (
     Action,
     Broker,
+    Dests,
+    Key,
     LinkCameUp,
     LinkGivenUp,
     LinkWentDown,
     Notify,
+    Send,
 )
+from octopia.routing.entries import SrtEntry
+from octopia.routing.fdr.state import FdrState
 from octopia.topology import BrokerId, Scot
 from tests.routing.harness import IDS, Harness, Which
 from tests.routing.model import overlapping
@@ -62,6 +69,20 @@ class BreakingNetwork(Network):
             self._kept.setdefault(end, []).append(hop)
         else:
             self._lose(hop)
+
+    def _carry_out(self, broker: BrokerId, actions: list[Action], cause: Hop | None) -> None:
+        super()._carry_out(broker, actions, cause)
+        header = cause.message.header if cause is not None and isinstance(cause.message, Notify) else None
+        if cause is not None and isinstance(header, Dests):
+            # a destination that no way leads to is left out: it counts as lost
+            left = header.dests & ~self.brokers[broker].state.me
+            for action in actions:
+                if isinstance(action, Send) and isinstance(action.message, Notify):
+                    copy = action.message.header
+                    assert isinstance(copy, Dests)
+                    left &= ~copy.dests
+            if left:
+                self._lose(cause)
 
     def _lose(self, hop: Hop) -> None:
         if isinstance(hop.message, Notify):
@@ -203,6 +224,20 @@ class BreakingHarness(Harness):
         super().messages_arrive(draw)
         self.check_nothing_forgotten()
 
+    def publish_in_the_midst(self, draw: Random) -> None:
+        before = set(self.promised)
+        super().publish_in_the_midst(draw)
+        for id in set(self.promised) - before:
+            if self.routing == "fdr":
+                self.take_back_written_off(id)
+
+    def take_back_written_off(self, id: str) -> None:
+        """What the host broker knows to be out of reach it sends nothing."""
+        state = self.network.brokers[self.published_at[id]].state
+        for client in list(self.promised[id]):
+            if state.written_off & state.places.brokers[self.world.homes[client]]:
+                del self.promised[id][client]
+
     # -- what must hold
 
     def _unsettle(self) -> None:
@@ -221,9 +256,18 @@ class BreakingHarness(Harness):
             for (client, name), other in self.settled_advertisements.items():
                 if overlapping(other, spec):
                     state = brokers[self.world.homes[client]].state
-                    civ = state.srt.get(state.advertisements.of(client)[name].key).civ
-                    if home.cluster != self.world.homes[client].cluster:
-                        assert civ >> home.cluster & 1, f"the bit of {which} went OFF"
+                    entry = state.srt.get(state.advertisements.of(client)[name].key)
+                    if self.routing == "fdr":
+                        assert self.is_destination(state, entry, key), f"{which} is no destination for {client} {name}"
+                    elif home.cluster != self.world.homes[client].cluster:
+                        assert entry.civ >> home.cluster & 1, f"the bit of {which} went OFF"
+
+    def is_destination(self, state: FdrState, entry: SrtEntry, key: Key) -> bool:
+        """Whether a host broker under `fdr` knows this subscription for an advertisement, or is in doubt about it."""
+        if state.in_doubt & state.places.brokers[key.host] or entry.unknown >> key.host.cluster & 1:
+            return True
+        borrowed = state.prt.borrowed.get(key)
+        return key in state.prt or (borrowed is not None and entry.key in borrowed.advertisements)
 
     def become_quiet(self, draw: Random) -> None:
         """Quiet, with whatever links there are; settled only where all are up."""
@@ -273,6 +317,8 @@ class BreakingHarness(Harness):
             assert (state.unlearnt, [keys for keys in state.stale.values() if keys]) == ({}, [])
             assert (state.cut_off, [entry.key for entry in state.srt if entry.unknown]) == (0, [])
             assert (state.up_a_links, state.up_i_links) == (state.a_links, state.i_links)
+            if self.routing == "fdr":
+                assert (state.in_doubt, state.untold, state.links.any_down) == (0, {}, False)
 
     def which(self, key: tuple[BrokerId, int]) -> Which:
         """The client's name of a subscription in force."""
@@ -291,3 +337,84 @@ class BreakingHarness(Harness):
             if goal.region in todo:
                 return BrokerId(first, start.cluster)
         raise AssertionError(f"no way from {start} to {goal}")
+
+
+class FdrHarness(BreakingHarness):
+    """As `BreakingHarness`, and more under `fdr`: an outage changes nothing for clients who can reach each other.
+
+    Once all who lost a link have noticed it and all is quiet, whatever is published reaches all who want it and can
+    be reached at all, whenever they registered. Who is in doubt about whom is exact as well. Nothing is ever given up.
+    """
+
+    def __init__(self, draw: Random) -> None:
+        super().__init__("fdr", draw)
+
+    def _unsettle(self) -> None:
+        """To give up a link changes nothing."""
+
+    def become_quiet_in_parts(self, draw: Random) -> None:
+        for end in [end for end in self.network.ends if end in self.network.cut - self.network.down]:
+            self.network.notice(end)
+        for end in [end for end in self.network.ends if end in self.network.untold]:
+            self.network.tell_end(end)
+        for end in [end for end in self.network.ends if end in self.network.down]:
+            # a link that has been down since its broker started is not news until then
+            self.network.tell(end[0], LinkGivenUp(end[1]))
+        self.become_quiet(draw)
+        self.check_doubts()
+        self.check_borrowed_in_parts()
+        expected: dict[str, list[str]] = {}
+        for name, home in self.world.homes.items():
+            samples = list(self.world.publishable(name))
+            if samples:
+                sample = draw.choice(samples)
+                id = self.publish(name, home, sample)
+                assert id is not None
+                part = self.reachable(home)
+                expected[id] = sorted(c for c in self.world.interested(sample) if self.world.homes[c] in part)
+        self.become_quiet(draw)
+        assert {id: sorted(self.delivered[id]) for id in expected} == expected
+
+    def reachable(self, start: BrokerId) -> set[BrokerId]:
+        found = [start]
+        for at in found:
+            found += [n for n in self.scot.neighbours(at) if (at, n) not in self.network.cut and n not in found]
+        return set(found)
+
+    def apart(self, broker: BrokerId) -> set[BrokerId]:
+        """The brokers of its cluster to which the way along the cluster's tree is broken."""
+        whole = [broker]
+        for at in whole:
+            whole += [n for n in self.scot.a_links(at) if (at, n) not in self.network.cut and n not in whole]
+        return set(self.scot.cluster(broker.cluster)) - set(whole)
+
+    def in_doubt(self, broker: BrokerId) -> set[BrokerId]:
+        doubts = self.apart(broker)
+        for mate in self.scot.i_links(broker):
+            cut = (broker, mate) in self.network.cut
+            doubts |= set(self.scot.cluster(mate.cluster)) if cut else self.apart(mate)
+        return doubts
+
+    def check_doubts(self) -> None:
+        for id, broker in self.network.brokers.items():
+            state = broker.state
+            assert set(state.unlearnt) == self.apart(id)
+            assert {b for b, bit in state.places.brokers.items() if state.in_doubt & bit} == self.in_doubt(id)
+
+    def check_borrowed_in_parts(self) -> None:
+        """Of brokers that it is not in doubt about, a host broker holds exactly what overlaps."""
+        brokers, homes = self.network.brokers, self.world.homes
+        for (client, name), spec in self.world.advertisements.items():
+            home = homes[client]
+            prt, key = brokers[home].state.prt, brokers[home].state.advertisements.of(client)[name].key
+            doubts = self.in_doubt(home)
+            held = {
+                entry.key
+                for entry in prt.borrowed.values()
+                if key in entry.advertisements and entry.key.host not in doubts
+            }
+            assert held == {
+                brokers[homes[other]].state.subscriptions.of(other)[id].key
+                for (other, id), wanted in self.world.subscriptions.items()
+                if homes[other].cluster != home.cluster and homes[other] not in doubts and overlapping(spec, wanted)
+            }

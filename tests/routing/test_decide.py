@@ -40,6 +40,7 @@ from octopia.routing import (
     Tree,
 )
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
 from tests.routing.harness import Harness
 from tests.routing.model import ALL_SAMPLES
@@ -89,7 +90,7 @@ def check_received(broker: Broker, sender: BrokerId, header: Header, batch: list
     ]
 
 
-def drawn_header(broker: Broker, draw: Random) -> Header:
+def drawn_header(broker: Broker, sender: BrokerId, draw: Random) -> Header:
     state = broker.state
     trees = [entry.key for entry in state.srt] or [Key(broker.id, 0)]
     if POLICIES[broker.routing].header is Civ:
@@ -97,11 +98,20 @@ def drawn_header(broker: Broker, draw: Random) -> Header:
     if POLICIES[broker.routing].header is Tree:
         return Tree(draw.choice(trees))
     if POLICIES[broker.routing].header is Dests:
-        dests = draw.getrandbits(len(state.places.brokers))
-        others = (draw.choice((0, 0, 0b01, 0b10, 0b11)) for _ in range(2))
-        return Dests(dests, *others)
+        return Dests(state.me | draw.getrandbits(len(state.places.brokers)) & may_send(broker, sender))
     hosts = [broker.id, *(entry.key.host for entry in state.prt)]
     return Routes(tuple(Route(host, draw.choice(trees), ()) for host in dict.fromkeys(draw.choices(hosts, k=2))))
+
+
+def may_send(broker: Broker, sender: BrokerId) -> int:
+    """Destinations, as bits, that pass: over an iLink all others, over an aLink this side and mates of the sender."""
+    places = broker.state.places.brokers
+    if sender.region == broker.id.region:
+        return sum(bit for other, bit in places.items() if other != sender)
+    behind = broker.state.places.beyond[sender.region]
+    return sum(
+        bit for other, bit in places.items() if other != sender and (not bit & behind or other.region == sender.region)
+    )
 
 
 def check_everywhere(harness: Harness, draw: Random) -> None:
@@ -110,7 +120,7 @@ def check_everywhere(harness: Harness, draw: Random) -> None:
     for id, broker in harness.network.brokers.items():
         for neighbour in broker.state.neighbours:
             if neighbour in broker.state.up and draw.random() < 0.5:
-                check_received(broker, neighbour, drawn_header(broker, draw), drawn_batch(draw))
+                check_received(broker, neighbour, drawn_header(broker, neighbour, draw), drawn_batch(draw))
         assert broker.id == id
 
 
@@ -130,7 +140,7 @@ def run_histories(kind: type[Harness], routing: str, weights: dict[str, int], se
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_equal_in_long_random_histories(routing: str) -> None:
-    run_histories(Harness, routing, WEIGHTS, range(5000, 5012), 50)
+    run_histories(Harness, routing, WEIGHTS, range(5000, 5000 + cases(12)), 50)
 
 
 def test_equal_where_queues_decide_and_no_link_is_overloaded() -> None:
@@ -141,12 +151,12 @@ def test_equal_where_queues_decide_and_no_link_is_overloaded() -> None:
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_equal_where_every_match_goes_through_runs_and_kernels(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matcher, "WAITING_TESTS_MAX", 0)
-    run_histories(Harness, routing, WEIGHTS, range(6000, 6004), 50)
+    run_histories(Harness, routing, WEIGHTS, range(6000, 6000 + cases(4)), 50)
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr", "fdr"])
 def test_equal_while_links_break_and_brokers_restart(routing: str) -> None:
-    run_histories(BreakingHarness, routing, BREAKING_WEIGHTS, range(7000, 7010), 50)
+    run_histories(BreakingHarness, routing, BREAKING_WEIGHTS, range(7000, 7000 + cases(10)), 50)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +165,7 @@ def test_equal_while_links_break_and_brokers_restart(routing: str) -> None:
 @pytest.mark.parametrize("routing", ["idr", "tid-dynamic"])
 def test_equal_at_the_bounds_of_what_is_remembered(routing: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"octopia.routing.{bound}", 30 if "tables" in bound else 2)
-    run_histories(Harness, routing, WEIGHTS, range(8000, 8006), 40)
+    run_histories(Harness, routing, WEIGHTS, range(8000, 8000 + cases(6)), 40)
 
 
 def test_at_the_bound_the_oldest_sets_go_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from octopia.routing import (
 )
 from octopia.routing.fdr import interest
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
 from tests.routing.harness import Harness, check_scot_tables
 from tests.routing.test_overlay_properties import WEIGHTS
@@ -49,7 +50,7 @@ class Recorded(Network):
         if isinstance(hop.message, Notify):
             header = hop.message.header
             assert isinstance(header, Dests)
-            assert (header.tried, header.left) == (0, 0)
+            assert header == Dests(header.dests)
             named = [broker for place, broker in enumerate(self.overlay.brokers) if header.dests >> place & 1]
             self.copies.append((hop.sender, hop.receiver, sorted(named)))
         else:
@@ -204,7 +205,7 @@ def test_exact_at_the_bounds_of_what_is_lent(
     monkeypatch.setattr(interest, "LENT_MAX", bound)
     monkeypatch.setattr(interest, "LENT_PER_MESSAGE_MAX", 1)
     operations = [name for name, weight in weights.items() for _ in range(weight)]
-    for seed in range(40):
+    for seed in range(cases(40)):
         draw = Random(seed)
         harness = kind("fdr", draw)
         try:

@@ -13,6 +13,7 @@ from octopia.routing import Advertised, LinkReport, Notify, Published, Subscribe
 from octopia.routing.fdr.news import VERSION_MAX, LinkState
 from octopia.routing.fdr.places import AROUND
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 from tests.routing.harness import draw_tree
 
 End = tuple[BrokerId, BrokerId]
@@ -123,7 +124,7 @@ class Word:
                 assert not state.any_down
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_connected_brokers_agree_with_the_truth_at_rest(seed: int) -> None:
     draw = Random(seed)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from octopia.matching import matcher, use_kernels
 from octopia.routing import POLICIES
+from tests.effort import cases
 from tests.routing.harness import Harness
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -35,7 +36,7 @@ WEIGHTS = {
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("batch", range(4))
 def test_exact_in_long_random_histories(routing: str, batch: int) -> None:
-    run_histories(routing, range(batch * 100, batch * 100 + 100))
+    run_histories(routing, range(batch * 100, batch * 100 + cases(100)))
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -45,7 +46,7 @@ def test_exact_with_either_kernels(routing: str, kernels: str, monkeypatch: pyte
     monkeypatch.setattr(matcher, "WAITING_TESTS_MAX", 0)
     use_kernels(kernels)
     try:
-        run_histories(routing, range(1000, 1040))
+        run_histories(routing, range(1000, 1000 + cases(40)))
     finally:
         use_kernels(None)
 
@@ -121,7 +122,7 @@ def test_exact_under_every_interleaving(routing: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=60,
+            max_examples=cases(60),
             stateful_step_count=40,
             deadline=None,
             print_blob=True,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
 
 ROUTINGS = ("snr", "idr", "fdr")
@@ -44,7 +45,7 @@ PATIENT = {**WEIGHTS, "give_up": 0, "restart": 2, "ordeal": 6}
 @pytest.mark.parametrize("batch", range(3))
 def test_exact_again_after_any_history_of_faults(routing: str, weights: dict[str, int], batch: int) -> None:
     operations = [name for name, weight in weights.items() for _ in range(weight)]
-    for seed in range(batch * 70, batch * 70 + 70):
+    for seed in range(batch * 70, batch * 70 + cases(70)):
         draw = Random(seed)
         harness = BreakingHarness(routing, draw)
         try:
@@ -85,7 +86,7 @@ def test_exact_again_under_every_interleaving(routing: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=60,
+            max_examples=cases(60),
             stateful_step_count=40,
             deadline=None,
             print_blob=True,

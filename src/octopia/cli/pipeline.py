@@ -242,7 +242,7 @@ def _print_audit(console: "Console", folder: str, late_after_s: float | None) ->
 def _print_metrics(console: "Console", folder: str) -> None:
     from rich.table import Table
 
-    from octopia.experiments import interval, shown_interval
+    from octopia.experiments import interval, lead_sentence, shown_interval
     from octopia.pipeline import read_arrow
 
     runs = sorted(read_arrow(folder, "runs", ["run", "system"]).to_pylist(), key=lambda row: int(row["run"]))
@@ -258,3 +258,6 @@ def _print_metrics(console: "Console", folder: str) -> None:
         found = (values.get((run["system"], metric, part), (None, "")) for _, metric, part in shown)
         table.add_row(run["system"].upper(), *(shown_interval(interval([value]), unit) for value, unit in found))
     console.print(table)
+    delays = [(run["system"], values.get((run["system"], "notification_delay", "mean"), (None, ""))[0]) for run in runs]
+    measured = sorted(((system, delay) for system, delay in delays if delay is not None), key=lambda each: each[1])
+    say(console, lead_sentence(dict(measured)), "bold")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Per step, and per table at the end: what is longer is read by a program.
 SHOWN_MAX = 200
 CLUSTERS_SHOWN_MAX = 12
+# A kind of message that goes to every broker: counted, not listed.
+_FLOODED = "link_news"
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
 RoutingOption = Annotated[
@@ -107,7 +109,10 @@ def _show_step(console: "Console", record: "StepRecord", scot: "Scot") -> None:
     )
     if record.why is not None:
         say(console, f"  takes {record.why}", "cyan")
-    _show_some(console, [_hop_text(hop, record, scot) for hop in record.messages[:SHOWN_MAX]], count, "messages", "")
+    told = [hop for hop in record.messages if hop.message.kind != _FLOODED]
+    _show_some(console, [_hop_text(hop, record, scot) for hop in told[:SHOWN_MAX]], len(told), "messages", "")
+    if len(told) < count:
+        say(console, f"  {_FLOODED:<11} {count - len(told):,} messages: every broker hears which links are down", "dim")
     lost = [f"{_hop_text(hop, record, scot)}  lost: this link is down" for hop in record.lost[:SHOWN_MAX]]
     _show_some(console, lost, len(record.lost), "lost copies", "red")
     gets = (
@@ -126,10 +131,10 @@ def _show_some(console: "Console", lines: list[str], count: int, noun: str, styl
 
 
 def _hop_text(hop: "Hop", record: "StepRecord", scot: "Scot") -> str:
-    from octopia.embedded import civ_string, named, way_of
+    from octopia.embedded import civ_string, named
 
     text = f"{hop.message.kind:<11} {hop.sender} → {hop.receiver}"
-    way = way_of(scot, hop, record.down)
+    way = record.way_of(scot, hop)
     if way is not None:
         return f"{text}  for {named(way.destinations)}: {way.words}"
     carried = civ_string(hop.message, scot.clusters)

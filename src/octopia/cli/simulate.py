@@ -1,9 +1,10 @@
 """`octopia simulate NAME`: an experiment of the paper, or a variation of it, for all systems side by side.
 
 Rules of this file: it reads what is asked for, shows progress and prints tables; running, measuring and comparing are
-`octopia.experiments`'. Settings come from the experiment, then a file, then `--set`, then the options, the later ones
-winning. Progress goes to standard error; the tables and the folder's name to standard output. Exit codes: 0 all runs
-are done and every promise held, 1 one failed or broke a promise, 2 what was asked makes no sense, 130 interrupted.
+`octopia.experiments`'. Settings come from the experiment or its small form, then a file, then `--set`, then the
+options, the later ones winning. Progress goes to standard error; the tables and the folder's name to standard output.
+Exit codes: 0 all runs are done and every promise held, 1 one failed or broke a promise, 2 what was asked makes no
+sense, 130 interrupted.
 """
 
 import sys
@@ -62,6 +63,9 @@ def simulate(
     scale: Annotated[
         float | None, typer.Option(metavar="S", help="A quick look: 0.05 is a twentieth.", show_default="1")
     ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Nine brokers and few clients: seconds, to see what there is to see.")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where results go.", show_default=f"{OUT_DEFAULT}/NAME"),
@@ -145,7 +149,7 @@ def simulate(
         "model": model,
         "quotes": quotes or None,
     }
-    settings = _settings(experiment, file, sets or [], options, points)
+    settings = _settings(experiment, small, file, sets or [], options, points)
     if any(":" in system for system in settings.systems):
         # a module of one's own is looked for where one is, as it is by python itself
         sys.path.insert(0, str(Path.cwd()))
@@ -161,11 +165,16 @@ simulate.__doc__ = _HELP
 
 
 def _settings(
-    experiment: "Experiment", file: Path | None, sets: list[str], options: dict[str, Any], points: str | None
+    experiment: "Experiment",
+    is_small: bool,
+    file: Path | None,
+    sets: list[str],
+    options: dict[str, Any],
+    points: str | None,
 ) -> "Settings":
-    from octopia.experiments import changed, parse_value, read_settings
+    from octopia.experiments import changed, parse_value, read_settings, small
 
-    settings = experiment.settings
+    settings = small(experiment.settings) if is_small else experiment.settings
     if file is not None:
         settings = changed(settings, read_settings(file), str(file))
     for text in sets:
@@ -270,6 +279,7 @@ def _print_outcome(console: "Console", outcome: "Outcome") -> None:
                 table.add_row(point, *cells)
             console.print(table)
     _print_comparison(console, outcome)
+    _print_goals(console, outcome)
     if outcome.no_plots:
         say(console, f"No plots: {outcome.no_plots}", "yellow")
 
@@ -294,6 +304,20 @@ def _print_comparison(console: "Console", outcome: "Outcome") -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def _print_goals(console: "Console", outcome: "Outcome") -> None:
+    from rich.table import Table
+
+    if outcome.goals:
+        say(console)
+        say(console, "Our own goals", "bold")
+        table = Table()
+        for head in ("goal", "bound", "ours", ""):
+            table.add_column(head, justify="left" if head in ("goal", "") else "right", overflow="fold")
+        for each in outcome.goals:
+            table.add_row(*each.cells)
+        console.print(table)
 
 
 def _print_end(console: "Console", done: "Sweep", wanted: int, folder: Path) -> int:

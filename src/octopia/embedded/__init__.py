@@ -14,7 +14,7 @@ from octopia.embedded.replay import (
     to_jsonable,
 )
 from octopia.embedded.scenario import Scenario, Step, check_scenario, load_scenario, parse_scenario
-from octopia.embedded.ways import Way, named, way_of
+from octopia.embedded.ways import Way, named
 
 __all__ = [
     "AdvertisementState",
@@ -42,5 +42,4 @@ __all__ = [
     "parse_scenario",
     "replay",
     "to_jsonable",
-    "way_of",
 ]

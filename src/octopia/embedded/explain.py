@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from octopia.embedded.network import Hop
 from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_string
-from octopia.embedded.ways import named, named_links, way_of
+from octopia.embedded.ways import named, named_links
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter, why_not_matches, why_not_overlaps
@@ -182,7 +182,7 @@ def _hop_line(scot: Scot, hop: Hop, record: StepRecord) -> str:
 
 
 def _burden(scot: Scot, hop: Hop, record: StepRecord) -> str:
-    way = way_of(scot, hop, record.down)
+    way = record.way_of(scot, hop)
     if way is not None:
         return f", for {named(way.destinations)}: {way.words}"
     carried = civ_string(hop.message, scot.clusters)
@@ -223,7 +223,7 @@ def _why_lost(result: Replay, record: StepRecord, standing: _Standing) -> str:
 
 def _is_for(scot: Scot, hop: Hop, record: StepRecord, broker: BrokerId | None) -> bool:
     """Whether this copy was to reach the broker; one that does not name its destinations may have been."""
-    way = way_of(scot, hop, record.down)
+    way = record.way_of(scot, hop)
     return way is None or broker in way.destinations
 
 

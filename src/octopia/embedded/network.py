@@ -86,6 +86,7 @@ class Network:
         self._on_action = on_action
         self._hops = 0
         self._down: set[frozenset[BrokerId]] = set()
+        self._dead: set[BrokerId] = set()
 
     def tell(self, broker: BrokerId, event: Event) -> None:
         """Let something happen at a broker; its messages are put in flight, not yet received."""
@@ -110,10 +111,13 @@ class Network:
         self.tell(other, LinkCameUp(one))
 
     def crash(self, broker: BrokerId) -> None:
-        """A broker dies; its neighbours are told that their links to it are down."""
+        """A broker dies; its neighbours that live are told that their links to it are down."""
+        self._dead.add(broker)
         for neighbour in self.overlay.neighbours(broker):
+            was_up = frozenset((broker, neighbour)) not in self._down
             self._take_down(broker, neighbour)
-            self.tell(neighbour, LinkWentDown(broker))
+            if was_up and neighbour not in self._dead:
+                self.tell(neighbour, LinkWentDown(broker))
 
     def _take_down(self, one: BrokerId, other: BrokerId) -> None:
         link = frozenset((one, other))

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from octopia.embedded.network import Hop, Network
 from octopia.embedded.scenario import Scenario, Step
-from octopia.embedded.ways import DownLinks, way_of
+from octopia.embedded.ways import DownLinks, Way, way_of
 from octopia.errors import ScenarioError
 from octopia.routing import Action, Deliver, Message, Notify, Refused, policy_named
-from octopia.topology import BrokerId, civ
+from octopia.topology import BrokerId, Scot, civ
 
 MESSAGES_KEPT_MAX = 2_000_000
 
@@ -42,9 +42,9 @@ class DeliveryRecord(Struct, frozen=True):
 class StepRecord(Struct, frozen=True):
     """All that one step set in motion.
 
-    `why` is the word of a routing that chooses a way at the publisher's broker, for a step that publishes. `lost` has
-    what was put on a link that is down, and so never set out. `down` has the links that are down after the step, each
-    as its two ends.
+    `tree` and `why` are the choice of a routing that chooses a cluster's tree at the publisher's broker, for a step
+    that publishes. `lost` has what was put on a link that is down, and so never set out. `down` has the links that are
+    down after the step, each as its two ends.
     """
 
     step: Step
@@ -53,7 +53,12 @@ class StepRecord(Struct, frozen=True):
     refusals: list[Refused]
     lost: list[Hop]
     down: DownLinks
+    tree: int | None = None
     why: str | None = None
+
+    def way_of(self, scot: Scot, hop: Hop) -> Way | None:
+        """What a copy of this step is doing on a link; None where it does not name its destinations."""
+        return way_of(scot, hop, self.down, self.tree)
 
 
 class AdvertisementState(Struct, frozen=True):
@@ -104,7 +109,7 @@ def replay(scenario: Scenario, routing: str | None = None) -> Replay:
     down: DownLinks = frozenset()
     for step in scenario.steps:
         down = _down_after(scenario, step, down)
-        record = recorder.begin(step, down, _why(network, routing, step))
+        record = recorder.begin(step, down, *_choice(network, routing, step))
         _run_step(network, routing, step)
         network.run_until_quiet()
         records.append(record)
@@ -129,9 +134,9 @@ def _run_step(network: Network, routing: str, step: Step) -> None:
         network.hold_queue(step.broker, step.neighbour, step.queue)
 
 
-def _why(network: Network, routing: str, step: Step) -> str | None:
+def _choice(network: Network, routing: str, step: Step) -> tuple[int | None, str | None]:
     why = policy_named(routing).why
-    return why(network.brokers[step.broker].state) if why is not None and step.do == "publish" else None
+    return (None, None) if why is None or step.do != "publish" else why(network.brokers[step.broker].state)
 
 
 def _down_after(scenario: Scenario, step: Step, down: DownLinks) -> DownLinks:
@@ -148,8 +153,8 @@ class _Recorder:
         self._record: StepRecord | None = None
         self._kept = 0
 
-    def begin(self, step: Step, down: DownLinks, why: str | None) -> StepRecord:
-        self._record = record = StepRecord(step, [], [], [], [], down, why)
+    def begin(self, step: Step, down: DownLinks, tree: int | None, why: str | None) -> StepRecord:
+        self._record = record = StepRecord(step, [], [], [], [], down, tree, why)
         return record
 
     def on_hop(self, hop: Hop) -> None:
@@ -232,7 +237,7 @@ def _hop_jsonable(hop: Hop, record: StepRecord, scenario: Scenario) -> dict[str,
         "to": list(hop.receiver),
         "civ": civ_string(hop.message, scenario.scot.clusters),
     }
-    way = way_of(scenario.scot, hop, record.down)
+    way = record.way_of(scenario.scot, hop)
     if way is not None:
         told |= {"destinations": [list(broker) for broker in way.destinations], "tree": way.tree, "way": way.words}
     return told

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from octopia.embedded.network import Hop
 from octopia.routing import Dests, Notify
-from octopia.topology import BrokerId, Scot
+from octopia.topology import BrokerId, Link, Scot
 
 # Links that are down, each as its two ends.
 DownLinks = frozenset[frozenset[BrokerId]]
@@ -34,39 +34,51 @@ class Way(Struct, frozen=True):
         return self.kind == "handed over"
 
 
-def way_of(scot: Scot, hop: Hop, down: DownLinks) -> Way | None:
-    """What this copy is doing; None where it does not name its destinations."""
+def way_of(scot: Scot, hop: Hop, down: DownLinks, chosen: int | None = None) -> Way | None:
+    """What this copy is doing; None where it does not name its destinations.
+
+    `chosen` is the cluster whose tree the publisher's broker chose.
+    """
     if not isinstance(hop.message, Notify) or not isinstance(hop.message.header, Dests):
         return None
     bits = hop.message.header.dests
     destinations = tuple(broker for place, broker in enumerate(scot.brokers) if bits >> place & 1)
     sender, receiver = hop.sender, hop.receiver
     cluster = sender.cluster if sender.region != receiver.region or destinations == (receiver,) else receiver.cluster
-    return Way(destinations, cluster, *_kind(scot, hop, destinations, down))
+    return Way(destinations, cluster, *_kind(scot, hop, destinations, down, chosen))
 
 
-def _kind(scot: Scot, hop: Hop, destinations: tuple[BrokerId, ...], down: DownLinks) -> tuple[WayKind, str]:
+def _kind(
+    scot: Scot, hop: Hop, destinations: tuple[BrokerId, ...], down: DownLinks, chosen: int | None
+) -> tuple[WayKind, str]:
     sender, receiver = hop.sender, hop.receiver
-    towards = _towards(scot, sender.region)
-    usual = dict.fromkeys(
-        broker if broker.region == sender.region else BrokerId(towards[broker.region], sender.cluster)
-        for broker in destinations
-    )
-    cut = [f"{sender}-{neighbour}" for neighbour in usual if frozenset((sender, neighbour)) in down]
+    usual = {broker: _usual_way(scot, sender, broker) for broker in destinations if broker != sender}
+    off = {broker: way for broker, way in usual.items() if way[0] != (sender, receiver)}
+    if not off:
+        last = receiver.region == sender.region
+        return ("last", "to its destination") if last else ("tree", f"along cluster {sender.cluster}'s tree")
+    if hop.cause is None and receiver.region == sender.region and receiver.cluster == chosen:
+        return "change", f"to cluster {chosen}'s tree"
+    # of each way the first link that is down: what lies behind it does not matter
+    firsts = (next((link for link in way if frozenset(link) in down), None) for way in off.values())
+    cut = dict.fromkeys(f"{link[0]}-{link[1]}" for link in firsts if link is not None)
     if cut:
         return "handed over", f"handed over: link {' and link '.join(cut)} {'is' if len(cut) == 1 else 'are'} down"
     if sender.region != receiver.region:
-        mates = [broker for broker in destinations if broker.region == sender.region]
-        around = f", and around to {named(mates)}" if mates else ""
-        return "around" if mates else "tree", f"along cluster {sender.cluster}'s tree{around}"
-    if destinations == (receiver,):
-        return "last", "to its destination"
-    if hop.cause is None:
-        return "change", f"to cluster {receiver.cluster}'s tree"
-    came_from = hop.cause.sender.region
-    if all(towards.get(broker.region) == came_from for broker in destinations):
+        return "around", f"along cluster {sender.cluster}'s tree, and around to {named(off)}"
+    if hop.cause is not None and all(_towards(scot, sender.region)[b.region] == hop.cause.sender.region for b in off):
         return "back", f"back on cluster {receiver.cluster}'s tree"
-    return "handed over", "handed over: a link further on is down"
+    return "change", f"to cluster {receiver.cluster}'s tree, as short a way"
+
+
+def _usual_way(scot: Scot, sender: BrokerId, destination: BrokerId) -> list[Link]:
+    """The links while all are up: along the sender's cluster to the region, and over an iLink."""
+    way, at = [], sender
+    while at.region != destination.region:
+        onward = BrokerId(_towards(scot, at.region)[destination.region], at.cluster)
+        way.append((at, onward))
+        at = onward
+    return way if at == destination else [*way, (at, destination)]
 
 
 def named(brokers: Iterable[BrokerId]) -> str:
@@ -83,7 +95,7 @@ def named_links(links: DownLinks) -> str:
     return ", ".join(names[:_SHOWN_MAX]) + more
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _towards(scot: Scot, region: str) -> dict[str, str]:
     """By region the neighbouring region that leads there."""
     towards: dict[str, str] = {}

@@ -10,7 +10,9 @@ from octopia.experiments.catalogue import EXPERIMENTS, experiment_named
 from octopia.experiments.cell import Cell, cell_bytes, cell_from_bytes, make_cells
 from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
+from octopia.experiments.goals import Goal, Reached, all_goals, goals_reached
 from octopia.experiments.intervals import Interval, interval
+from octopia.experiments.lead import Lead, lead_sentence, make_lead
 from octopia.experiments.losses import JUDGED
 from octopia.experiments.means import mean_rows
 from octopia.experiments.numbers import shown_interval
@@ -18,7 +20,7 @@ from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outc
 from octopia.experiments.page import write_page
 from octopia.experiments.result import METRICS_SCHEMA, SERIES_SCHEMA, MetricRow, Result, metrics_table, rows_of_table
 from octopia.experiments.run_cell import finished, metric_rows, run_cell, series_table, workload_of
-from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml
+from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml, small
 from octopia.experiments.summary import Summary
 from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, cores, sweep
 from octopia.experiments.sweep_report import (
@@ -45,15 +47,19 @@ __all__ = [
     "Comparison",
     "Experiment",
     "Failure",
+    "Goal",
     "Interval",
+    "Lead",
     "MetricRow",
     "Outcome",
     "PaperResult",
+    "Reached",
     "Result",
     "Settings",
     "Shown",
     "Summary",
     "Sweep",
+    "all_goals",
     "axis_of",
     "cell_bytes",
     "cell_from_bytes",
@@ -63,8 +69,11 @@ __all__ = [
     "difference_text",
     "experiment_named",
     "finished",
+    "goals_reached",
     "interval",
+    "lead_sentence",
     "make_cells",
+    "make_lead",
     "make_outcome",
     "mean_rows",
     "metric_rows",
@@ -85,6 +94,7 @@ __all__ = [
     "series_table",
     "settings_toml",
     "shown_interval",
+    "small",
     "sweep",
     "workload_of",
     "write_page",

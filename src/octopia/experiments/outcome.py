@@ -5,6 +5,7 @@
     series.parquet           metrics over time
     summary.csv, .json       means over seeds with their 95 % intervals
     comparison.json          our numbers beside the paper's
+    goals.json               and beside our own goals
     findings.json            what the checkers found, run by run
     figures/*.svg, *.png     the plots
     report.html              all of it on one page, which needs no network
@@ -27,6 +28,7 @@ from msgspec import Struct, structs
 from octopia.errors import InputError, OctopiaError
 from octopia.experiments.comparison import Comparison, compare, compare_at
 from octopia.experiments.experiment import Experiment
+from octopia.experiments.goals import Reached, goals_reached
 from octopia.experiments.losses import described
 from octopia.experiments.plots import Line, line_plot, ranked_plot, series_plot
 from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result, metrics_table
@@ -41,13 +43,15 @@ REPORT_FILE: Final = "report.html"
 class Outcome(Struct, frozen=True, kw_only=True):
     """An experiment that was run, ready to be shown. Without matplotlib there are no plots, and `no_plots` says so.
 
-    `comparisons` are there where the paper's own setting was varied, `sensitivity`, by point, where another was.
+    `comparisons` and `goals` are there where the experiment's own setting was varied, `sensitivity`, by point, where
+    another was.
     """
 
     experiment: Experiment
     settings: Settings
     summary: Summary
     comparisons: Sequence[Comparison]
+    goals: Sequence[Reached]
     sensitivity: Mapping[str, Sequence[Comparison]]
     plots: Mapping[str, Mapping[str, bytes]]
     no_plots: str
@@ -83,6 +87,7 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
         settings=settings,
         summary=summary,
         comparisons=compare(experiment.name, summary) if same else [],
+        goals=goals_reached(experiment.name, summary) if same else [],
         sensitivity={} if same or not experiment.paper else _at_points(experiment, summary),
         plots=plots,
         no_plots=no_plots,
@@ -118,6 +123,7 @@ def write_tables(outcome: Outcome, results: Sequence[Result], series: pa.Table, 
         _write(folder / "summary.csv", _csv(means))
         _write(folder / "summary.json", _json(means))
         _write(folder / "comparison.json", _json([comparison_record(each) for each in outcome.comparisons]))
+        _write(folder / "goals.json", _json([_goal_record(each) for each in outcome.goals]))
         _write(folder / "findings.json", _json(_findings(results)))
         (folder / FIGURES_FOLDER).mkdir(exist_ok=True)
         for name, forms in outcome.plots.items():
@@ -146,6 +152,11 @@ def comparison_record(each: Comparison) -> dict[str, Any]:
         "difference": each.difference,
         "verdict": each.verdict,
     }
+
+
+def _goal_record(each: Reached) -> dict[str, Any]:
+    ours = {"unit": each.unit, "ours": each.ours.mean, "half_95": each.ours.half, "seeds": each.ours.runs}
+    return {**structs.asdict(each.goal), **ours, "verdict": each.verdict}
 
 
 def _lines(series: pa.Table, summary: Summary, metric: str, part: str) -> dict[str, dict[str, Line]]:

@@ -54,6 +54,9 @@ def page_part(outcome: Outcome, results: Sequence[Result]) -> str:
             cells = (each.result.words, paper_text(each), ours_text(each), difference_text(each), each.verdict)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
+    if outcome.goals:
+        lines += ["| our own goal | | ours | |", "| --- | ---: | ---: | --- |"]
+        lines += [f"| {' | '.join(each.cells)} |" for each in outcome.goals] + [""]
     if outcome.sensitivity:
         points = [f"{outcome.settings.vary} = {point}" for point in outcome.sensitivity]
         lines += [f"| the paper says | paper | {' | '.join(points)} |", f"| --- |{' ---: |' * (len(points) + 1)}"]

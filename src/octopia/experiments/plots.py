@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from octopia.errors import OctopiaError
 from octopia.experiments.experiment import Shown
 from octopia.experiments.means import ranking
+from octopia.experiments.numbers import digits
 from octopia.experiments.summary import Summary
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _SETTINGS: Final[dict[str, Any]] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#E3E7EC",
     "axes.edgecolor": "#8793A0",
     "legend.frameon": False,
@@ -68,16 +70,17 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
             # The names stand where the points would: a legend would say them twice.
             axes.set_xticks(range(len(summary.systems)), [system.upper() for system in summary.systems])
             axes.grid(visible=False, axis="x")
+            axes.margins(y=0.1)
         elif words:
             axes.set_xticks(range(len(summary.points)), [point.replace("-", "-\n", 1) for point in summary.points])
             axes.grid(visible=False, axis="x")
         else:
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axes.set_ylim(bottom=0)
         if words and len(places) > 1:
             # room for the legend above the bars
             axes.set_ylim(top=axes.get_ylim()[1] * 1.35)
+        _whole_ticks(axes, unit)
         axes.set_xlabel(f"{summary.points[0]} {axis}" if len(places) == 1 else axis)
         axes.set_ylabel(unit)
         axes.set_title(shown.title, loc="left", fontsize=10)
@@ -131,6 +134,7 @@ def series_plot(
             axes.set_ylabel(unit)
             axes.set_ylim(bottom=0)
             axes.set_xlim(left=0)
+            _round_ticks(axes, unit)
             if number == 0 and lines:
                 axes.legend()
         return _rendered(figure)
@@ -174,7 +178,8 @@ def _bar(axes: "Axes", shown: Shown, summary: Summary, number: int, factor: floa
     if found.mean is not None:
         colour, _, _ = _STYLES.get(system, _OTHER_STYLE)
         half = None if found.half is None else found.half / factor
-        axes.bar(number, found.mean / factor, 0.6, yerr=half, color=colour, capsize=4)
+        bar = axes.bar(number, found.mean / factor, 0.6, yerr=half, color=colour, capsize=4)
+        axes.bar_label(bar, [digits(found.mean / factor)], padding=2, fontsize=8)
 
 
 def _bars(axes: "Axes", shown: Shown, summary: Summary, number: int, factor: float) -> None:
@@ -206,6 +211,57 @@ def _unit(unit: str, largest: float) -> tuple[str, float]:
     if unit == "s" and 0 < largest < 0.1:
         return ("ms", 1e-3) if largest >= 1e-4 else ("µs", 1e-6)
     return unit, 1.0
+
+
+def _whole_ticks(axes: "Axes", unit: str) -> None:
+    """No halves of what is counted; thousands set apart."""
+    from matplotlib.ticker import MaxNLocator
+
+    counts = unit not in ("s", "ms", "µs", "%")
+    axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=counts and axes.get_ylim()[1] > 2))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+
+
+def _round_ticks(axes: "Axes", unit: str) -> None:
+    """As above, and seconds in ones, twos and fives."""
+    from matplotlib.ticker import MaxNLocator
+
+    _whole_ticks(axes, unit)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+
+
+def lead_plot(delays: Mapping[str, float | None], lines: Mapping[str, Line]) -> dict[str, bytes]:
+    """Two panels that tell the result: mean delays in seconds as bars, and the greatest delay over time."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": "lead"}):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9.6, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=[1, 1.5])
+        unit, factor = _unit("s", max((delay for delay in delays.values() if delay is not None), default=0.0))
+        for number, (system, delay) in enumerate(delays.items()):
+            if delay is not None:
+                bar = left.bar(number, delay / factor, 0.62, color=_STYLES.get(system, _OTHER_STYLE)[0])
+                left.bar_label(bar, [f"{digits(delay / factor)} {unit}"], padding=2, fontweight="bold")
+        left.set_xticks(range(len(delays)), [system.upper() for system in delays])
+        left.grid(visible=False, axis="x")
+        left.margins(y=0.12)
+        left.set_title("Mean delay of a delivery", loc="left", fontsize=10)
+        left.set_ylabel(unit)
+        _whole_ticks(left, unit)
+        for system, line in lines.items():
+            colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
+            right.plot(*peaks(*line), color=colour, linestyle=dash, linewidth=1.6, label=system.upper())
+        right.set_title("Longest delay, as publishing goes on", loc="left", fontsize=10)
+        right.set_xlabel("seconds since the start of publishing")
+        right.set_ylabel("s")
+        right.set_ylim(bottom=0)
+        right.set_xlim(left=0)
+        _round_ticks(right, "s")
+        if any(at for at, _ in lines.values()):
+            right.legend()
+        return _rendered(figure)
 
 
 def _rendered(figure: "Figure") -> dict[str, bytes]:

@@ -16,7 +16,6 @@ from octopia.embedded import (
     overloaded_links,
     parse_scenario,
     replay,
-    way_of,
 )
 from octopia.routing import Advertised, Published, Subscribed
 from octopia.scenes import FDR_NAMES, scene_text
@@ -116,7 +115,7 @@ def _message(scot: Scot, hop: Hop, record: StepRecord) -> Message:
     """An arrow: with the CIV that a copy carries, or with the destinations it names, in the colour of their tree."""
     if hop.message.kind != "notify":
         return Message(hop.sender, hop.receiver, "", "control")
-    way = way_of(scot, hop, record.down)
+    way = record.way_of(scot, hop)
     if way is not None:
         # the last hop needs no words: it ends at the destination
         label = "" if way.destinations == (hop.receiver,) else _names(way.destinations)

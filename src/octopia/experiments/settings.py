@@ -79,6 +79,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     block_notifications: Count = 1000
 
 
+# A small overlay with few clients: every experiment in seconds. It shows what there is to see, not the paper's numbers.
+SMALL: Final[Mapping[str, Any]] = {
+    "overlay": "path:3",
+    "clusters": 3,
+    "publishers": 10,
+    "subscribers": 60,
+    "selectivity": 0.1,
+    "notifications_per_publisher": 20,
+    "burst_notifications": 400,
+    "burst_interested_share": 0.2,
+    "symbols": 30,
+    "seeds": 1,
+}
+_SMALL_POINTS: Final = {"publishers": (5, 10), "subscribers": (30, 60), "burst_rate_per_minute": (100_000,)}
+
 NAMES: Final = tuple(field.name for field in structs.fields(Settings))
 
 
@@ -109,6 +124,13 @@ def changed(settings: Settings, changes: Mapping[str, Any], place: str) -> Setti
         return msgspec.convert(values, Settings, strict=True)
     except msgspec.ValidationError as error:
         raise InputError(f"{place}: {_readable(error)}") from None
+
+
+def small(settings: Settings) -> Settings:
+    """The small form of an experiment's own settings."""
+    points = _SMALL_POINTS.get(settings.vary, settings.points)
+    kept = {"subscribers": settings.subscribers} if settings.subscribers == 0 else {}
+    return changed(settings, {**SMALL, **kept, "points": points}, "small")
 
 
 def value_of(settings: Settings, name: str) -> Any:

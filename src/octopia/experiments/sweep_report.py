@@ -37,14 +37,15 @@ def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
     return page_html(outcome.experiment.title, report_body(outcome, results))
 
 
-def report_body(outcome: Outcome, results: Sequence[Result]) -> str:
-    """What stands on the page, for a page that shows more than one experiment."""
+def report_body(outcome: Outcome, results: Sequence[Result], heading: str = "h1") -> str:
+    """What stands on the page, for a page that shows more than one experiment, or that has a heading already."""
     experiment = outcome.experiment
     parts = [
-        f"<h1>{escape(f'{experiment.title}: {experiment.question}')}</h1>",
+        f"<{heading}>{escape(f'{experiment.title}: {experiment.question}')}</{heading}>",
         _setting(outcome, results),
         _checks(results),
         _comparisons(outcome.comparisons),
+        _goals(outcome),
         _sensitivity(outcome),
         _plots(outcome),
         _means(outcome),
@@ -112,6 +113,18 @@ def _comparisons(comparisons: Sequence[Comparison]) -> str:
     return f"<h2>Beside the paper</h2><div class=wide><table>{head}{rows}</table></div>"
 
 
+def _goals(outcome: Outcome) -> str:
+    if not outcome.goals:
+        return ""
+    rows = ""
+    for each in outcome.goals:
+        says, bound_text, ours, verdict = map(escape, each.cells)
+        style = {"reached": "good", "MISSED": "bad"}.get(each.verdict, "soft")
+        numbers = f"<td class=n>{bound_text}</td><td class=n>{ours}</td>"
+        rows += f"<tr><td>{says}</td>{numbers}<td class={style}>{verdict}</td></tr>"
+    return f"<h2>Our own goals</h2><table>{_head('goal', '#bound', '#ours', '')}{rows}</table>"
+
+
 def _sensitivity(outcome: Outcome) -> str:
     if not outcome.sensitivity:
         return ""
@@ -177,8 +190,13 @@ def _plots(outcome: Outcome) -> str:
         metric = described(each.metric)
         note = f"{metric.title}: {metric.definition}.{paper}"
         wide = " class=wide" if each.kind == "series" else ""
-        figures.append(f"<figure{wide}>{svg}<figcaption>{escape(note)}</figcaption></figure>")
+        figures.append(f"<figure{wide}>{svg}<figcaption>{_with_code(note)}</figcaption></figure>")
     return f'<h2>Plots</h2><div class="row">{"".join(figures)}</div>'
+
+
+def _with_code(text: str) -> str:
+    """Words between backticks are names of the program."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _means(outcome: Outcome) -> str:

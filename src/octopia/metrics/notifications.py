@@ -107,7 +107,11 @@ WITH received AS (
     deliveries.delivered_ns - requests.issued_ns AS delay_ns
   FROM deliveries JOIN requests ON requests.request = deliveries.request CROSS JOIN facts
 ), slots AS (
-  SELECT slot, AVG(delay_ns) / 1e9 AS mean, MAX(delay_ns) / 1e9 AS longest FROM received GROUP BY slot
+  SELECT
+    slot, CAST(SUM(CAST(delay_ns AS DECIMAL(18, 0))) AS DOUBLE) / COUNT(*) / 1e9 AS mean,
+    MAX(delay_ns) / 1e9 AS longest
+  FROM received
+  GROUP BY slot
 )
 SELECT 'mean' AS part, CAST(slot AS DOUBLE) AS at_s, mean AS value FROM slots
 UNION ALL

@@ -1,4 +1,4 @@
-"""Stage 8, figures: plots of the metrics and one page that shows them, with the audit at its top.
+"""Stage 8, figures: plots of the metrics and one page that shows them. It opens with the result.
 
 Rules of this file: plots and the page are those of `octopia.experiments`; here rows are handed to them, and the audit
 and the list of tables are added. The result is the table `figures`, a row per file, so that it follows the rules of all
@@ -19,6 +19,7 @@ from octopia.experiments import (
     Result,
     Settings,
     Shown,
+    make_lead,
     make_outcome,
     page_html,
     report_body,
@@ -33,6 +34,7 @@ from octopia.pipeline.stage_audit import KINDS
 from octopia.pipeline.stage_run import EXPERIMENT, done_of_runs
 from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
 from octopia.pipeline.storage import AnyStore
+from octopia.routing import POLICIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,23 +66,23 @@ _SHOWN_BURST: Final = (
 def make_figures(work: Work[PipelineSpec]) -> Outputs:
     """The table `figures`."""
     done = done_of_runs(work.tables["runs"])
-    outcome, results = outcome_of(
-        done,
-        work.tables["metrics"].toArrow(),
-        work.tables["series"].orderBy("system", "metric", "part", "at_s").toArrow(),
-    )
+    series = work.tables["series"].orderBy("system", "metric", "part", "at_s").toArrow()
+    outcome, results = outcome_of(done, work.tables["metrics"].toArrow(), series)
+    lead = make_lead(outcome.summary, series, _what_was_run([one.order.cell for one in done]))
     if outcome.no_plots:
         work.notes.append(f"no plots: {outcome.no_plots}")
     body = "\n".join(
         [
+            lead.html,
             _LINKS_MARK,
-            report_body(outcome, results),
+            report_body(outcome, results, "h2" if lead.html else "h1"),
             _audit_html(work.tables["audit"], [one.order.cell.system for one in done], _late_after_s(work.store)),
             _tables_html(work.store),
         ]
     )
     files = {PAGE: page_html(outcome.experiment.title, body).encode()}
-    files |= {f"figures/{name}.{form}": data for name, forms in outcome.plots.items() for form, data in forms.items()}
+    plots = {"lead": lead.chart, **outcome.plots}
+    files |= {f"figures/{name}.{form}": data for name, forms in plots.items() for form, data in forms.items()}
     columns = [list(files), list(files.values())]
     return {
         "figures": pa.Table.from_arrays(
@@ -162,6 +164,20 @@ _SAME: Final = (
 
 
 # -- what the page has beside the experiments'
+
+
+def _what_was_run(cells: Sequence[Cell]) -> str:
+    """The workload, and the systems by their full names, for the caption of the first chart."""
+    workload, burst = cells[0].workload, cells[0].burst
+    fast = ""
+    if burst is not None:
+        fast = f"; one more sends {burst.notifications:,} at {burst.rate_per_minute:,.0f} a minute"
+    names = "; ".join(f"{cell.system.upper()}: {POLICIES[cell.system].title}" for cell in cells)
+    return (
+        f"The same workload under each: {workload.publishers:,} publishers with "
+        f"{workload.notifications_per_publisher:,} notifications each, {workload.rate_per_minute:g} a minute{fast}; "
+        f"{workload.subscribers:,} subscribers. {names}."
+    )
 
 
 def _late_after_s(store: AnyStore) -> float | None:

@@ -22,6 +22,7 @@ from octopia.routing.events import (
 from octopia.routing.index import Index, MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import (
     PLAIN,
+    WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
     CibClear,
@@ -62,6 +63,7 @@ from octopia.routing.policy import (
 __all__ = [
     "PLAIN",
     "POLICIES",
+    "WAIT_MS_MAX",
     "Accepted",
     "Action",
     "Advertise",

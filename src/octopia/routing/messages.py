@@ -118,6 +118,10 @@ class LinkNews(Struct, frozen=True, tag="link_news"):
     reports: tuple[LinkReport, ...]
 
 
+# The longest wait that can be told: a minute is as good as never.
+WAIT_MS_MAX = 60_000
+
+
 class Waits(Struct, frozen=True, tag="waits", gc=False):
     """Full dynamic routing: what the sender is given now for its cluster's tree waits so long beyond it."""
 

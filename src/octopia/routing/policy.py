@@ -36,6 +36,7 @@ from octopia.routing.messages import (
     Routes,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
@@ -94,8 +95,8 @@ class Policy(Generic[State]):
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
     when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
     where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire. `why` says in a line which way a notification published at a broker now would take, and why; None where
-    nothing is chosen there.
+    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
+    line; None where nothing is chosen there.
     """
 
     name: str
@@ -116,7 +117,7 @@ class Policy(Generic[State]):
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
     live: bool = True
-    why: Callable[[State], str] | None = None
+    why: Callable[[State], tuple[int, str]] | None = None
     passes: Callable[[State, Any], bool] | None = None
     sampled: Callable[[State, list[Action]], None] | None = None
 
@@ -187,6 +188,8 @@ def _fdr() -> Policy[FdrState]:
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
+            SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
             Waits: fdr.beyond.receive_waits,
         },

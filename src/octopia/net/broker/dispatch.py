@@ -155,8 +155,9 @@ class Dispatch:
         deliveries = 0
         for stop in range(start, len(decisions)):
             each = decisions[stop]
-            plan: Plan | None = each.memo or self._plan(each)
-            if plan is None:
+            # Empty where nobody wants it: that was worked out, too.
+            plan: Plan | None = each.memo
+            if plan is None and (plan := self._plan(each)) is None:
                 break
             parcel = parcels[stop]
             length = len(parcel)
@@ -180,8 +181,8 @@ class Dispatch:
 
     def _carry_out_alone(self, batch: Parcels, decision: Decision | Refusal) -> int:
         """As `_carry_out_together` for a batch of one, which needs no gathering."""
-        plan: Plan | None = decision.memo or self._plan(decision)
-        if plan is None:
+        plan: Plan | None = decision.memo
+        if plan is None and (plan := self._plan(decision)) is None:
             return 0
         (parcel,) = batch.parcels
         for heads, owners in plan:

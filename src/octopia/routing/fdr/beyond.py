@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from octopia.routing.actions import Action, Send
 from octopia.routing.fdr.waits import WaitingLst
-from octopia.routing.messages import Waits
+from octopia.routing.messages import WAIT_MS_MAX, Waits
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TELL_EVERY_S = 0.25
 # The least wait that is worth a word.
 WAIT_MIN_S = 0.1
-WAIT_MAX_S = 60.0
+WAIT_MAX_S = WAIT_MS_MAX / 1000
 
 
 class Beyond:

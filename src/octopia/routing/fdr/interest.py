@@ -6,20 +6,23 @@ advertisements, so that a host broker knows the destinations of what its clients
     CIB_CLEAR(advertisements)                of these you now hold all: those I named, and none if I named none
     CIB_CLEAR((), subscriptions)             these are gone
 
-Rules of this file: for each advertisement the neighbour knows whether the host holds all that overlaps it. If so, each
-subscription that comes or goes is told at once, and links keep order, so the host holds exactly what overlaps once the
-link is quiet. If not (`SrtEntry.unknown` has the own bit) nothing is told of it until it is told anew in full: when an
-iLink came up, while this broker has yet to learn subscriptions of its cluster, and while there are too many of them. A
-subscription is named together with advertisements, whose keys never come again, so nothing that crosses a withdrawal
-can leave anything behind. Nothing is sent on a link that is down; the resync after it tells all anew.
+    SUBSCRIPTIONS_INCOMPLETE(hosts)          I may not know all subscriptions of these, so you do not either
+    SUBSCRIPTIONS_COMPLETE(hosts)            now I do; no host named: of all brokers of my cluster
+
+Rules of this file: for each advertisement the neighbour knows whether the host holds all that overlaps it and that the
+neighbour knows of. If so, each subscription that comes or goes is told at once, and links keep order, so the host holds
+exactly what overlaps once the link is quiet. If not (`SrtEntry.unknown` has the own bit) nothing is told of it until it
+is told anew in full: when an iLink came up, and while there are too many of them. A subscription is named together with
+advertisements, whose keys never come again, so nothing that crosses a withdrawal can leave anything behind. Nothing is
+sent on a link that is down; the resync after it tells all anew (`resync.py`).
 """
 
 from typing import TYPE_CHECKING
 
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.messages import CibClear, CibSet, Lent
-from octopia.routing.scot.interest import Tells, by_host, host_of
+from octopia.routing.messages import CibClear, CibSet, Lent, SubscriptionsComplete
+from octopia.routing.scot.interest import Tells, by_host, host_of, parts
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:
@@ -37,8 +40,6 @@ def advertised(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
     if host_of(entry) in state.stale:
         # all is told when the resync is complete
         entry.unknown = state.own_bit
-    elif state.unlearnt:
-        _not_in_full(state, entry, out)
     else:
         _lend_all(state, entry, out)
 
@@ -57,23 +58,21 @@ def fell(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], 
     named = by_host(entry for entry in overlapped if not entry.unknown)
     gone = CibClear((), (subscription.key,))
     out.extend(Send(host, gone) for host in state.up_i_links if host in named)
-    if not state.unlearnt:
-        for entry in overlapped:
-            host = host_of(entry)
-            if entry.unknown and entry.interest <= LENT_MAX // 2 and host in state.up and host not in state.stale:
-                _lend_all(state, entry, out)
+    for entry in overlapped:
+        host = host_of(entry)
+        if entry.unknown and entry.interest <= LENT_MAX // 2 and host in state.up and host not in state.stale:
+            _lend_all(state, entry, out)
 
 
 def answers(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
-    if not state.unlearnt:
-        learnt(state, host, out)
+    for entry in state.srt:
+        if entry.last_hop == host and entry.unknown:
+            _lend_all(state, entry, out)
 
 
-def learnt(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
-    if host not in state.stale:
-        for entry in state.srt:
-            if entry.last_hop == host and entry.unknown:
-                _lend_all(state, entry, out)
+def learnt(state: "FdrState", hosts: list[BrokerId], out: list[Action]) -> None:
+    named = list(parts(hosts)) if state.unlearnt else [()]
+    out.extend(Send(host, SubscriptionsComplete(part)) for host in state.up_i_links for part in named)
 
 
 def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:

@@ -6,7 +6,7 @@ borrowed subscription whose last binding goes is forgotten. Notifications are ma
 else sees the own cluster only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from octopia.language import Filter
 from octopia.routing.actions import Recipient
@@ -52,15 +52,14 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     """The subscription table of full dynamic routing.
 
     Its entries are those of the own cluster; `len` counts the borrowed ones as well, since notifications are matched
-    with them. Brokers of the own cluster that it has yet to learn from count as if they hosted a match.
+    with them.
     """
 
-    __slots__ = ("_bits", "_bound", "_unlearnt", "borrowed")
+    __slots__ = ("_bits", "_bound", "borrowed")
 
     def __init__(self, make_index: MakeIndex, bits: Mapping[BrokerId, int]) -> None:
         super().__init__(make_index)
         self._bits = bits
-        self._unlearnt = 0
         self.borrowed: dict[Key, Borrowed] = {}
         # by advertisement and cluster the borrowed subscriptions bound to it
         self._bound: dict[tuple[Key, int], dict[Key, None]] = {}
@@ -71,10 +70,6 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     def matched_with(self) -> Iterator[PrtEntry]:
         yield from self._entries.values()
         yield from self.borrowed.values()
-
-    def has_yet_to_learn_from(self, unlearnt: Mapping[BrokerId, BrokerId]) -> None:
-        self._unlearnt = self._dests(unlearnt)
-        self.forget_matches()
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
         """Subscriptions of the own cluster."""
@@ -119,22 +114,22 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
             self._index.remove(entry)
             del self.borrowed[entry.key]
 
-    def _dests(self, hosts: Iterable[BrokerId]) -> int:
-        bits, dests = self._bits, 0
-        for host in hosts:
-            dests |= bits[host]
-        return dests
-
     def _find_out(self, matching: list[PrtEntry]) -> DestsMatched:
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
-        return DestsMatched(recipients, self._dests(entry.key.host for entry in matching) | self._unlearnt)
+        bits, dests = self._bits, 0
+        for entry in matching:
+            dests |= bits[entry.key.host]
+        return DestsMatched(recipients, dests)
 
 
 class FdrState(ScotState):
     """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
-    `links` is what is known of all links of the overlay. `in_doubt` are brokers that may host a match whatever is
-    published here: those of clusters whose iLink is down.
+    `links` is what is known of all links of the overlay.
+
+    `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
+    the own cluster those whose subscriptions this broker was not told in full (`unlearnt`); and by cluster those of
+    which the region mate there says the same (`untold`, as bits). `resync.py` says how it comes about.
 
     A decision depends on which links are up, here and elsewhere, so all are forgotten when that changes.
     """
@@ -147,8 +142,10 @@ class FdrState(ScotState):
         "me",
         "near",
         "order",
+        "overlay",
         "places",
         "trees",
+        "untold",
     )
     passed: Passed
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
@@ -163,6 +160,7 @@ class FdrState(ScotState):
         first_serial: int,
     ) -> None:
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
+        self.overlay = overlay
         places = self.places = places_of(overlay, id.region)
         self.prt = DestsPrt(make_index, places.brokers)
         self.tells = LENDS
@@ -174,6 +172,7 @@ class FdrState(ScotState):
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
         self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
+        self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
         self.lst: WaitingLst = WaitingLst(self.neighbours, congestion)
         self.beyond = Beyond(self.lst, self.a_links, self.i_links)
@@ -182,10 +181,18 @@ class FdrState(ScotState):
 
     def _renew_up_links(self) -> None:
         super()._renew_up_links()
-        self.in_doubt = self.places.of_clusters(self.cut_off)
         self.beyond.links_changed(self.up_a_links, self.up_i_links)
         self.trees.links_changed(self.up_a_links, self.up_i_links)
         self.links_changed()
+        self.unlearnt_changed()
+
+    def unlearnt_changed(self) -> None:
+        in_doubt = self.places.of_clusters(self.cut_off)
+        for hosts in self.untold.values():
+            in_doubt |= hosts
+        for host in self.unlearnt:
+            in_doubt |= self.places.brokers[host]
+        self.in_doubt = in_doubt
 
     @property
     def ways(self) -> tuple[Way, ...]:

@@ -9,9 +9,14 @@ from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.trees import AROUND_SHARE, OWN_QUEUE_MAX
 
 
-def why(state: FdrState) -> str:
-    """One line: the tree, and what speaks for it."""
-    tree, lengths, me = state.tree(), state.lst.queue_lengths, state.id
+def why(state: FdrState) -> tuple[int, str]:
+    """The cluster whose tree it is, and a line: the tree, and the queues of this broker that speak for it."""
+    tree = state.tree()
+    return state.id.cluster if tree == AROUND else tree, _words(state, tree)
+
+
+def _words(state: FdrState, tree: int) -> str:
+    lengths, me = state.lst.queue_lengths, state.id
     if tree == AROUND:
         a_link = max(lengths[neighbour] for neighbour in state.a_links)
         i_link = min(lengths[neighbour] for neighbour in state.up_i_links)

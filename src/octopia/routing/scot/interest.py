@@ -37,8 +37,8 @@ class Tells(NamedTuple):
     fell: "Callable[[Any, PrtEntry, list[SrtEntry], list[Action]], None]"
     # on an iLink that came up, the neighbour told all its advertisements
     answers: "Callable[[Any, BrokerId, list[Action]], None]"
-    # nothing is left to learn about this cluster; the neighbour's iLink is up
-    learnt: "Callable[[Any, BrokerId, list[Action]], None]"
+    # word came of all subscriptions of these brokers of this cluster; others may be left to learn from
+    learnt: "Callable[[Any, list[BrokerId], list[Action]], None]"
 
 
 def advertised(state: "ScotState", entry: SrtEntry, out: list[Action]) -> None:
@@ -64,10 +64,16 @@ def answers(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
     wanted = [entry.key for entry in state.srt if entry.last_hop == host and entry.interest]
     out.extend(Send(host, CibSet(part)) for part in parts(wanted))
     if not state.unlearnt:
-        learnt(state, host, out)
+        _take_back(state, host, out)
 
 
-def learnt(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
+def learnt(state: "ScotState", hosts: list[BrokerId], out: list[Action]) -> None:
+    if not state.unlearnt:
+        for host in state.up_i_links:
+            _take_back(state, host, out)
+
+
+def _take_back(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
     unwanted = [entry.key for entry in state.srt if entry.last_hop == host and not entry.interest]
     out.extend(Send(host, CibClear(part)) for part in parts(unwanted))
 

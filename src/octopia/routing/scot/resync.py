@@ -58,12 +58,16 @@ from octopia.topology import BrokerId, Scot, civ
 def start_apart(state: ScotState, overlay: Scot) -> None:
     """All links are down, and nothing is known of the other brokers of the cluster."""
     state.all_links_down()
+    know_branches(state, overlay)
+    state.unlearnt = dict(state.branches)
+    state.unlearnt_changed()
+
+
+def know_branches(state: ScotState, overlay: Scot) -> None:
     for region, parent, _ in overlay.tree.walk(state.id.region):
         if parent is not None:
             host = BrokerId(region, state.id.cluster)
             state.branches[host] = host if parent == state.id.region else state.branches[BrokerId(parent, host.cluster)]
-    state.unlearnt = dict(state.branches)
-    state.prt.has_yet_to_learn_from(state.unlearnt)
 
 
 def link_went_down(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
@@ -125,13 +129,11 @@ def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], o
         return
     for host in news:
         del state.unlearnt[host]
-    state.prt.has_yet_to_learn_from(state.unlearnt)
+    state.unlearnt_changed()
     for other in state.up_a_links:
         if other != neighbour:
             _vouch(state, other, news, out)
-    if not state.unlearnt:
-        for secondary in state.up_i_links:
-            state.tells.learnt(state, secondary, out)
+    state.tells.learnt(state, news, out)
 
 
 def _vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:

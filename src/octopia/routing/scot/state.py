@@ -36,6 +36,9 @@ class ScotState(BrokerState):
         self.unlearnt: dict[BrokerId, BrokerId] = {}
         self.branches: dict[BrokerId, BrokerId] = {}
 
+    def unlearnt_changed(self) -> None:
+        self.prt.has_yet_to_learn_from(self.unlearnt)
+
     def not_stale(self, neighbour: BrokerId, key: Key) -> None:
         """The neighbour told about this entry since its link came up, so it is no longer in doubt."""
         stale = self.stale.get(neighbour)

@@ -1,0 +1,47 @@
+"""Filters that are ranges of one number, and an index of them by brute force, so that trials are quick."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from octopia.language import Filter, Notification, parse_filter, parse_notification
+from octopia.routing.index import Values
+
+NUMBERS = 4
+Range = tuple[int, int]
+SPANS: tuple[Range, ...] = tuple((low, high) for low in range(NUMBERS) for high in range(low, NUMBERS))
+EVERYTHING: Range = (0, NUMBERS - 1)
+FILTERS: dict[Range, Filter] = {span: parse_filter(f"x between {span[0]} and {span[1]}") for span in SPANS}
+NOTIFICATIONS: tuple[Notification, ...] = tuple(parse_notification({"x": x}) for x in range(NUMBERS))
+_SPANS: dict[Filter, Range] = {filter: span for span, filter in FILTERS.items()}
+
+Entry = TypeVar("Entry")
+
+
+def overlap(one: Range, other: Range) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+class RangeIndex(Generic[Entry]):
+    """What a table asks of its index (`octopia.routing.index.Index`)."""
+
+    def __init__(self) -> None:
+        self._spans: dict[Entry, Range] = {}
+
+    def add(self, id: Entry, filter: Filter) -> None:
+        self._spans[id] = _SPANS[filter]
+
+    def remove(self, id: Entry) -> None:
+        del self._spans[id]
+
+    def match_keys(self, notifications: Sequence[Values]) -> list[Any]:
+        return [each["x"] for each in notifications]
+
+    def entries_of(self, key: int) -> list[Entry]:
+        return [entry for entry, span in self._spans.items() if span[0] <= key <= span[1]]
+
+    def overlapping(self, advertisement: Filter) -> list[Entry]:
+        wanted = _SPANS[advertisement]
+        return [entry for entry, span in self._spans.items() if overlap(span, wanted)]
+
+    def overlapped_by(self, subscription: Filter) -> list[Entry]:
+        return self.overlapping(subscription)

@@ -1,0 +1,15 @@
+"""How many random cases a test tries: all of them in a long run, a third of them in an ordinary one.
+
+`OCTOPIA_TESTS=long` asks for a long run. Rules of this file: the cases of an ordinary run are the first of those of a
+long one. What tests one case only, or counts what its cases reached, is the same in both.
+"""
+
+import os
+from typing import Final
+
+LONG: Final = os.environ.get("OCTOPIA_TESTS") == "long"
+
+
+def cases(count: int) -> int:
+    """How many to try, where a long run tries so many."""
+    return count if LONG else -(-count // 3)
