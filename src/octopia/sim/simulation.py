@@ -347,10 +347,11 @@ class Simulation:
         done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, []
-        node.catch_up(begin)
-        actions = node.broker.handle_whole(event, begin / SECOND_NS)
+        unchanged = begin + node.control_ns(0, False)
+        node.catch_up(unchanged)
+        actions = node.broker.handle_whole(event, unchanged / SECOND_NS)
         if (len(srt), len(prt)) == before:
-            done = begin + node.control_ns(0, False)
+            done = unchanged
         else:
             node.tables_changed()
         node.free_ns = done

@@ -32,7 +32,7 @@ WAIT_MAX_S = WAIT_MS_MAX / 1000
 class Beyond:
     """What one broker was told and has told. `news` grows with each word that came."""
 
-    __slots__ = ("_a_links", "_i_links", "_looked_s", "_lst", "_told", "_until", "news")
+    __slots__ = ("_a_links", "_found_s", "_i_links", "_looked_s", "_lst", "_told", "_until", "news")
 
     def __init__(self, lst: WaitingLst, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...]) -> None:
         self._lst = lst
@@ -41,7 +41,8 @@ class Beyond:
         # by neighbour: until when it is busy beyond it, and until when it was told that it is busy beyond us
         self._until: dict[BrokerId, float] = {}
         self._told: dict[BrokerId, float] = {}
-        self._looked_s = 0.0
+        # when samples came last, and when they led to a word
+        self._looked_s = self._found_s = 0.0
         self.news = 0
 
     def links_changed(self, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...]) -> None:
@@ -67,10 +68,14 @@ class Beyond:
         self.news += 1
 
     def look(self, now: float, out: list[Action]) -> None:
-        """There are new samples: tell neighbours, unless they were told a moment ago."""
-        if now - self._looked_s >= TELL_EVERY_S:
+        """A sample comes: tell neighbours of all those before it, unless they were told a moment ago."""
+        if now > self._looked_s:
             self._looked_s = now
-            self.tell(now, out)
+            if self._lst.queues and now - self._found_s >= TELL_EVERY_S:
+                before = len(out)
+                self.tell(now, out)
+                if len(out) > before:
+                    self._found_s = now
 
     def tell(self, now: float, out: list[Action]) -> None:
         waits = self._lst.waits
@@ -93,4 +98,5 @@ def receive_waits(state: "FdrState", sender: BrokerId, message: Waits, out: list
 
 
 def sampled(state: "FdrState", out: list[Action]) -> None:
+    """Asked before each sample is taken in, so that those of one moment count together."""
     state.beyond.look(state.now, out)

@@ -77,15 +77,15 @@ class Trees:
         lst, beyond = self._lst, self._beyond
         waits = lst.waits
         busy = max(lst.queue_lengths.values()) > OWN_QUEUE_MAX
-        mates = {mate.cluster: waits[mate] + beyond.wait(mate, now) for mate in self._i_links}
+        mates = {mate.cluster: max(waits[mate], beyond.wait(mate, now)) for mate in self._i_links}
         steps = {mate.cluster: lst.pace(mate) for mate in self._i_links}
         here = max((waits[to] for to in self._a_links), default=0.0)
         farther = max((beyond.wait(to, now) for to in self._a_links), default=0.0)
         if not busy or not mates:
             mates = {cluster: wait + SAVES_S for cluster, wait in mates.items()}
-            self.costs = {self._own: here + farther, **mates}
+            self.costs = {self._own: max(here, farther), **mates}
         elif self._a_links and self._up_a_links == self._a_links:
-            self.costs = {**mates, AROUND: AROUND_SHARE * here + farther}
+            self.costs = {**mates, AROUND: max(AROUND_SHARE * here, farther)}
             steps[AROUND] = AROUND_SHARE * max(lst.pace(to) for to in self._a_links)
         else:
             self.costs = mates
