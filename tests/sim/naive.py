@@ -1,6 +1,12 @@
 """A second simulator, as plain as can be: explicit queues, one event per step, every tick told to every broker.
 
 It shares the brokers and the workload with the simulator it judges, and no code beyond that. Slow on purpose.
+
+**What arrives at one moment** is taken in an order that both keep: requests first, then what was sent because of an
+earlier arrival, and what was sent because of the same one as it was ordered. Such moments are no accident. All links
+take the same time, so two messages that each waited for a third, on two links that it took one after the other, go on
+in step; and where two ways of the same length lead to a broker, as around a square of two aLinks and two iLinks under
+`fdr`, they arrive there together.
 """
 
 import heapq
@@ -26,6 +32,7 @@ from octopia.workload import Workload
 
 SECOND = 1_000_000_000
 TICK = 50_000_000
+Order = tuple[int, int]  # of what arrives at one moment: the arrival it was sent for, and its place among the orders
 
 
 class Naive:
@@ -36,8 +43,9 @@ class Naive:
         self.brokers = {id: Broker(id, overlay, routing, congestion=congestion) for id in overlay.brokers}
         self.model = model
         self.now = 0
-        self.events: list[tuple[int, int, int, Callable[[], None]]] = []
+        self.events: list[tuple[int, int, Order, int, Callable[[], None]]] = []
         self.count = 0
+        self.arrivals = 0
         self.inbox: dict[BrokerId, deque[Callable[[], None]]] = {id: deque() for id in overlay.brokers}
         self.working = dict.fromkeys(overlay.brokers, False)
         links = [(a, b) for a in overlay.brokers for b in overlay.neighbours(a)]
@@ -48,8 +56,8 @@ class Naive:
         self.hops: list[tuple[Any, ...]] = []
         self.deliveries: list[tuple[Any, ...]] = []
 
-    def at(self, moment: int, do: Callable[[], None], rank: int = 1) -> None:
-        heapq.heappush(self.events, (moment, rank, self.count, do))
+    def at(self, moment: int, do: Callable[[], None], rank: int = 1, order: Order = (-1, 0)) -> None:
+        heapq.heappush(self.events, (moment, rank, order, self.count, do))
         self.count += 1
 
     def play(self, workload: Workload, advertise_every: int, subscribe_every: int) -> None:
@@ -80,7 +88,7 @@ class Naive:
                 self._tick(next_tick)
                 next_tick += TICK
                 continue
-            self.now, _, _, do = heapq.heappop(self.events)
+            self.now, *_, do = heapq.heappop(self.events)
             do()
 
     def _tick(self, now: int) -> None:
@@ -93,8 +101,9 @@ class Naive:
         self.at(moment + self.model.client.delay_ns, lambda: self._arrive(broker, event, 0, None))
 
     def _arrive(self, broker: BrokerId, event: Any, hop: int, passed: Any) -> None:
-        arrived = self.now
-        self.inbox[broker].append(lambda: self._work(broker, event, hop, passed, arrived))
+        arrived, number = self.now, self.arrivals
+        self.arrivals += 1
+        self.inbox[broker].append(lambda: self._work(broker, event, hop, passed, arrived, number))
         if not self.working[broker]:
             self._next(broker)
 
@@ -103,7 +112,7 @@ class Naive:
             self.working[broker] = True
             self.inbox[broker].popleft()()
 
-    def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int) -> None:
+    def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int, number: int) -> None:
         def done() -> None:
             self.working[broker] = False
             for order in self.said[broker]:
@@ -112,9 +121,9 @@ class Naive:
             actions = self.brokers[broker].handle(event, self.now / SECOND)
             if passed is not None:
                 self.hops.append((*passed, arrived, self.now))
-            for action in actions:
+            for place, action in enumerate(actions):
                 if isinstance(action, Send):
-                    self._enter(broker, action.to, action.message, hop + 1)
+                    self._enter(broker, action.to, action.message, hop + 1, (number, place))
                 elif isinstance(action, Deliver):
                     for client, subscriptions in action.recipients:
                         delivered = self.now + self.model.client.delay_ns
@@ -123,23 +132,24 @@ class Naive:
 
         self.at(self.now + self.model.processor.base_ns, done)
 
-    def _enter(self, sender: BrokerId, receiver: BrokerId, message: Any, hop: int) -> None:
+    def _enter(self, sender: BrokerId, receiver: BrokerId, message: Any, hop: int, order: Order) -> None:
         queue = self.queue[sender, receiver]
         self.entered[sender, receiver] += 1
-        queue.append((message, hop, self.now, len(queue)))
+        queue.append((message, hop, self.now, len(queue), order))
         if len(queue) == 1:
             self._send(sender, receiver)
 
     def _send(self, sender: BrokerId, receiver: BrokerId) -> None:
         queue = self.queue[sender, receiver]
-        message, hop, queued, found = queue[0]
+        message, hop, queued, found, order = queue[0]
 
         def left() -> None:
             queue.popleft()
             civ = getattr(message, "civ", 0)
             passed = (message.kind, sender, receiver, hop, civ, queued, self.now, found)
             event = Received(sender, message)
-            self.at(self.now + self.model.link.delay_ns, lambda: self._arrive(receiver, event, hop, passed))
+            arrives = self.now + self.model.link.delay_ns
+            self.at(arrives, lambda: self._arrive(receiver, event, hop, passed), order=order)
             if queue:
                 self._send(sender, receiver)
 

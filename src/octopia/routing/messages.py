@@ -219,14 +219,10 @@ class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
 class Dests(Struct, frozen=True, cache_hash=True, gc=False):
     """Full dynamic routing: this copy is for exactly these brokers.
 
-    `dests` is a set of brokers as bits (`fdr/places.py`). Two sets say what did not work, empty while all links are up:
-    `tried` are clusters of this region that could not pass it on, `left` regions that `dests` had to leave because no
-    region mate could be reached.
+    `dests` is a set of brokers as bits (`fdr/places.py`).
     """
 
     dests: int
-    tried: int = 0
-    left: int = 0
 
     @property
     def civ(self) -> int:
@@ -234,9 +230,8 @@ class Dests(Struct, frozen=True, cache_hash=True, gc=False):
 
     @property
     def entries(self) -> int:
-        """An entry for each broker, or for each 64 bits of the set, whichever are fewer; and one for each other set."""
-        listed = min(self.dests.bit_count(), -(-self.dests.bit_length() // 64))
-        return listed + bool(self.tried) + bool(self.left)
+        """An entry for each broker, or for each 64 bits of the set, whichever are fewer."""
+        return min(self.dests.bit_count(), -(-self.dests.bit_length() // 64))
 
 
 class Stamp(Struct, frozen=True, gc=False):

@@ -3,9 +3,9 @@
 A host tells its broker when a connection is gone and when there is a fresh one (`LinkWentDown`, `LinkCameUp`); the
 routing does the rest, and so it is here. Rules of this file: both ends of a link are told. A link is broken as long as
 anything breaks it: a fault of its own, or a broker that is down at either end. The neighbours of a broker that crashed
-notice it after the last of what it sent has arrived. A broker that starts again knows nothing; its links come up, and
-its clients, who hold their registrations themselves, register anew. A routing without recovery (TID routing) is told
-nothing, and stays as the fault left it.
+notice it after the last of what it sent has arrived. A broker that starts again knows nothing; its links come up, or it
+is told that they are down, and its clients, who hold their registrations themselves, register anew. A routing without
+recovery (TID routing) is told nothing, and stays as the fault left it.
 """
 
 from collections.abc import Callable
@@ -51,6 +51,8 @@ class Outages:
     def broker_up(self, node: Node, now: int) -> None:
         for link in node.links.values():
             self.link_up(node, link.receiver, now)
+            if self.recovers and self._broken.get(_pair(node, link.receiver)):
+                self._act(node, LinkWentDown(link.receiver.id), now)
         if self.recovers:
             registered, node.registered = node.registered, []
             for event in registered:

@@ -1,13 +1,12 @@
 """Sets of brokers on the wire: the header of a copy in full dynamic routing, and the stamp of its notification.
 
-    header   u8 flags | u8 length · tried, if flag 4 | u16 length · left, if flag 8 | the set of destinations
+    header   u8 flags | the set of destinations
     stamp    u8 flags | u64 sequence | varint host | varint length of the set | set | varint gap, one or one for each
 
-A broker is its place in `Scot.brokers`, a cluster its number, a region its place in the tree. A set is a bitmap, most
-significant byte first, or, with flag 1, a list: the first place, and for each further one its distance to the one
-before, as varints (seven bits a byte, the lowest first, the highest bit says that more follow). The shorter one is sent
-and both are understood. A gap of 0 says that nothing was sent there before; with flag 2 of a stamp all gaps are equal,
-and one is there for all.
+A broker is its place in `Scot.brokers`. A set is a bitmap, most significant byte first, or, with flag 1, a list: the
+first place, and for each further one its distance to the one before, as varints (seven bits a byte, the lowest first,
+the highest bit says that more follow). The shorter one is sent and both are understood. A gap of 0 says that nothing
+was sent there before; with flag 2 of a stamp all gaps are equal, and one is there for all.
 
 Forwarders pass a stamp on as it came and check its length only; destinations read it. Every reader knows the overlay:
 who names a broker that is not there, or one twice, is wrong. No set costs more than the overlay's size to read.
@@ -15,38 +14,21 @@ who names a broker that is not there, or one twice, is wrong. No set costs more 
 
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.routing import Dests, Stamp
-from octopia.topology import Scot
 from octopia.wire.limits import HEADERS_REMEMBERED_MAX, SEQUENCE_MAX
 
 LISTED: Final = 1
 TRACED: Final = 2
-_TRIED: Final = 4
-_LEFT: Final = 8
-_HEADER_FLAGS: Final = LISTED | TRACED | _TRIED | _LEFT
+_HEADER_FLAGS: Final = LISTED | TRACED
 _ONE_GAP: Final = 2
 _STAMP_FLAGS: Final = LISTED | _ONE_GAP
 _STAMP_HEAD: Final = Struct(">BQ")
 # The highest bit of a byte: more follow. A number up to 2^63 takes nine.
 _MORE: Final = 128
 _VARINT_BYTES_MAX: Final = 9
-
-
-class Sizes(NamedTuple):
-    """How many there are in the overlay; of an overlay that is not known, none."""
-
-    brokers: int = 0
-    clusters: int = 0
-    regions: int = 0
-
-    @classmethod
-    def of(cls, overlay: Scot | None) -> "Sizes":
-        if overlay is None:
-            return cls()
-        return cls(overlay.broker_count, overlay.clusters, len(overlay.tree.nodes))
 
 
 # ---- numbers and sets
@@ -91,16 +73,16 @@ def _set_out(places: int) -> tuple[int, bytes]:
     return (LISTED, bytes(listed)) if len(listed) < len(bitmap) else (0, bitmap)
 
 
-def _bitmap_in(data: bytes, size: int, what: str) -> int:
+def _bitmap_in(data: bytes, size: int) -> int:
     places = int.from_bytes(data, "big") if len(data) <= (size + 7) // 8 else 1 << size
     if places >> size:
-        raise RemoteProtocolError(f"it names a {what} that the overlay has not: there are {size}")
+        raise RemoteProtocolError(f"it names a broker that the overlay has not: there are {size}")
     return places
 
 
 def _set_in(data: bytes, listed: int, size: int) -> int:
     if not listed:
-        places = _bitmap_in(data, size, "broker")
+        places = _bitmap_in(data, size)
     else:
         places, at, place = 0, 0, 0
         while at < len(data):
@@ -125,25 +107,16 @@ def header_bytes(header: Dests, traced: bool = False) -> bytes:
     flags, places = _set_out(header.dests)
     if not places:
         raise LocalProtocolError("a copy for nobody")
-    parts = b""
-    if header.tried:
-        flags |= _TRIED
-        tried = _bitmap(header.tried)
-        parts += bytes([len(tried)]) + tried
-    if header.left:
-        flags |= _LEFT
-        left = _bitmap(header.left)
-        parts += len(left).to_bytes(2, "big") + left
-    return bytes([flags | (TRACED if traced else 0)]) + parts + places
+    return bytes([flags | (TRACED if traced else 0)]) + places
 
 
 class DestsReader:
-    """Reads headers and stamps of one overlay. What the sender may name on its link, the core checks."""
+    """Reads headers and stamps of an overlay with so many brokers. What may come on a link, the core checks."""
 
-    __slots__ = ("_headers", "_sizes")
+    __slots__ = ("_brokers", "_headers")
 
-    def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
+    def __init__(self, brokers: int) -> None:
+        self._brokers = brokers
         # by bytes: few come again and again
         self._headers: dict[bytes, tuple[Dests, bool]] = {}
 
@@ -162,18 +135,10 @@ class DestsReader:
         return made
 
     def _header(self, data: bytes) -> tuple[Dests, bool]:
-        brokers, clusters, regions = self._sizes
         if not data or data[0] & ~_HEADER_FLAGS:
             raise RemoteProtocolError("it has flags that are not known, or none")
-        flags, at, tried, left = data[0], 1, 0, 0
-        if flags & _TRIED:
-            part, at = _part(data, at, 1)
-            tried = _bitmap_in(part, clusters, "cluster")
-        if flags & _LEFT:
-            part, at = _part(data, at, 2)
-            left = _bitmap_in(part, regions, "region")
-        dests = _set_in(data[at:], flags & LISTED, brokers)
-        return Dests(dests=dests, tried=tried, left=left), bool(flags & TRACED)
+        flags = data[0]
+        return Dests(_set_in(data[1:], flags & LISTED, self._brokers)), bool(flags & TRACED)
 
     def stamp(self, data: bytes) -> Stamp:
         """A stamp in full, at a destination."""
@@ -183,7 +148,7 @@ class DestsReader:
             raise RemoteProtocolError(f"a copy whose stamp is wrong: {error}") from None
 
     def _stamp(self, data: bytes) -> Stamp:
-        brokers = self._sizes.brokers
+        brokers = self._brokers
         if len(data) < _STAMP_HEAD.size:
             raise RemoteProtocolError(f"it has {len(data)} bytes, and {_STAMP_HEAD.size} at least are needed")
         flags, sequence = _STAMP_HEAD.unpack_from(data)
@@ -201,14 +166,6 @@ class DestsReader:
         wanted = 1 if flags & _ONE_GAP else dests.bit_count()
         gaps = _gaps_in(data, at + length, wanted, sequence)
         return Stamp(host, sequence, dests, gaps * dests.bit_count() if flags & _ONE_GAP else gaps)
-
-
-def _part(data: bytes, at: int, length_bytes: int) -> tuple[bytes, int]:
-    start = at + length_bytes
-    stop = start + int.from_bytes(data[at:start], "big")
-    if stop > len(data):
-        raise RemoteProtocolError("it ends within a set")
-    return data[start:stop], stop
 
 
 # ---- stamps

@@ -45,7 +45,7 @@ from octopia.routing import (
     Waits,
 )
 from octopia.topology import BrokerId, Scot
-from octopia.wire.dests import DestsReader, Sizes, header_bytes, split_stamp, stamp_block
+from octopia.wire.dests import DestsReader, header_bytes, split_stamp, stamp_block
 from octopia.wire.encode import Heads
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import Kind
@@ -268,7 +268,7 @@ class LinkReader:
         lent: Any = tuple.__class_getitem__((_Key, filter))
         self._overlay = overlay
         self._brokers_max = BROKERS_MAX if overlay is None else overlay.broker_count
-        self.dests = DestsReader(Sizes.of(overlay))
+        self.dests = DestsReader(0 if overlay is None else overlay.broker_count)
         self._cib_set = Decoder(
             _one_or_two(_Keys, Annotated[list.__class_getitem__(lent), Meta(max_length=LENT_PER_FRAME_MAX)])
         ).decode

@@ -135,6 +135,11 @@ class LinkState:
         return tuple(self._latest.values())
 
     @property
+    def untouched(self) -> bool:
+        """Whether no link was ever reported, down or up."""
+        return not self._latest
+
+    @property
     def any_down(self) -> bool:
         return bool(self._down)
 
