@@ -1,19 +1,31 @@
 """The choice of the tree in full dynamic routing: waits here, and waits that neighbours tell of."""
 
+from itertools import pairwise
+
 import pytest
 
+from octopia.errors import LocalProtocolError
 from octopia.language import Notification, parse_filter
-from octopia.routing import Advertised, Broker, Decision, LinkSampled, Received, Send, Subscribed, Waits
+from octopia.routing import (
+    Action,
+    Advertised,
+    Broker,
+    Dests,
+    LinkSampled,
+    LinkWentDown,
+    Received,
+    Send,
+    Subscribed,
+    Waits,
+)
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.fdr.beyond import TELL_EVERY_S, WAIT_MAX_S
 from octopia.routing.fdr.places import AROUND
-from octopia.routing.fdr.trees import OWN_QUEUE_MAX
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.topology import BrokerId, Scot, parse_tree
 
 OVERLAY = Scot(parse_tree("path:3"), 3)
-A0, A1, A2, B0, B1, C0 = (BrokerId(region, cluster) for region, cluster in ("a0", "a1", "a2", "b0", "b1", "c0"))
-A0, A1, A2, B0, B1, C0 = (BrokerId(each.region, int(each.cluster)) for each in (A0, A1, A2, B0, B1, C0))
+A0, A1, A2, B0, B1, C0 = (BrokerId(name[0], int(name[1])) for name in ("a0", "a1", "a2", "b0", "b1", "c0"))
 
 
 def table() -> WaitingLst:
@@ -62,7 +74,7 @@ def sample(broker: Broker, neighbour: BrokerId, length: int, now: float) -> list
     return told(broker.handle(LinkSampled(neighbour, length, length, 0), now))
 
 
-def told(actions: list[object]) -> list[tuple[BrokerId, int]]:
+def told(actions: list[Action]) -> list[tuple[BrokerId, int]]:
     sends = [action for action in actions if isinstance(action, Send) and isinstance(action.message, Waits)]
     return [(send.to, send.message.wait_ms) for send in sends]  # type: ignore[union-attr]
 
@@ -106,19 +118,14 @@ def test_a_slow_first_link_counts_as_long_as_it_is() -> None:
 
 
 def test_a_long_queue_is_told_to_all_who_may_send_there_and_no_more_often_than_needed() -> None:
-    broker = Broker(B0, OVERLAY, "fdr")
     b_mates = [BrokerId("b", 1), BrokerId("b", 2)]
-    for tick in range(3):
-        broker.handle(LinkSampled(C0, 1000, 1000 + 10 * tick, 10 * tick), 10 + tick * 0.05)
-    said = sample(broker, b_mates[0], 0, 10.15)
-    assert said == []  # it told at the second sample
     broker = Broker(B0, OVERLAY, "fdr")
     words = [sample_left(broker, C0, 1000, 10 * tick, 10 + tick * 0.05) for tick in range(60)]
     spoken = [(tick, word) for tick, word in enumerate(words) if word]
     # not back to C0, which does not send there by way of B0
     assert all([to for to, _ in word] == [A0, *b_mates] for _, word in spoken)
     moments = [10 + tick * 0.05 for tick, _ in spoken]
-    assert all(later - earlier >= TELL_EVERY_S for earlier, later in zip(moments, moments[1:], strict=False))
+    assert all(later - earlier >= TELL_EVERY_S for earlier, later in pairwise(moments))
     assert spoken[-1][1][0][1] == pytest.approx(5000, rel=0.1)
 
 
@@ -172,16 +179,16 @@ def test_copies_that_are_passed_on_need_no_match() -> None:
     """The decision is that of a broker that matches, and it is forgotten when a link goes down."""
     broker = Broker(B0, OVERLAY, "fdr")
     broker.handle(Subscribed("S", "s", parse_filter("x > 0")), 0.0)
-    places, header = broker.state.places.brokers, broker.state.places
-    del header
-    from octopia.routing import Dests
-
+    places = broker.state.places.brokers
     notification = Notification.of({"x": 1})
     for _ in range(2):
         (decision,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
-        assert isinstance(decision, Decision)
         assert decision.recipients == ()
         assert decision.copies == ((C0, Dests(places[C0])), (B1, Dests(places[B1])))
     (mine,) = broker.receive(A0, Dests(places[C0] | places[B0]), (notification,), 0.0)
     assert [recipient.client for recipient in mine.recipients] == ["S"]
-    assert OWN_QUEUE_MAX == 1
+    broker.handle(LinkWentDown(B1), 0.0)
+    (around,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
+    assert B1 not in [to for to, _ in around.copies]
+    with pytest.raises(LocalProtocolError, match="whose link is down"):
+        broker.receive(B1, Dests(places[C0]), (notification,), 0.0)
