@@ -53,6 +53,8 @@ class Naive:
         links = [(a, b) for a in overlay.brokers for b in overlay.neighbours(a)]
         self.queue: dict[tuple[BrokerId, BrokerId], deque[Any]] = {link: deque() for link in links}
         self.entered = dict.fromkeys(links, 0)
+        # what brokers order because of their queues; it is sent when they have done what they are at
+        self.said: dict[BrokerId, list[Any]] = {id: [] for id in overlay.brokers}
         self.hops: list[tuple[Any, ...]] = []
         self.deliveries: list[tuple[Any, ...]] = []
         # with how many hops each notification came to each broker, and when brokers are to be told of the time
@@ -98,7 +100,7 @@ class Naive:
         for (sender, receiver), queue in self.queue.items():
             entered = self.entered[sender, receiver]
             sample = LinkSampled(receiver, len(queue), entered, entered - len(queue))
-            self.brokers[sender].handle(sample, now / SECOND)
+            self.said[sender] += self.brokers[sender].handle(sample, now / SECOND)
 
     def _ask(self, moment: int, broker: BrokerId, event: Any) -> None:
         self.at(moment + self.model.client.delay_ns, lambda: self._arrive(broker, event, 0, None))
@@ -117,6 +119,10 @@ class Naive:
 
     def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int, number: int) -> None:
         def done() -> None:
+            self.working[broker] = False
+            for order in self.said[broker]:
+                self._enter(broker, order.to, order.message, 1)
+            self.said[broker].clear()
             if isinstance(event, Received) and isinstance(event.message, Notify):
                 self.came[broker, event.message.id] = hop
             actions = self.brokers[broker].handle(event, self.now / SECOND)
