@@ -161,7 +161,7 @@ def test_with_crashes_only_what_is_promised_then_counts_as_broken() -> None:
         Finding("nobody gets what it did not ask for", 0, True),
     )
     for promised in (True, False):
-        found = despite_crashes(usual, Losses(9, 2, 1), promised)
+        found = despite_crashes(usual, Losses(9, 2, 5, 1), promised)
         assert [(finding.cases, finding.promised) for finding in found] == [
             (7, False),
             (0, True),
