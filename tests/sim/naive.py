@@ -115,9 +115,9 @@ class Naive:
     def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int, number: int) -> None:
         def done() -> None:
             self.working[broker] = False
-            for order in self.said[broker]:
-                self._enter(broker, order.to, order.message, 1)
-            self.said[broker].clear()
+            said, self.said[broker] = self.said[broker], []
+            for place, action in enumerate(said, -len(said)):
+                self._enter(broker, action.to, action.message, 1, (number, place))
             actions = self.brokers[broker].handle(event, self.now / SECOND)
             if passed is not None:
                 self.hops.append((*passed, arrived, self.now))
