@@ -59,6 +59,7 @@ from octopia.routing.policy import (
     policy_named,
     why_not_live,
 )
+from octopia.routing.streams import Released, Streams
 
 __all__ = [
     "PLAIN",
@@ -105,10 +106,12 @@ __all__ = [
     "Recovery",
     "Refusal",
     "Refused",
+    "Released",
     "Route",
     "Routes",
     "Send",
     "Stamp",
+    "Streams",
     "Subscribe",
     "Subscribed",
     "SubscriptionsComplete",

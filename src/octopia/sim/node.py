@@ -8,6 +8,7 @@ if it acted then. Queues are looked at in ticks of t_w, which are caught up with
 
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
 from octopia.routing import Action, Broker, Event, LinkSampled, policy_named
 from octopia.sim.links import OutLink
@@ -41,6 +42,7 @@ class Node:
         "broker",
         "busy",
         "down",
+        "due_ns",
         "egress_free_ns",
         "free_ns",
         "handle",
@@ -51,6 +53,7 @@ class Node:
         "publish",
         "receive",
         "registered",
+        "streams",
     )
 
     def __init__(
@@ -94,6 +97,9 @@ class Node:
         self.broker = broker
         self.handle: Callable[[Event, float], list[Action]] = broker.handle
         self.publish = broker.publish
+        self.streams: Any = broker.streams  # None where the routing has none, and then nobody looks
+        # when the broker is to be told of the time, -1 where nothing is due
+        self.due_ns = -1
         self.receive = broker.receive
         self.tables_changed()
 

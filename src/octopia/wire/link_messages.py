@@ -216,9 +216,9 @@ def _notify_out(message: Notify, header: CopyHeader) -> list[bytes]:
     return [notification_frame(kind, head, stamp + parcel_of(message))]
 
 
-def copy_heads(carried: Header) -> Heads:
-    """What comes before the parcels of copies that carry this and say nothing else; or before their stamps."""
-    return Heads(*_head_of(carried, PLAIN))
+def copy_heads(carried: Header, header: CopyHeader | None = None) -> Heads:
+    """What comes before the parcels of copies that carry this, or before their stamps."""
+    return Heads(*_head_of(carried, header or PLAIN))
 
 
 def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
