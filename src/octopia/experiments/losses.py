@@ -23,8 +23,8 @@ LOSSES: Final = Metric(
     unit="deliveries",
     definition="deliveries that a subscriber wanted and never got (`lost`), deliveries to a subscriber that had got "
     "the notification before (`repeated`), deliveries after a later one of the same publisher (`out_of_order`), and "
-    "the same where the broker of the publisher and that of the subscriber both stayed up (`lost_live`, `repeated_live`, "
-    "`out_of_order_live`); found by brute force from the workload",
+    "the same where the broker of the publisher and that of the subscriber both stayed up (`lost_live`, "
+    "`repeated_live`, `out_of_order_live`); found by brute force from the workload",
     shape="row",
     sql="",
 )
@@ -78,7 +78,8 @@ def losses_of(workload: Workload, faults: Sequence[Fault], folder: Path) -> Loss
 def _again(codes: Numbers) -> Numbers:
     """What is there before, once for each time too often."""
     ordered: Numbers = np.sort(codes)
-    return ordered[1:][ordered[1:] == ordered[:-1]]
+    again: Numbers = ordered[1:][ordered[1:] == ordered[:-1]]
+    return again
 
 
 def _late(stream: Numbers, request: Numbers, at_ns: Numbers) -> Numbers:
