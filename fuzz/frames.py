@@ -1,6 +1,6 @@
 """A long-running fuzz target: mutated frames and handshakes against running brokers, over real sockets.
 
-    python -m fuzz.frames [SECONDS] [SEED]
+    python -m fuzz.frames [SECONDS] [SEED] [ROUTING]
 
 Each round opens a connection, as a stranger, as a client, or as the authenticated neighbour of a broker, sends mutated
 frames in random cuts and reads what comes back. Rules that must hold after every round: the brokers live and have met
@@ -24,12 +24,20 @@ from octopia.routing import (
     CibClear,
     CibSet,
     Civ,
+    Confirm,
+    Confirmed,
+    Dests,
     Key,
+    Lent,
+    LinkNews,
+    LinkReport,
     Notify,
     Route,
     Routes,
+    Stamp,
     Subscribe,
     SubscriptionsComplete,
+    SubscriptionsIncomplete,
     Tree,
     Unadvertise,
     Unsubscribe,
@@ -97,7 +105,17 @@ def _link_frames() -> list[bytes]:
         *link_frames(AdvertisementsComplete()),
         *link_frames(CibSet(tuple(KEYS))),
         *link_frames(CibClear(tuple(KEYS))),
+        *link_frames(CibSet(tuple(KEYS), tuple(Lent(key, WIDE) for key in KEYS))),
+        *link_frames(CibClear((), tuple(KEYS))),
+        *link_frames(SubscriptionsIncomplete(PLAYED)),
+        *link_frames(SubscriptionsIncomplete(SCOT.brokers)),
     ]
+    for one, other in SCOT.links:
+        frames += link_frames(LinkNews((LinkReport(one, other, 3, False), LinkReport(other, one, 2**62, True))))
+    for place in range(len(SCOT.brokers)):
+        said = (Confirmed("p", 1), Confirmed("q", 2**40, True))
+        frames += link_frames(Confirm(SCOT.brokers[place], said, Dests(1 << place)))
+        frames += link_frames(Confirm(OTHER, said, Dests(1 << place)))
     for key in KEYS:
         frames += link_frames(Advertise(key, FILTER)) + link_frames(Unadvertise(key))
         frames += link_frames(Subscribe(key, WIDE)) + link_frames(Unsubscribe(key))
@@ -105,6 +123,10 @@ def _link_frames() -> list[bytes]:
         for civ in (0, 1, 2, 3, 1 << 200):
             frames += link_frames(Notify("p", str(seen.sequence), seen, Civ(civ)))
         frames += link_frames(Notify("p", str(seen.sequence), seen), CopyHeader(b"", True, 7, 60_000))
+        for dests in range(1, 1 << len(SCOT.brokers)):
+            stamp = Stamp(dests % 6, 1 + dests % 3, dests, (1,) * dests.bit_count())
+            frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(dests), stamp))
+        frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(1), stamp), CopyHeader(traced=True))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Tree(KEYS[0])))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Routes((Route(OTHER, KEYS[0], ()),))))
     return frames
@@ -213,11 +235,15 @@ def why_wrong(made: Attack, server: Server, failures: list[str]) -> str | None:
     return None
 
 
-async def fuzz(seconds: float, seed: int, rounds_max: int = 1_000_000_000) -> int:
+async def fuzz(seconds: float, seed: int, rounds_max: int = 1_000_000_000, routing: str = "idr") -> int:
     """Attack for so long, or so often; returns the number of rounds."""
     limits = NetLimits(session_s_max=0.5, link_give_up_s=0.2, link_grace_s=0.2)
     server = Server(
-        SCOT, dict.fromkeys(SCOT.brokers, Address("127.0.0.1", 0)), brokers=[ATTACKED, OTHER], net_limits=limits
+        SCOT,
+        dict.fromkeys(SCOT.brokers, Address("127.0.0.1", 0)),
+        brokers=[ATTACKED, OTHER],
+        net_limits=limits,
+        routing=routing,
     )
     rounds = 0
     loop = asyncio.get_running_loop()
@@ -257,8 +283,9 @@ async def fuzz(seconds: float, seed: int, rounds_max: int = 1_000_000_000) -> in
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    rounds = asyncio.run(fuzz(seconds, seed))
-    sys.stdout.write(f"{rounds} rounds, seed {seed}: the brokers live\n")
+    routing = sys.argv[3] if len(sys.argv) > 3 else "idr"
+    rounds = asyncio.run(fuzz(seconds, seed, routing=routing))
+    sys.stdout.write(f"{rounds} rounds, seed {seed}, {routing}: the brokers live\n")
     return 0
 
 

@@ -225,6 +225,19 @@ class Ledger:
                 longest = max(longest, at - fault)
         return longest
 
+    def worst_gap(self, start: float, end: float) -> float:
+        """The longest time between two notifications of one publisher at one subscriber, as far as it lies in here."""
+        worst = 0.0
+        for reader in self.readers.values():
+            last: dict[str, float] = {}
+            for at, content in reader.got:
+                by = str(content.get("by"))
+                if by in last:
+                    worst = max(worst, min(at, end) - max(last[by], start))
+                last[by] = at
+            worst = max([worst, *(end - max(at, start) for at in last.values() if at < end)])
+        return worst
+
     def _first_after(self, fault: float, name: str, publisher: str) -> float | None:
         for at, content in self.readers[name].got:
             if content.get("by") == publisher:

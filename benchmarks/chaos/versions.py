@@ -18,6 +18,9 @@ NOTICE_S_MAX = 2.5
 # A registration waits for its neighbours as long as a link may be broken: `link_grace_s` (5 s) and, where the other end
 # dials, three of its heartbeats (2.1 s).
 RECOVERY_S_MAX = 8.0
+# How long delivery may pause under fdr: where connections break, and where brokers fall silent.
+GAP_RESET_S_MAX = 0.5
+GAP_SILENT_S_MAX = 2.5
 # What one attacker may make a broker's memory grow by.
 MEMORY_BYTES_MAX = 128 * 1024 * 1024
 # Wrong tokens that may be answered in GUESSING_S.

@@ -72,6 +72,7 @@ class Setup:
     proxied: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
     limits: tuple[tuple[str, float], ...] = ()
+    routing: str = ""
     tls: str = ""  # lines of the table [tls]
     files_max: int = 0
 
@@ -230,11 +231,12 @@ class World:
         limits = "".join(versions.limit_line(key, value) for key, value in self.setup.limits)
         links = f'[links]\ntoken = "{self.setup.link_token}"\n' if self.setup.link_token else ""
         tls = f"[tls]\n{self.setup.tls}" if self.setup.tls else ""
+        routing = f'[routing]\nname = "{self.setup.routing}"\n' if self.setup.routing else ""
         file = self.folder / f"{name}.toml"
         file.write_text(
             f'[overlay]\nname = "trial"\ntree = "path:{self.setup.regions}"\nclusters = {self.setup.clusters}\n'
             f'[brokers]\nhost = "{self.host}"\nhttp_port = {self.http_port}\naddresses = {{ {lines} }}\n'
-            f"[limits]\n{limits}{links}{tls}" + "".join(entry.text() for entry in self.setup.clients),
+            f"{routing}[limits]\n{limits}{links}{tls}" + "".join(entry.text() for entry in self.setup.clients),
             encoding="utf-8",
         )
         return file

@@ -90,6 +90,24 @@ class Live:
         await client.start_subscription(subscription)
         return subscription
 
+    def crash(self, broker: str) -> None:
+        """End one broker as SIGKILL would: no word to anyone, and nobody listens there."""
+        id = BrokerId.parse(broker)
+        server = self.servers.pop(id)
+        host = server.hosts.pop(id)
+        server._tickers.pop(id).cancel()
+        for listener in server._servers:
+            if listener.sockets and listener.port == self.addresses[id].port:
+                listener.close()
+        kill_host(host)
+
+    async def start(self, broker: str) -> None:
+        """Start a broker that crashed, at the same address, as a new life."""
+        id = BrokerId.parse(broker)
+        server = Server(self.scot, self.addresses, brokers=[id], **self.options)
+        await server.start()
+        self.servers[id] = server
+
     def all_links_up(self) -> bool:
         return all(
             link.is_up and link.channel is not None

@@ -53,6 +53,8 @@ class Harness:
         self.promised: dict[str, dict[str, list[Which]]] = {}
         self.delivered: dict[str, list[str]] = {}
         self.refused: list[str] = []
+        # by publisher and subscriber, the last that was delivered
+        self.last: dict[tuple[str, str], int] = {}
 
     def observe(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         """At any time: only to who wants it now, with exactly its matching subscriptions, never twice."""
@@ -66,6 +68,10 @@ class Harness:
             assert sorted(subscriptions) == sorted(self.world.matching(client, sample))
             assert client not in self.delivered[action.id], "delivered twice"
             self.delivered[action.id].append(client)
+            number, stream = int(action.id[1:]), (action.publisher, client)
+            if POLICIES[self.routing].promises.in_order:
+                assert self.last.get(stream, -1) < number, "out of order"
+                self.last[stream] = number
 
     # -- operations: each is told to the host broker at once; what it sends stays in flight
 
@@ -153,20 +159,28 @@ class Harness:
             hop = draw.choice(heads)
             self.network.receive(hop)
             if repeat and not isinstance(hop.message, Notify):
-                again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), 0.0)
+                again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), self.network.now)
                 assert again == [], "a repeated message changes nothing and is answered with nothing"
 
     # -- quiet
 
     def become_quiet(self, draw: Random) -> None:
-        while heads := self.network.oldest_of_each_link():
-            self.network.receive(draw.choice(heads))
+        self.let_all_arrive(draw)
         for id, promises in self.promised.items():
             for client, owed in promises.items():
                 assert not owed or client in self.delivered[id], f"{client} was settled and missed {id}"
         self.promised.clear()
         self.settled_advertisements = dict(self.world.advertisements)
         self.settled_subscriptions = dict(self.world.subscriptions)
+
+    def let_all_arrive(self, draw: Random) -> None:
+        """Until nothing is in flight, and nothing due."""
+        while True:
+            heads = self.network.oldest_of_each_link()
+            if heads:
+                self.network.receive(draw.choice(heads))
+            elif not self.network.let_time_pass():
+                return
 
     def quiet_then_publish(self, draw: Random) -> None:
         """Tables are exact, and a notification of each publisher reaches everyone interested once, and nobody else."""

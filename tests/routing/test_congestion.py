@@ -79,36 +79,3 @@ def test_how_many_queues_hold_anything() -> None:
     table.came_up(A)
     counts.append(table.queues)
     assert counts == [0, 1, 1, 2, 1, 1, 2, 1, 1]
-
-
-def test_where_links_are_alike_waits_are_lengths() -> None:
-    table = lst()
-    assert table.waits() == {A: 0, B: 0}
-    for window in range(9):
-        # 7 or 8 messages in a window of 50 ms, as a link that takes 7 ms for each lets go
-        table.sample(A, 40 + window, 7 * window + 40, 7 * window, window * 0.05)
-        table.sample(B, 30 + window, 8 * window + 30, 8 * window, window * 0.05)
-    assert table.waits() == {A: 48, B: 38}
-
-
-def test_a_slow_link_is_known_by_what_leaves_it_while_it_is_busy() -> None:
-    table = lst()
-    for window in range(80):
-        table.sample(A, 50, 7 * window + 50, 7 * window, window * 0.05)
-        # 7 messages in ten windows
-        table.sample(B, 20, 7 * window // 10 + 20, 7 * window // 10, window * 0.05)
-    waits = table.waits()
-    assert waits[A] == 50
-    assert 20 * 7 <= waits[B] <= 20 * 14, "about ten times as long, give or take what one message more makes"
-    table.came_up(B)
-    table.sample(B, 20, 20, 0, 5.0)
-    assert table.waits() == {A: 50, B: 20}, "a fresh connection is not known to be slow"
-
-
-def test_a_link_that_has_little_to_do_is_not_taken_for_a_slow_one() -> None:
-    table = lst()
-    for window in range(40):
-        table.sample(A, 50, 7 * window + 50, 7 * window, window * 0.05)
-        # one message in a window, and one is there at every look: it was empty in between
-        table.sample(B, 1, window + 1, window, window * 0.05)
-    assert table.waits() == {A: 50, B: 1}

@@ -34,7 +34,7 @@ OWN = "its own cluster's tree"
                 2,
                 (
                     f"{OWN}, around the iLinks of (b,2): the longest queue of its aLinks has 2, "
-                    "the shortest of its iLinks 7, more than 3 times as many"
+                    "the shortest of its iLinks 7, more than 2 times as many"
                 ),
             ),
         ),

@@ -16,11 +16,13 @@ from typing import Any
 
 from octopia.language import Notification
 from octopia.routing import (
+    Action,
     Advertised,
     Broker,
     CongestionParameters,
     Deliver,
     LinkSampled,
+    Notify,
     Published,
     Received,
     Send,
@@ -51,8 +53,13 @@ class Naive:
         links = [(a, b) for a in overlay.brokers for b in overlay.neighbours(a)]
         self.queue: dict[tuple[BrokerId, BrokerId], deque[Any]] = {link: deque() for link in links}
         self.entered = dict.fromkeys(links, 0)
+        # what brokers order because of their queues; it is sent when they have done what they are at
+        self.said: dict[BrokerId, list[Any]] = {id: [] for id in overlay.brokers}
         self.hops: list[tuple[Any, ...]] = []
         self.deliveries: list[tuple[Any, ...]] = []
+        # with how many hops each notification came to each broker, and when brokers are to be told of the time
+        self.came: dict[tuple[BrokerId, str], int] = {}
+        self.due: dict[BrokerId, int] = {}
 
     def at(self, moment: int, do: Callable[[], None], rank: int = 1, order: Order = (-1, 0)) -> None:
         heapq.heappush(self.events, (moment, rank, order, self.count, do))
@@ -93,7 +100,7 @@ class Naive:
         for (sender, receiver), queue in self.queue.items():
             entered = self.entered[sender, receiver]
             sample = LinkSampled(receiver, len(queue), entered, entered - len(queue))
-            self.brokers[sender].handle(sample, now / SECOND)
+            self.said[sender] += self.brokers[sender].handle(sample, now / SECOND)
 
     def _ask(self, moment: int, broker: BrokerId, event: Any) -> None:
         self.at(moment + self.model.client.delay_ns, lambda: self._arrive(broker, event, 0, None))
@@ -113,19 +120,51 @@ class Naive:
     def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int, number: int) -> None:
         def done() -> None:
             self.working[broker] = False
+            for order in self.said[broker]:
+                self._enter(broker, order.to, order.message, 1)
+            self.said[broker].clear()
+            if isinstance(event, Received) and isinstance(event.message, Notify):
+                self.came[broker, event.message.id] = hop
             actions = self.brokers[broker].handle(event, self.now / SECOND)
             if passed is not None:
                 self.hops.append((*passed, arrived, self.now))
-            for place, action in enumerate(actions):
-                if isinstance(action, Send):
-                    self._enter(broker, action.to, action.message, hop + 1, (number, place))
-                elif isinstance(action, Deliver):
-                    for client, subscriptions in action.recipients:
-                        delivered = self.now + self.model.client.delay_ns
-                        self.deliveries.append((int(action.id), client, broker, hop, delivered, len(subscriptions)))
-            self._next(broker)
+            self._carry_out(broker, actions, hop, number)
 
         self.at(self.now + self.model.processor.base_ns, done)
+
+    def _carry_out(self, broker: BrokerId, actions: list[Action], hop: int, number: int) -> None:
+        self.working[broker] = False
+        for place, action in enumerate(actions):
+            if isinstance(action, Send):
+                self._enter(broker, action.to, action.message, hop + 1, (number, place))
+            elif isinstance(action, Deliver):
+                came = self.came.get((broker, action.id), hop)
+                for client, subscriptions in action.recipients:
+                    delivered = self.now + self.model.client.delay_ns
+                    self.deliveries.append((int(action.id), client, broker, came, delivered, len(subscriptions)))
+        due = self.brokers[broker].due
+        if due is not None:
+            moment = max(self.now, int(due * SECOND) + 1)
+            if broker not in self.due or moment < self.due[broker]:
+                self.due[broker] = moment
+                self.at(moment, lambda: self._is_due(broker), order=(number, -1))
+        self._next(broker)
+
+    def _is_due(self, broker: BrokerId) -> None:
+        if self.due.get(broker) == self.now:
+            del self.due[broker]
+            number = self.arrivals
+            self.arrivals += 1
+            self.inbox[broker].append(lambda: self._do_what_is_due(broker, number))
+            if not self.working[broker]:
+                self._next(broker)
+
+    def _do_what_is_due(self, broker: BrokerId, number: int) -> None:
+        actions = self.brokers[broker].tick(self.now / SECOND)
+        if actions:
+            self.at(self.now + self.model.processor.base_ns, lambda: self._carry_out(broker, actions, 0, number))
+        else:
+            self._carry_out(broker, [], 0, number)
 
     def _enter(self, sender: BrokerId, receiver: BrokerId, message: Any, hop: int, order: Order) -> None:
         queue = self.queue[sender, receiver]

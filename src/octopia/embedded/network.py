@@ -3,13 +3,18 @@
 Rules of this file: it moves messages and records where each came from; it decides nothing. Left alone it carries
 messages in the order in which they were sent, so that every link takes the same time. A test, or anyone curious, may
 take the oldest message of any link next, which is every interleaving that links with arbitrary delays allow. Time
-stands still: `now` is 0 for every event. A link that is down carries nothing: what was on it, and what a broker puts on
-it all the same, is lost. The number of messages one run may take is bounded, since a routing idea that loops must end
-with an error, not with a full memory.
+stands still while messages are in flight. When none is, it goes on to what is due soon (`SOON_S`), as what is sent
+again after news of a link; `let_time_pass` goes on to what is due later. Whatever came is confirmed before a link goes
+down, so that nothing is sent again in vain.
+
+A link that is down carries nothing: what was on it, and what a broker puts on it all the same, is lost. The number of
+messages one run may take is bounded, since a routing idea that loops must end with an error, not with a full memory.
 """
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -24,7 +29,6 @@ from octopia.routing import (
     LinkSampled,
     LinkWentDown,
     Message,
-    Notify,
     Received,
     Send,
 )
@@ -32,6 +36,7 @@ from octopia.topology import BrokerId, Scot
 
 MESSAGES_PER_RUN_MAX = 10_000_000
 QUEUE_MAX = 1_000_000_000
+SOON_S = 1.0
 # Each broker keeps the status of each of its links, about 500 bytes a link: half a gigabyte at the bound.
 LINKS_MAX = 1_000_000
 
@@ -85,12 +90,14 @@ class Network:
         self._on_lost = on_lost
         self._on_action = on_action
         self._hops = 0
+        self.now = 0.0
+        self._streams = [id for id, broker in self.brokers.items() if broker.streams is not None]
         self._down: set[frozenset[BrokerId]] = set()
         self._dead: set[BrokerId] = set()
 
     def tell(self, broker: BrokerId, event: Event) -> None:
         """Let something happen at a broker; its messages are put in flight, not yet received."""
-        self._carry_out(broker, self.brokers[broker].handle_whole(event, 0.0), None)
+        self._carry_out(broker, self.brokers[broker].handle_whole(event, self.now), None)
 
     def hold_queue(self, sender: BrokerId, receiver: BrokerId, queue_length: int) -> None:
         """Tell a broker that its output queue towards a neighbour has this length and neither grows nor shrinks."""
@@ -100,6 +107,7 @@ class Network:
 
     def take_link_down(self, one: BrokerId, other: BrokerId) -> None:
         """Take a link down; both ends are told."""
+        self._settle()
         self._take_down(one, other)
         self.tell(one, LinkWentDown(other))
         self.tell(other, LinkWentDown(one))
@@ -112,6 +120,7 @@ class Network:
 
     def crash(self, broker: BrokerId) -> None:
         """A broker dies; its neighbours that live are told that their links to it are down."""
+        self._settle()
         self._dead.add(broker)
         for neighbour in self.overlay.neighbours(broker):
             was_up = frozenset((broker, neighbour)) not in self._down
@@ -125,12 +134,31 @@ class Network:
         self.in_flight = deque(hop for hop in self.in_flight if {hop.sender, hop.receiver} != link)
 
     def run_until_quiet(self) -> None:
-        """Carry messages until none is in flight."""
+        """Carry messages until none is in flight, nor due soon."""
         for _ in range(MESSAGES_PER_RUN_MAX):
-            if not self.in_flight:
+            if self.in_flight:
+                self._receive(self.in_flight.popleft())
+            elif not (self._streams and self.let_time_pass(SOON_S)):
                 return
-            self._receive(self.in_flight.popleft())
         raise LocalProtocolError(f"the overlay did not come to rest within {MESSAGES_PER_RUN_MAX} messages")
+
+    def let_time_pass(self, most_s: float = inf) -> bool:
+        """Go on to when something is due at a broker, and let it be done; False where nothing is due so soon."""
+        dues = [(due, id) for id in self._streams if (due := self._due(id)) is not None]
+        due, id = min(dues, default=(inf, None), key=itemgetter(0))
+        if id is None or due > self.now + most_s:
+            return False
+        self.now = max(self.now, due)
+        self._carry_out(id, self.brokers[id].tick(self.now), None)
+        return True
+
+    def _due(self, id: BrokerId) -> float | None:
+        return None if id in self._dead else self.brokers[id].due
+
+    def _settle(self) -> None:
+        """Whatever has arrived is confirmed, unless something is under way."""
+        while not self.in_flight and self.let_time_pass():
+            self.run_until_quiet()
 
     def oldest_of_each_link(self) -> list[Hop]:
         """The messages that may be received next: of each link the one sent first."""
@@ -145,12 +173,7 @@ class Network:
         self._receive(hop)
 
     def _receive(self, hop: Hop) -> None:
-        broker, message = self.brokers[hop.receiver], hop.message
-        if type(message) is Notify:
-            (decision,) = broker.receive(hop.sender, message.header, (message.notification,), 0.0)
-            actions = decision.actions_for(message)
-        else:
-            actions = broker.handle(Received(hop.sender, message), 0.0)
+        actions = self.brokers[hop.receiver].handle(Received(hop.sender, hop.message), self.now)
         self._carry_out(hop.receiver, actions, hop)
 
     def _carry_out(self, broker: BrokerId, actions: list[Action], cause: Hop | None) -> None:

@@ -17,6 +17,7 @@ from octopia.routing import (
     Action,
     Advertised,
     ClientLeft,
+    Confirm,
     CongestionParameters,
     Deliver,
     Event,
@@ -150,7 +151,8 @@ class Overlay:
             raise
 
     def _count(self, hop: Hop) -> None:
-        self.messages += 1
+        # confirmations are bookkeeping between requests
+        self.messages += type(hop.message) is not Confirm
 
     def _on_action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         match action:

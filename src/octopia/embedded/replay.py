@@ -14,7 +14,7 @@ from octopia.embedded.network import Hop, Network
 from octopia.embedded.scenario import Scenario, Step
 from octopia.embedded.ways import DownLinks, Way, way_of
 from octopia.errors import ScenarioError
-from octopia.routing import Action, Deliver, Message, Notify, Refused, policy_named
+from octopia.routing import Action, Confirm, Deliver, Message, Notify, Refused, policy_named
 from octopia.topology import BrokerId, Scot, civ
 
 MESSAGES_KEPT_MAX = 2_000_000
@@ -158,7 +158,8 @@ class _Recorder:
         return record
 
     def on_hop(self, hop: Hop) -> None:
-        if self._record is not None:
+        # confirmations are bookkeeping between steps
+        if self._record is not None and hop.message.kind != Confirm.kind:
             self._keep(self._record.messages, hop)
 
     def on_lost(self, hop: Hop) -> None:

@@ -59,6 +59,8 @@ class NetLimits:
     session_s_max: float = 300.0
     # A neighbour that returns within this time finds its link as it was; after it the link counts as down.
     link_grace_s: float = 5.0
+    # The same where the routing has ways around and repeats what was lost (`fdr`): it need not wait for long.
+    detour_grace_s: float = 0.2
     # The same for a neighbour that said that it restarts: nothing is lost meanwhile. What it was not sent waits, and
     # sources of more are held at the bound of the queue.
     restart_grace_s: float = 30.0

@@ -22,6 +22,7 @@ from octopia.routing.events import (
 from octopia.routing.index import Index, MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import (
     PLAIN,
+    WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
     CibClear,
@@ -46,6 +47,7 @@ from octopia.routing.messages import (
     Tree,
     Unadvertise,
     Unsubscribe,
+    Waits,
 )
 from octopia.routing.policy import (
     POLICIES,
@@ -57,10 +59,12 @@ from octopia.routing.policy import (
     policy_named,
     why_not_live,
 )
+from octopia.routing.streams import Released, Streams
 
 __all__ = [
     "PLAIN",
     "POLICIES",
+    "WAIT_MS_MAX",
     "Accepted",
     "Action",
     "Advertise",
@@ -102,10 +106,12 @@ __all__ = [
     "Recovery",
     "Refusal",
     "Refused",
+    "Released",
     "Route",
     "Routes",
     "Send",
     "Stamp",
+    "Streams",
     "Subscribe",
     "Subscribed",
     "SubscriptionsComplete",
@@ -116,6 +122,7 @@ __all__ = [
     "Unsubscribe",
     "Unsubscribed",
     "Values",
+    "Waits",
     "check_routings",
     "policy_if_known",
     "policy_named",

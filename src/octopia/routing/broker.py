@@ -11,7 +11,7 @@ from typing import Any
 
 from octopia.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from octopia.language import Filter, Notification
-from octopia.routing.actions import Accepted, Action, Refused
+from octopia.routing.actions import Accepted, Action, Deliver, Refused
 from octopia.routing.clients import Limits, Registered, Registrations, why_not_publish
 from octopia.routing.conforming import Conforming
 from octopia.routing.congestion import CongestionParameters
@@ -35,6 +35,7 @@ from octopia.routing.index import MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import Header, Key, Notify
 from octopia.routing.policy import Recovery, policy_named
 from octopia.routing.state import Passed
+from octopia.routing.streams import Streams
 from octopia.topology import BrokerId, Scot
 
 _DEFAULT_CONGESTION = CongestionParameters()
@@ -50,7 +51,8 @@ class Broker:
     `make_index` makes the index of each table: a host that knows all matches beforehand brings its own.
     `first_serial` must lie above every serial that an earlier life of this broker gave out, so that its keys stay
     unique in the overlay. `links_up=False` is for a host whose links break and whose brokers restart: every link is
-    down until `LinkCameUp`, and the broker knows that it has yet to learn what its neighbours know.
+    down until `LinkCameUp`, and the broker knows that it has yet to learn what its neighbours know. `streams` are those
+    of a routing that has them, and None otherwise: `streams.py` says what a host does with them.
     """
 
     __slots__ = (
@@ -60,6 +62,7 @@ class Broker:
         "_header",
         "_leaving",
         "_neighbours",
+        "_pass_on",
         "_passed",
         "_policy",
         "_receive",
@@ -67,6 +70,7 @@ class Broker:
         "_up",
         "id",
         "routing",
+        "streams",
     )
 
     def __init__(
@@ -91,7 +95,10 @@ class Broker:
         self._up = self._state.up
         self._passed: Passed | None = self._state.passed
         self._header = policy.header
-        self._decide = Decisions(self._state, policy).decide
+        decisions = Decisions(self._state, policy)
+        self._decide = decisions.decide
+        self._pass_on = None if policy.pass_on is None else decisions.pass_on
+        self.streams: Streams | None = None if policy.streams is None else policy.streams(self._state, first_serial)
         self._conforming = Conforming(self._state.advertisements)
         # clients that left, and whose registrations are being withdrawn
         self._leaving: dict[str, None] = {}
@@ -144,6 +151,9 @@ class Broker:
         if sender not in self._up or type(header) is not self._header:
             raise self._why_not_receive(sender, Notify.kind)
         self._state.now = now
+        if self._pass_on is not None:
+            # as above, for the first time
+            return [self._pass_on(header, sender)] * len(notifications)
         return self._decide(notifications, header, sender)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -155,6 +165,16 @@ class Broker:
         self._state.now = now
         self._handlers[type(event)](event, now, out)
         return out
+
+    @property
+    def due(self) -> float | None:
+        """When `tick` has something to do; None where nothing waits for a time. It may change with every call."""
+        return None if self.streams is None else self.streams.due
+
+    def tick(self, now: float) -> list[Action]:
+        """Do what is due, and answer with what to do about it, in order. It may leave more to be done at once."""
+        self._state.now = now
+        return [] if self.streams is None else self.streams.tick(now)
 
     def handle_whole(self, event: Event, now: float) -> list[Action]:
         """As `handle`, for hosts that have nothing else to do meanwhile: a client that leaves has left after it."""
@@ -176,6 +196,8 @@ class Broker:
         neighbour = event.neighbour
         if neighbour not in self._neighbours:
             self._check_link(neighbour)
+        if self._policy.sampled is not None:
+            self._policy.sampled(self._state, out)
         self._state.lst.sample(neighbour, event.queue_length, event.entered, event.left, now)
 
     def _link_went_down(self, event: LinkWentDown, now: float, out: list[Action]) -> None:
@@ -218,6 +240,8 @@ class Broker:
         sender, message = event.sender, event.message
         if isinstance(message, Notify):
             (decision,) = self.receive(sender, message.header, (message.notification,), now)
+            if decision.here:
+                self._arrived(message, now, out)
             out += decision.actions_for(message)
             return
         receive = self._receive.get(type(message))
@@ -225,9 +249,20 @@ class Broker:
             raise self._why_not_receive(sender, message.kind)
         receive(self._state, sender, message, out)
 
+    def _arrived(self, message: Notify, now: float, out: list[Action]) -> None:
+        if self.streams is None or message.stamp is None:
+            raise RemoteProtocolError(f"a copy of {message.publisher} came to {self.id} without a stamp")
+        for publisher, notification, id, recipients in self.streams.arrived(
+            message.publisher, message.stamp, message.notification, message.id, now
+        ):
+            out.append(Deliver(publisher, id, notification, recipients))
+
     def _published(self, event: Published, now: float, out: list[Action]) -> None:
         (answer,) = self.publish(event.client, (event.notification,), now)
-        out += answer.actions(event.client, event.id, event.notification)
+        stamp = None
+        if self.streams is not None and type(answer) is Decision:
+            stamp = self.streams.sent(event.client, event.id, event.notification, answer)
+        out += answer.actions(event.client, event.id, event.notification, stamp)
 
     def _refusal(self, client: str, values: Values) -> Refusal:
         notification = values if isinstance(values, Notification) else Notification.trusted(dict(values))
@@ -243,6 +278,8 @@ class Broker:
         key = self._register(self._state.subscriptions, "subscribe", event.client, event.id, event.filter, out)
         if key is not None:
             self._policy.subscribe(self._state, key, event.filter, event.client, event.id, out)
+            if self.streams is not None and not event.ordered:
+                self.streams.takes_any(key)
 
     def _unadvertised(self, event: Unadvertised, now: float, out: list[Action]) -> None:
         registered = self._state.advertisements.withdraw(event.client, event.id)

@@ -11,23 +11,14 @@ passed CE is 1. A link that is down counts as overloaded whatever its queue; whe
 Two numbers say whether anything changed, so that what was decided by the table can be remembered: `queues_changed`
 grows with every change of a queue, `verdicts_changed` with every change that can matter to who asks which links are
 overloaded and compares queues only while some link is.
-
-Links may differ in speed. How fast one is shows in what leaves in a window from a queue that held more than that when
-the window began, and so was never empty: its pace, smoothed over some windows. `waits` compares queues by the time they
-take instead of by their length; links whose paces differ by less than a half count as equally fast, so that where all
-are alike waits are lengths.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from octopia.topology import BrokerId
 
 TAU_DEFAULT = 10.0
 WINDOW_DEFAULT_S = 0.05
-# A pace moves by this share of what a window shows. A link on which nothing left in the first is not at a standstill.
-_PACE_SHARE = 1 / 8
-_PACE_MIN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +36,15 @@ class CongestionParameters:
 
 
 class _LinkStatus:
-    __slots__ = (
-        "element",
-        "entered_before",
-        "is_down",
-        "left_before",
-        "length_before",
-        "overloaded",
-        "pace",
-        "window_start_s",
-    )
+    __slots__ = ("element", "entered_before", "is_down", "left_before", "overloaded", "window_start_s")
 
     def __init__(self) -> None:
         self.element = 1.0
         self.window_start_s: float | None = None
         self.entered_before = 0
         self.left_before = 0
-        self.length_before = 0
         self.is_down = False
         self.overloaded = False
-        # messages a second while there were more to send; 0 where that was never seen
-        self.pace = 0.0
 
 
 class Lst:
@@ -99,12 +78,9 @@ class Lst:
         if start_s is None or now - start_s >= self._window_s:
             if start_s is not None:
                 link.element = (1 + entered - link.entered_before) / (1 + left - link.left_before)
-                if left - link.left_before < link.length_before:
-                    _note_pace(link, (left - link.left_before) / (now - start_s))
             link.window_start_s = now
             link.entered_before = entered
             link.left_before = left
-            link.length_before = queue_length
         lengths = self.queue_lengths
         before = lengths[neighbour]
         overloaded = link.is_down or queue_length * link.element > self._tau
@@ -141,21 +117,6 @@ class Lst:
     def queue_length(self, neighbour: BrokerId) -> int:
         return self.queue_lengths[neighbour]
 
-    def waits(self) -> Mapping[BrokerId, int]:
-        """By neighbour how long its queue takes, in messages of the fastest link."""
-        fastest = max((link.pace for link in self._links.values()), default=0.0)
-        if not fastest:
-            return self.queue_lengths
-        return {
-            neighbour: length * max(1, round(fastest / pace)) if (pace := self._links[neighbour].pace) else length
-            for neighbour, length in self.queue_lengths.items()
-        }
-
     def least_loaded(self, neighbours: list[BrokerId]) -> BrokerId:
         """The one with the least Q_l; the first of them where several are equal, so that the choice is fixed."""
         return min(neighbours, key=self.queue_lengths.__getitem__)
-
-
-def _note_pace(link: _LinkStatus, pace: float) -> None:
-    moved = link.pace + (pace - link.pace) * _PACE_SHARE if link.pace else pace
-    link.pace = max(moved, _PACE_MIN)

@@ -7,13 +7,15 @@ A routing decides by nothing else. Decisions are remembered in one place, the se
 they go with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). One that was made
 when the links looked different is replaced.
 
-A copy that says by its header alone where it goes (`Policy.passes`) is not matched at all. What was decided about such
-is remembered by the neighbour it came by and the header (`BrokerState.passed`), until the routing forgets it.
+A routing whose copies say where they go (`Policy.pass_on`) matches at the publisher's broker only. Of a copy the header
+and the neighbour are all that counts, and decisions are remembered by these (`BrokerState.passed`), until the routing
+forgets them.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from octopia.errors import LocalProtocolError
 from octopia.routing.decision import Decision
 from octopia.routing.index import Values
 from octopia.routing.messages import Header
@@ -23,13 +25,12 @@ from octopia.topology import BrokerId
 
 # Headers by which decisions are remembered, of each neighbour; past that all are forgotten and decided anew.
 PASSED_MAX = 4_096
-_UNMATCHED = Matched(())
 
 
 class Decisions:
     """What one broker decides, and remembers of it."""
 
-    __slots__ = ("_find", "_found", "_links", "_match_keys", "_passes", "_remember", "_route", "_state")
+    __slots__ = ("_find", "_found", "_links", "_match_keys", "_pass_on", "_remember", "_route", "_state")
 
     def __init__(self, state: Any, policy: Policy[Any]) -> None:
         table: SubscriptionTable[Any, Any] = state.prt
@@ -37,13 +38,11 @@ class Decisions:
         self._match_keys, self._found, self._find = table.match_keys, table.found, table.find
         self._remember = table.remember_decision
         self._route = policy.route
-        self._passes = policy.passes
         self._links = policy.links
+        self._pass_on: Callable[[Any, Any, BrokerId], Decision] = policy.pass_on or _matches_copies
 
     def decide(self, notifications: Sequence[Values], header: Header, came_by: BrokerId | None) -> list[Decision]:
         """A decision for each of these notifications, whose values were checked."""
-        if came_by is not None and self._passes is not None and self._passes(self._state, header):
-            return [self._pass(header, came_by)] * len(notifications)
         if len(notifications) == 1:
             return [self._decide_one(notifications, header, came_by)]
         all_found, links = self._found, None if self._links is None else self._links(self._state)
@@ -70,6 +69,15 @@ class Decisions:
             add(decision)
         return decisions
 
+    def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
+        """The decision for copies with this header, of a routing that does not match them."""
+        decision = self._pass_on(self._state, header, came_by)
+        known = self._state.passed[came_by]
+        if len(known) >= PASSED_MAX:
+            known.clear()
+        known[header] = decision
+        return decision
+
     def _decide_one(self, notification: Sequence[Values], header: Header, came_by: BrokerId | None) -> Decision:
         """As `decide`, without what only many need: most often one comes alone."""
         (key,) = self._match_keys(notification)
@@ -89,10 +97,6 @@ class Decisions:
         self._remember(matched, (header, came_by), decision)
         return decision
 
-    def _pass(self, header: Header, came_by: BrokerId) -> Decision:
-        decision = self._route(self._state, _UNMATCHED, header, came_by)
-        known = self._state.passed[came_by]
-        if len(known) >= PASSED_MAX:
-            known.clear()
-        known[header] = decision
-        return decision
+
+def _matches_copies(state: Any, header: Header, came_by: BrokerId) -> Decision:
+    raise LocalProtocolError("the routing matches copies: ask for a decision about each")

@@ -72,9 +72,12 @@ class Unadvertised(Struct, frozen=True):
 
 
 class Subscribed(Struct, frozen=True):
+    """`ordered`: False takes notifications as they come, where the routing would hold them back for order's sake."""
+
     client: str
     id: str
     filter: Filter
+    ordered: bool = True
 
 
 class Unsubscribed(Struct, frozen=True):

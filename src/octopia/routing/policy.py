@@ -28,6 +28,7 @@ from octopia.routing.messages import (
     CibClear,
     CibSet,
     Civ,
+    Confirm,
     Dests,
     Header,
     Key,
@@ -40,9 +41,11 @@ from octopia.routing.messages import (
     Tree,
     Unadvertise,
     Unsubscribe,
+    Waits,
 )
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import BrokerState
+from octopia.routing.streams import Streams
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId, Scot
 
@@ -86,9 +89,12 @@ class Policy(Generic[State]):
     which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
     (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
     tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
-    links at all, which then need not be told. `passes` says of the header of a copy that came whether the copy is for
-    other brokers only and its way does not depend on the match: then `matched` is empty. A routing that has it keeps
-    `BrokerState.passed`.
+    links at all, which then need not be told.
+
+    `pass_on(state, header, came_by)` is for a routing whose copies say themselves where they go: it decides about
+    copies, without a match, and by nothing but its arguments and which links are up; `route` is then for publications
+    only. A routing that has it keeps `BrokerState.passed`. `streams(state, first_sequence)` makes the streams of a
+    broker (`streams.py`), of a routing that has them.
 
     `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
     different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
@@ -115,9 +121,11 @@ class Policy(Generic[State]):
     links: Callable[[State], Hashable] | None
     receive: Mapping[type[Message], Receive[State]]
     recovery: Recovery[State] | None
+    pass_on: Callable[[State, Any, BrokerId], Decision] | None = None
+    streams: Callable[[State, int], Streams] | None = None
     live: bool = True
     why: Callable[[State], tuple[int, str]] | None = None
-    passes: Callable[[State, Any], bool] | None = None
+    sampled: Callable[[State, list[Action]], None] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -171,7 +179,7 @@ def _fdr() -> Policy[FdrState]:
         keeps_civ=True,
         overtakes=True,
         confirms=True,
-        promises=Promises(hops_max=_to_a_tree_and_off),
+        promises=Promises(in_order=True, despite_crashes=True, hops_max=_to_a_tree_and_off),
         make_state=FdrState,
         advertise=scot.advertise.advertise,
         unadvertise=fdr.advertise.unadvertise,
@@ -179,20 +187,23 @@ def _fdr() -> Policy[FdrState]:
         unsubscribe=scot.subscribe.unsubscribe,
         first_header=fdr.notify.first_header,
         route=fdr.notify.route,
+        pass_on=fdr.notify.pass_on,
+        streams=fdr.streams.make,
         links=fdr.notify.links_seen,
-        passes=fdr.notify.passes,
+        sampled=fdr.beyond.sampled,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
+            Confirm: fdr.streams.receive_confirm,
             SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
             SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
+            Waits: fdr.beyond.receive_waits,
         },
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
-        live=False,
         why=fdr.why,
     )
 

@@ -41,6 +41,7 @@ class OutLink:
 
     __slots__ = (
         "chance",
+        "drops",
         "entered",
         "entered_at_tick",
         "faults",
@@ -80,6 +81,8 @@ class OutLink:
         # since when there is the present connection; what an older one left in the queue is void, but notifications
         self.renewed_ns = -1
         self.faults: list[LinkFault] = []
+        # what would wait for the link while that is down is dropped: the routing sends it again another way
+        self.drops = False
         self.chance = Chance(seed, f"link {self.sender_id} {self.receiver_id}")
 
     def length_at(self, at_ns: int) -> int:
@@ -92,15 +95,20 @@ class OutLink:
             leaving.popleft()
         return len(leaving)
 
+    def _down_at(self, at_ns: int) -> LinkFault | None:
+        for fault in self.faults:
+            if fault.kind == "down" and fault.from_ns <= at_ns < fault.until_ns:
+                return fault
+        return None
+
     def pass_with_faults(self, ready_ns: int, sending_ns: int, delay_ns: int, base_ns: int) -> Passage:
         """Send one message over a link that has faults; `base_ns` is the moment their times count from."""
         begin = max(ready_ns, self.free_ns)
-        waiting = True
-        while waiting:
-            waiting = False
-            for fault in self.faults:
-                if fault.kind == "down" and fault.from_ns <= begin - base_ns < fault.until_ns:
-                    begin, waiting = base_ns + fault.until_ns, True
+        while down := self._down_at(begin - base_ns):
+            if self.drops:
+                left = max(ready_ns, base_ns + down.from_ns)
+                return Passage(left, max(left, self.last_arrival_ns), "link down", False)
+            begin = base_ns + down.until_ns
         fate, twice, extra_ns, factor = "handled", False, 0, 1
         for fault in self.faults:
             if not fault.from_ns <= begin - base_ns < fault.until_ns:

@@ -34,6 +34,7 @@ from octopia.routing import (
     Unadvertised,
     Unsubscribe,
     Unsubscribed,
+    Waits,
 )
 from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
 from octopia.sim.model import Model
@@ -41,6 +42,7 @@ from octopia.topology import BrokerId, Scot, civ
 from octopia.trace import FATES, NO_REQUEST, ROWS_PER_BATCH, TraceWriter
 
 if TYPE_CHECKING:
+    from octopia.sim.node import Node
     from octopia.sim.requests import Request
 
 # Codes of the messages in a run, notifications last, and the kind of each.
@@ -55,6 +57,7 @@ _CODES: Mapping[type, str] = {
     SubscriptionsIncomplete: "subscriptions_incomplete",
     AdvertisementsComplete: "advertisements_complete",
     LinkNews: "link_news",
+    Waits: "waits",
     Confirm: "confirm",
     Notify: "notify",
 }
@@ -92,6 +95,9 @@ class Recorder:
         self.handled: list[int] = []
         self.delivered_to: list[tuple[Recipient, ...] | None] = []
         self.rows_per_batch = ROWS_PER_BATCH
+        # what was released later than it came: request, broker, hop and moment, and who got it
+        self._released: list[tuple[int, int, int, int]] = []
+        self._released_to: list[tuple[Recipient, ...] | None] = []
         self._writer = writer
         self._clusters = overlay.clusters
         self._brokers = {id: index for index, id in enumerate(overlay.brokers)}
@@ -137,6 +143,13 @@ class Recorder:
             self.take_in()
             self._write_all()
         return len(self.handled)
+
+    def released(self, request: int, node: "Node", hop: int, at_ns: int, to: tuple[Recipient, ...]) -> None:
+        """A notification that had come with this hop, and waited for earlier ones, was delivered."""
+        self._released.append((request, node.index, hop, at_ns))
+        self._released_to.append(to)
+        if len(self._released) >= self.rows_per_batch:
+            self._write_released()
 
     def lost(self, lost: list[tuple[Arrival, str]]) -> int:
         """Messages were lost on their way, with their fates; gives the number of rows that wait to be taken in."""
@@ -218,6 +231,7 @@ class Recorder:
                 for earlier, lines in zip(self._open_rows, (numbers[field] for field in _OF_DELIVERIES), strict=True)
             )
         self._write_deliveries()
+        self._write_released()
         self._write_requests()
         self._write_samples()
 
@@ -267,6 +281,23 @@ class Recorder:
             "broker": np.repeat(np.where(link >= 0, self._receivers[link], -1 - link).astype(np.int32), counts),
             "hop": np.repeat(hop.astype(np.int16), counts),
             "delivered_ns": np.repeat(handled + self._client_delay_ns, counts),
+            "subscriptions": subscriptions,
+        }
+        self._writer.write("deliveries", columns)
+
+    def _write_released(self) -> None:
+        if not self._released:
+            return
+        request, broker, hop, at_ns = (np.array(column) for column in zip(*self._released, strict=True))
+        counts, clients, subscriptions = self._recipients.expand(self._released_to)
+        self._released.clear()
+        self._released_to.clear()
+        columns = {
+            "request": np.repeat(request.astype(np.int32), counts),
+            "client": clients,
+            "broker": np.repeat(broker.astype(np.int32), counts),
+            "hop": np.repeat(hop.astype(np.int16), counts),
+            "delivered_ns": np.repeat(at_ns + self._client_delay_ns, counts),
             "subscriptions": subscriptions,
         }
         self._writer.write("deliveries", columns)

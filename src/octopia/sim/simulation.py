@@ -28,6 +28,7 @@ from octopia.routing import (
     CibSet,
     CongestionParameters,
     Decision,
+    Deliver,
     Event,
     Limits,
     MakeIndex,
@@ -35,6 +36,7 @@ from octopia.routing import (
     Notify,
     Published,
     Received,
+    Recipient,
     Refusal,
     Refused,
     Send,
@@ -79,6 +81,7 @@ _SIZES = {
     "subscriptions_incomplete": "cib_bytes",
     "advertisements_complete": "cib_bytes",
     "link_news": "cib_bytes",
+    "waits": "cib_bytes",
     "confirm": "cib_bytes",
     "notify": "notify_bytes",
 }
@@ -122,12 +125,21 @@ class Simulation:
         jitter = draws.below(draws.stream(seed, "jitter"), range(_DELAYS), model.link.jitter_ns + 1)
         self._delays_ns: list[int] = (model.link.delay_ns + jitter).tolist()
         self._lives = dict.fromkeys(overlay.brokers, 0)
-        self._outages = Outages(policy_named(routing).recovery is not None, self._act, self._at)
+        policy = policy_named(routing)
+        self._streams = policy.streams is not None
+        self._outages = Outages(policy.recovery is not None, self._act, self._at)
         sample_ns = max(1, queue_sample_ns // self._window_ns) * self._window_ns
         service_ns = cache(model.processor.service_ns)
         self.nodes = {
             id: Node(
-                index, self._new_broker(id), model.processor, service_ns, self._window_ns, sample_ns, recorder.sample
+                index,
+                self._new_broker(id),
+                model.processor,
+                service_ns,
+                self._window_ns,
+                sample_ns,
+                recorder.sample,
+                self._carry_out,
             )
             for index, id in enumerate(overlay.brokers)
         }
@@ -138,6 +150,7 @@ class Simulation:
             for neighbour in overlay.a_links(node.id) + overlay.i_links(node.id):
                 receiver = self.nodes[neighbour]
                 link = OutLink(len(self.links), node, receiver, seed, link_model.per_message_ns, self._plain)
+                link.drops = self._streams
                 node.links[neighbour] = link
                 self.links.append(link)
         recorder.take_links(self.links, model)
@@ -182,6 +195,7 @@ class Simulation:
         handled_arrival, handled_at = recorder.arrivals.extend, recorder.handled.append
         delivered_to = recorder.delivered_to.append
         made, row, rows_max = self._made, 0, recorder.take_in()
+        numbers_copies = self._streams
         asked = Asked(requests, self._model.client.delay_ns, nodes)
         decision: Decision | Refusal
         # neighbours, and what goes there: the header of a copy, or a message
@@ -205,7 +219,7 @@ class Simulation:
                 begin = node.free_ns
                 if begin < now:
                     begin = now
-                carried = recipients = None
+                carried = recipients = stamp = None
                 if code >= FIRST_NOTIFICATION:
                     handled = done = begin + node.notify_ns
                     if done >= node.alarm_ns and not node.wakes(now, done):
@@ -220,7 +234,11 @@ class Simulation:
                             decision = node.publish(event.client, (notification,), done / 1e9)[0]
                             if type(decision) is Refusal:
                                 refused = decision.reason
+                            elif numbers_copies:
+                                stamp = node.streams.sent(event.client, "", notification, decision)
                         copies, recipients = decision.copies, decision.recipients or None
+                        if numbers_copies and decision.here:
+                            recipients = self._arrived(node, event, hop, done)
                 elif link >= 0 and arrival[QUEUED] < self.links[link].renewed_ns:
                     # of a connection that is no more; what it said is told anew
                     done, handled, copies = begin, _LOST_WITH_LINK, _NOTHING
@@ -229,6 +247,8 @@ class Simulation:
                         event = Received(senders[link], event)
                     done, handled, actions = self._control(node, event, now, begin)
                     copies = [(action.to, action.message) for action in actions if type(action) is Send]
+                    if numbers_copies:
+                        self._release(node, actions, done)
                     if link < 0:
                         node.registered.append(event)
                         refused = next((action.reason for action in actions if type(action) is Refused), None)
@@ -247,7 +267,12 @@ class Simulation:
                     out = node.links[to]
                     if what is not carried:
                         carried = what
-                        if code >= FIRST_NOTIFICATION:
+                        if numbers_copies and code >= FIRST_NOTIFICATION:
+                            if link >= 0:
+                                sent = Notify(event.publisher, "", notification, what, event.stamp)
+                            else:
+                                sent = Notify(event.client, "", notification, what, stamp)
+                        elif code >= FIRST_NOTIFICATION:
                             sent = Notify("", "", notification, what)
                         else:
                             sent, code = what, CODE_OF[type(what)]
@@ -339,10 +364,11 @@ class Simulation:
         done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, []
-        node.catch_up(begin)
-        actions = node.broker.handle_whole(event, begin / SECOND_NS)
+        unchanged = begin + node.control_ns(0, False)
+        node.catch_up(unchanged)
+        actions = node.broker.handle_whole(event, unchanged / SECOND_NS)
         if (len(srt), len(prt)) == before:
-            done = begin + node.control_ns(0, False)
+            done = unchanged
         else:
             node.tables_changed()
         node.free_ns = done
@@ -367,7 +393,8 @@ class Simulation:
         else:
             out.last_arrival_ns = arrived_ns
         out.free_ns = left_ns
-        out.leaving.append(left_ns)
+        if not out.plain:
+            out.leaving.append(left_ns)
         out.entered += 1
         node.busy[out] = None
         arrival = (arrived_ns, out.index, message, number, hop, now, left_ns, found, CODE_OF[type(message)])
@@ -413,9 +440,69 @@ class Simulation:
         if node.down and node.is_down(now, now):
             return
         done, _, actions = self._control(node, event, now, max(now, node.free_ns))
+        self._carry_out(node, actions, done)
+
+    def _carry_out(self, node: Node, actions: list[Action], done: int) -> None:
+        """Send what no request led to."""
         for action in actions:
             if type(action) is Send:
                 self._pass(node.links[action.to], action.message, NO_REQUEST, 1, done)
+        if self._streams:
+            self._release(node, actions, done)
+
+    # -- streams: what `octopia.routing.streams` asks of a host
+
+    def _arrived(self, node: Node, copy: Notify, hop: int, done: int) -> tuple[Recipient, ...] | None:
+        """A copy came to one of its destinations: who gets it now. Others that it lets go are noted."""
+        recipients = None
+        notification, streams = copy.notification, node.streams
+        for _, released, kept, to in streams.arrived(copy.publisher, copy.stamp, notification, hop, done / 1e9):
+            if released is notification:
+                recipients = to
+            else:
+                self._recorder.released(released.request, node, kept, done, to)
+        due = streams.due
+        if due is not None and (node.due_ns < 0 or due * 1e9 < node.due_ns - 1):
+            self._watch(node, done)
+        return recipients
+
+    def _release(self, node: Node, actions: list[Action], done: int) -> None:
+        for action in actions:
+            if type(action) is Deliver:
+                # what `_arrived` handed over
+                notification: Any = action.notification
+                hop: Any = action.id
+                self._recorder.released(notification.request, node, hop, done, action.recipients)
+        self._watch(node, done)
+
+    def _watch(self, node: Node, now: int) -> None:
+        """Let time come to the broker when something is due."""
+        due = node.streams.due
+        if due is None:
+            return
+        at_ns = max(now, int(due * SECOND_NS) + 1)
+        if node.due_ns < 0 or at_ns < node.due_ns:
+            node.due_ns = at_ns
+            self._at(at_ns, partial(self._tick, node))
+
+    def _tick(self, node: Node, now: int) -> None:
+        if now < node.due_ns or node.due_ns < 0 or (node.down and node.is_down(now, now)):
+            # one that was due earlier took its place, or the broker it was for is no more
+            return
+        node.due_ns = -1
+        begin = max(now, node.free_ns)
+        node.catch_up(begin)
+        actions = node.broker.tick(begin / SECOND_NS)
+        if actions:
+            node.free_ns = begin = begin + node.control_ns(0, False)
+            # what it ordered comes after the ticks until then
+            node.catch_up(begin)
+        for action in actions:
+            if type(action) is Send:
+                message: Any = action.message
+                number = message.notification.request if message.kind == Notify.kind else NO_REQUEST
+                self._pass(node.links[action.to], message, number, 1, begin)
+        self._release(node, actions, begin)
 
     def _at(self, at_ns: int, do: Callable[[int], None]) -> None:
         self._put((at_ns, _NO_LINK, do, 0, 0, 0, 0, 0, _CALL))

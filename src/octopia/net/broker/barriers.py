@@ -10,6 +10,10 @@ comes up later is brought in line by the core before anything else is sent on it
 notifications went since the last answer need not be asked. A neighbour that restarted is asked again what it had not
 answered; and a broker that has just started answers for its cluster when its own neighbours have come, or been given
 up: until then it cannot know what lies beyond them.
+
+Where the routing has ways around, a link that is down does not matter to what is in force once both its ends know of it
+(`settle_s`, which begins here when this end does): whoever may not have been told of a registration then counts it in.
+Until then questions are not answered.
 """
 
 from collections.abc import Callable
@@ -38,7 +42,15 @@ class _Question:
 class Barriers:
     """The questions of one broker."""
 
-    def __init__(self, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...], send: Send) -> None:
+    def __init__(
+        self,
+        a_links: tuple[BrokerId, ...],
+        i_links: tuple[BrokerId, ...],
+        send: Send,
+        *,
+        settle_s: float = 0.0,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._a_links = a_links
         self._i_links = i_links
         self._send = send
@@ -53,6 +65,10 @@ class Barriers:
         self._unanswered: list[tuple[BrokerId, Done]] = []  # asked by neighbours while others are expected
         self._waiting: dict[bool, list[Done]] = {REGION: [], CLUSTER: []}
         self._running = {REGION: False, CLUSTER: False}
+        self._settle_s = settle_s
+        self._now = now
+        self._settled_at = now()  # when both ends know of every link that went down
+        self._settling: list[_Question] = []  # answered then
 
     def link_up(self, neighbour: BrokerId) -> None:
         self._up[neighbour] = None
@@ -86,8 +102,19 @@ class Barriers:
         if returns:
             self._again[neighbour] = list(asked.values())
             return
+        if self._settle_s:
+            self._settled_at = self._now() + self._settle_s
+            self._settling += asked.values()
+            return
         for question in asked.values():
             self._answered(question)
+
+    def check_time(self, now: float) -> None:
+        """Answer what waited for both ends of links that went down to know of it."""
+        if self._settling and now >= self._settled_at:
+            settled, self._settling = self._settling, []
+            for question in settled:
+                self._answered(question)
 
     def control_sent(self, neighbour: BrokerId) -> None:
         """A message that changes tables was sent on this link."""
@@ -142,7 +169,11 @@ class Barriers:
         for neighbour in self._i_links:
             if neighbour in self._up and (self._control_since[neighbour] or self._asked[neighbour]):
                 self._ask_one(neighbour, question)
-        self._answered(question)
+        if self._settle_s and self._now() < self._settled_at:
+            # stays one short of its answers
+            self._settling.append(question)
+        else:
+            self._answered(question)
 
     def _ask_one(self, neighbour: BrokerId, question: _Question) -> None:
         question.missing += 1

@@ -107,6 +107,8 @@ class Dispatch:
                 if message is not last:
                     last, frames = message, link_frames(message)
                 links[action.to].send(message, frames)
+            elif type(action) is Deliver:
+                self.deliver(action)
             else:
                 self._answer(action)
 

@@ -15,7 +15,7 @@ from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker import restart
 from octopia.net.broker.barriers import Barriers
-from octopia.net.broker.channels import Channels
+from octopia.net.broker.channels import LOOK_S, Channels
 from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.dispatch import Dispatch
 from octopia.net.broker.handshake import Door, check_certificate
@@ -26,12 +26,15 @@ from octopia.net.broker.memory import Memory
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.operations.report import LinkReport, Report
+from octopia.net.broker.operations.streams_report import streams_report
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
+from octopia.net.broker.stamped import StampedDispatch
+from octopia.net.channel import SILENT_HEARTBEATS
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
@@ -87,7 +90,7 @@ class BrokerHost:
         self._together: Collection[BrokerId] = ()
         self._saves = False
         self._authority = authority = authority or Authority()
-        self._codec = codec = Codec(wire_limits or WireLimits())
+        self._codec = codec = Codec(wire_limits or WireLimits(), overlay)
         identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s)
         self._identity = identity
         self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
@@ -97,7 +100,15 @@ class BrokerHost:
         # Dispatch puts into the queues of those who, by way of the router, make it do so: it looks them up here.
         sessions: dict[str, Session] = {}
         self.links: dict[BrokerId, Link] = {}
-        barriers = Barriers(overlay.a_links(id), overlay.i_links(id), self._send_barrier)
+        # By then the other end of a link that went down has noticed it, too.
+        noticed_s = SILENT_HEARTBEATS * self.net_limits.link_heartbeat_s + LOOK_S + self.net_limits.detour_grace_s
+        self._barriers = barriers = Barriers(
+            overlay.a_links(id),
+            overlay.i_links(id),
+            self._send_barrier,
+            settle_s=0.0 if self.broker.streams is None else noticed_s,
+            now=self.now,
+        )
         self.dispatch = Dispatch(
             id,
             policy,
@@ -110,7 +121,19 @@ class BrokerHost:
             now=self.now,
             soon=loop.call_soon,
         )
-        router = Router(self.broker, self.dispatch, barriers, self.log, self.now)
+        stamped = None
+        if self.broker.streams is not None:
+            stamped = StampedDispatch(
+                self.broker.streams,
+                self.dispatch,
+                codec.dests.stamp,
+                sessions=sessions,
+                links=self.links,
+                intake=intake,
+                counters=self.counters,
+                traces=self.traces,
+            )
+        self._router = router = Router(self.broker, self.dispatch, stamped, barriers, self.log, self.now)
         self.sessions = Sessions(
             sessions,
             self.net_limits,
@@ -136,6 +159,7 @@ class BrokerHost:
                 now=self.now,
                 soon=loop.call_soon,
                 on_connected=self.sessions.expect_a_rush,
+                repeats=self.broker.streams is not None,
             )
         self.memory = Memory(
             self.net_limits,
@@ -185,6 +209,8 @@ class BrokerHost:
         now = self.now()
         for link in self.links.values():
             link.check_time(now)
+        self._router.check_time(now)
+        self._barriers.check_time(now)
         self.dispatch.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)
@@ -226,6 +252,7 @@ class BrokerHost:
                 )
                 for neighbour, link in self.links.items()
             ),
+            streams=streams_report(self.broker.streams),
         )
 
     # -- start and end

@@ -22,7 +22,7 @@ from octopia.net.broker.holds import Holds
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox, Source
-from octopia.wire import Hold
+from octopia.wire import ROLE_BROKER, Hold
 
 
 class Member(Hashable, Protocol):
@@ -84,10 +84,10 @@ class Intake:
         if self._holds.changed:
             self._carry_out()
 
-    def hold_back(self, box: Outbox) -> None:
+    def hold_back(self, box: Outbox, *, clients_only: bool = False) -> None:
         """The last resort: this box is full, and its source is not read from until half of it is empty again."""
         source = self.source
-        if source is not None and self._holding:
+        if source is not None and self._holding and not (clients_only and source.role == ROLE_BROKER):
             self._counters.sources_held += not source.is_held
             box.block(source)
 

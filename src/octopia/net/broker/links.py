@@ -19,6 +19,11 @@ that it took nothing it did not confirm, so that waits again, too. While it is a
 bound of the queue whoever brings more is held, for the time it may stay away. When it is back as a fresh link, the
 notifications go first and then what brings the tables in line. The same holds the other way round for us: a broker
 that restarted holds sources rather than drop what is for a neighbour that has not come yet.
+
+**Where the routing has streams** (`fdr`) its ways may lead in circles, and brokers that wait for each other could wait
+for ever. So neighbours are always read from: what is under way is bounded by what the brokers of publishers keep until
+it is confirmed, and these make publishers pause. A link that breaks is down after a moment, and nothing waits for it:
+what was under way is sent again by another way. A neighbour that restarts is waited for all the same.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,9 +40,10 @@ from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import SILENT_HEARTBEATS, Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
-from octopia.routing import PLAIN, Message, Notify
+from octopia.routing import Confirm, LinkNews, Message, Notify
 from octopia.topology import BrokerId
 from octopia.wire import (
+    COPIES,
     HELD_PER_FRAME_MAX,
     ROLE_BROKER,
     VERSION,
@@ -47,7 +53,6 @@ from octopia.wire import (
     Drained,
     Hello,
     Hold,
-    Kind,
     Parcels,
     Welcome,
     message_frame,
@@ -79,6 +84,7 @@ class Link:
         now: Callable[[], float],
         soon: Callable[..., Any],
         on_connected: Callable[[], None],
+        repeats: bool = False,
     ) -> None:
         self.neighbour = neighbour
         self._identity = identity
@@ -89,6 +95,8 @@ class Link:
         self._log = log
         self._now = now
         self._soon = soon
+        # Whether the routing has streams: what a broken link held is sent again by the broker it came from.
+        self._repeats = repeats
         self._on_connected = on_connected  # what waited for the neighbour comes all at once
         self.box = Outbox(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
         self.stall = StallWatch(self.box, limits.stall_s)
@@ -134,18 +142,21 @@ class Link:
     def send(self, message: Message, frames: list[bytes]) -> None:
         """Queue a core message, which was encoded already."""
         if isinstance(message, Notify):
-            if not self.box.put_if_room(frames):
-                self._put_slowly(frames)
+            self.put_all(frames)
             return
         box = self.box
         for frame in frames:
             box.put(frame)
         if box.is_full:
             self._overflow()
-        self._barriers.control_sent(self.neighbour)
+        if not isinstance(message, Confirm | LinkNews):
+            self._barriers.control_sent(self.neighbour)
 
     def put_all(self, frames: list[bytes]) -> None:
         """Queue notifications, which were encoded already."""
+        if self._repeats and not self.is_up and not self._keeps_all and (self._was_up or self.down_since is None):
+            # everyone was told that it is down, or is about to be
+            return
         if not self.box.put_if_room(frames):
             self._put_slowly(frames)
 
@@ -201,7 +212,7 @@ class Link:
 
     def _overflow(self) -> None:
         if self.channel is not None or self._keeps_all:
-            self._intake.hold_back(self.box)
+            self._intake.hold_back(self.box, clients_only=self._repeats)
         elif self.is_up:
             # Broken, and no room to wait for it: everything that follows would have a gap.
             self._soon(self.go_down)
@@ -230,7 +241,7 @@ class Link:
                 kind = type(message)
                 if kind is Parcels:
                     self._brings = message.publishers
-                    self._router.receive_copies(sender, PLAIN, message, now)
+                    self._router.receive_copies(sender, message.carried, message, now)
                 elif kind is Notify:
                     self._brings = [message.publisher]
                     self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
@@ -364,7 +375,7 @@ class Link:
             self.leaves = False
             # Whoever dials may have noticed later than we did, and has the whole grace from then on.
             noticed_s = 0.0 if self.dials else SILENT_HEARTBEATS * limits.link_heartbeat_s
-            self._grace_s = limits.link_grace_s + noticed_s
+            self._grace_s = limits.detour_grace_s if self._repeats else limits.link_grace_s + noticed_s
         # At once: a neighbour may have noticed before us, and send us what it has no way for any more.
         self._sample(self.broken_since)
         if not self._closed:
@@ -411,13 +422,15 @@ class Link:
         """
         self.broken_since = None
         self.their_life = b""
+        # What waited for a neighbour that restarted is all that there is of it: nobody was told that it was away.
+        keeps = self._keeps_all or not self._repeats
         self.leaves = self._keeps_all = False
         if self.is_up:
             self.is_up = False
             self._stop_asking()
             self._set_mark()
             self.down_since = self._now()
-            self.dropped += self.box.keep_unsent(_is_notification)
+            self.dropped += self.box.keep_unsent(_is_notification if keeps else _is_none)
             self._router.link_down(self.neighbour, returns=returns)
 
     # -- the neighbour is about to stop
@@ -472,4 +485,8 @@ class Link:
 
 
 def _is_notification(frame: bytes) -> bool:
-    return frame[4] in (Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES)
+    return frame[4] in COPIES
+
+
+def _is_none(frame: bytes) -> bool:
+    return False

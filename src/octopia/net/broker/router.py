@@ -9,6 +9,7 @@ from collections.abc import Callable
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.dispatch import Dispatch
 from octopia.net.broker.operations.log import Log
+from octopia.net.broker.stamped import StampedDispatch
 from octopia.routing import (
     Accepted,
     Action,
@@ -35,6 +36,7 @@ class Router:
         self,
         broker: Broker,
         dispatch: Dispatch,
+        stamped: StampedDispatch | None,
         barriers: Barriers,
         log: Log,
         now: Callable[[], float],
@@ -47,6 +49,8 @@ class Router:
         self._is_leaving = broker.is_leaving
         self._carry_out = dispatch.carry_out
         self._carry_out_batch = dispatch.carry_out_batch
+        self._stamped = stamped
+        self._broker = broker
         self._barriers = barriers
         self._log = log
         self._now = now
@@ -74,15 +78,34 @@ class Router:
 
     def publish(self, client: str, batch: Parcels, now: float) -> None:
         """A client's notifications, one after the other."""
-        self._carry_out_batch(batch, self._publish(client, batch.values, now), client)
+        decisions = self._publish(client, batch.values, now)
+        if self._stamped is None:
+            self._carry_out_batch(batch, decisions, client)
+        else:
+            self._stamped.published(batch, decisions, client)
 
     def receive_copies(self, sender: BrokerId, header: Header, batch: Parcels, now: float) -> None:
         """Copies of notifications that a neighbour sent, all with this header, one after the other."""
-        self._carry_out_batch(batch, self._receive(sender, header, batch.values, now), self._names[sender])
+        decisions = self._receive(sender, header, batch.values, now)
+        if self._stamped is None:
+            self._carry_out_batch(batch, decisions, self._names[sender])
+        elif decisions:
+            # copies with one header from one neighbour all go the same way
+            self._stamped.received(batch, decisions[0], self._names[sender], now)
 
     def receive(self, sender: BrokerId, message: Message, now: float) -> None:
         """Any other message of a neighbour's core."""
         self._carry_out(self._decide(Received(sender, message), now))
+
+    # -- time
+
+    def check_time(self, now: float) -> None:
+        """Do what is due in the core."""
+        due = self._broker.due
+        if due is not None and due <= now:
+            self._carry_out(self._broker.tick(now))
+        if self._stamped is not None:
+            self._stamped.mark.check()
 
     # -- links
 

@@ -222,7 +222,7 @@ class Session:
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
         self.rights.check_policy(request.policy)
         self.rights.check_subscribe(request.filter, self._router.id)
-        actions = self._router.handle(Subscribed(self.name, request.id, request.filter), now)
+        actions = self._router.handle(Subscribed(self.name, request.id, request.filter, request.ordered), now)
         if not any(type(action) is NotAccepted for action in actions):
             # A refused request changes nothing and leaves nothing: its id may be that of a live subscription.
             self._apply(request)

@@ -33,6 +33,8 @@ def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, out:
         raise RemoteProtocolError(
             f"{sender} sent news with {count} reports; between 1 and {REPORTS_PER_MESSAGE_MAX} are allowed"
         )
+    # the end that reports it said so, but that is still under way, or was on a link that was down
+    unheard = tuple(report._replace(is_up=False) for report in message.reports if state.links.skips_down(report))
     fresh = state.links.heard(message.reports)
     for neighbour in state.neighbours:
         # what this broker has to say itself, the sender does not know either
@@ -40,7 +42,7 @@ def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, out:
         if some and neighbour in state.up:
             out.append(Send(neighbour, LinkNews(some)))
     if fresh:
-        state.links_changed()
+        state.links_changed(fresh + unheard, out)
 
 
 def _spread(state: FdrState, reports: tuple[LinkReport, ...], but: BrokerId | None, out: list[Action]) -> None:
@@ -49,4 +51,4 @@ def _spread(state: FdrState, reports: tuple[LinkReport, ...], but: BrokerId | No
         out.extend(
             Send(neighbour, news) for neighbour in state.neighbours if neighbour in state.up and neighbour != but
         )
-        state.links_changed()
+        state.links_changed(reports, out)

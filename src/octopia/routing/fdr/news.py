@@ -106,6 +106,11 @@ class LinkState:
             fresh += (report,) if truth is None or truth is report.is_up else self._own(report.neighbour, truth)
         return tuple(fresh)
 
+    def skips_down(self, report: LinkReport) -> bool:
+        """Whether it says that a link is up again of which nobody here heard that it was down."""
+        before = self._latest.get(report[:2])
+        return report.is_up and _counts(report, before) and (before is None or before.is_up)
+
     def _check(self, report: LinkReport) -> None:
         reporter, neighbour, version, _ = report
         if not is_link(self._overlay, reporter, neighbour):

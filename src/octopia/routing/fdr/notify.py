@@ -52,7 +52,8 @@ def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
         entry = state.srt.get(registered.key)
         if entry is not None:
             unknown |= entry.unknown
-    return _chosen(state.in_doubt | state.places.of_clusters(unknown) if unknown else state.in_doubt, state.tree())
+    in_doubt = state.in_doubt | state.places.of_clusters(unknown) if unknown else state.in_doubt
+    return _chosen(in_doubt, state.trees.take(state.now))
 
 
 @lru_cache(maxsize=1024)
@@ -65,37 +66,38 @@ def links_seen(state: FdrState) -> int:
     return 0
 
 
-def passes(state: FdrState, header: Dests) -> bool:
-    """Whether a copy is for others only."""
-    return not header.dests & state.me
+def route(state: FdrState, matched: DestsMatched, header: Chosen, came_by: BrokerId | None) -> Decision:
+    """At the host broker: `came_by` is None."""
+    dests = (matched.dests | header.in_doubt) & ~state.me
+    reached = dests & ~state.written_off
+    copies = copies_for(state, reached, header.tree)
+    return Decision(matched.recipients, copies, dests=reached, missed=dests & state.written_off, tree=header.tree)
 
 
-def route(state: FdrState, matched: DestsMatched, header: Dests | Chosen, came_by: BrokerId | None) -> Decision:
-    if isinstance(header, Chosen):
-        return _begin(state, matched, header)
-    if came_by is not None:
-        check_header(state, header, came_by)
-    return _go_on(state, matched, header, came_by)
-
-
-def _begin(state: FdrState, matched: DestsMatched, chosen: Chosen) -> Decision:
-    """At the host broker."""
-    dests = (matched.dests | chosen.in_doubt) & ~(state.written_off | state.me)
+def copies_for(state: FdrState, dests: int, tree: int) -> tuple[tuple[BrokerId, Dests], ...]:
+    """The copies of what begins at this broker, for these destinations and on this tree."""
     onward = _Onward(state)
-    if chosen.tree == AROUND:
+    if tree == AROUND:
         dests = onward.send_mates_around(dests)
-    first = state.i_link_to.get(chosen.tree)
+    first = state.i_link_to.get(tree)
     if dests and first is not None and not state.links.is_down(state.id, first):
         onward.add(first, dests)
     else:
         onward.send(dests, None)
-    return Decision(matched.recipients, onward.copies())
+    return onward.copies()
 
 
-def _go_on(state: FdrState, matched: DestsMatched, header: Dests, came_by: BrokerId | None) -> Decision:
+def pass_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
+    """At every other broker: nothing is matched there."""
+    return Decision((), copies_onward(state, header, came_by), here=bool(header.dests & state.me))
+
+
+def copies_onward(state: FdrState, header: Dests, came_by: BrokerId) -> tuple[tuple[BrokerId, Dests], ...]:
+    """The copies that are made of one that came."""
+    check_header(state, header, came_by)
     onward = _Onward(state)
     onward.send(header.dests & ~state.me, came_by)
-    return Decision(matched.recipients if header.dests & state.me else (), onward.copies())
+    return onward.copies()
 
 
 class _Onward:

@@ -53,6 +53,9 @@ def link_went_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> N
 
 
 def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+    if neighbour in state.up:
+        # the connection before ended unnoticed, and what was on it may be lost: everyone has to know
+        link_went_down(state, neighbour, out)
     if neighbour in state.a_links:
         _unlearn(state, neighbour, _beyond(state, neighbour), out)
     else:

@@ -21,6 +21,7 @@ class Counters:
         "sessions_ended_slow",
         "sessions_resumed",
         "sources_held",
+        "stamps_wrong",
     )
 
     def __init__(self) -> None:
@@ -43,3 +44,4 @@ class Counters:
     sessions_ended_slow: int
     sessions_resumed: int
     sources_held: int
+    stamps_wrong: int

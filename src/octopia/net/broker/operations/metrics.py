@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from octopia.net.broker.operations.report import Report
+from octopia.net.broker.operations.streams_report import STREAM_GAUGES, STREAM_TOTALS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -29,6 +30,7 @@ _COUNTERS = {
     "sessions_ended_for_memory": "Clients disconnected because the broker needed the memory",
     "sessions_ended_slow": "Clients disconnected because they were too slow",
     "sessions_resumed": "Clients that came back to their session",
+    "stamps_wrong": "Copies dropped because their stamp cannot be read (fdr)",
     "sources_held": "Times that a connection was not read from because a queue was filling up",
 }
 
@@ -62,6 +64,7 @@ class _Collector:
         yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", report.client_queue_frames)
         yield self._gauge("octopia_publishers_held", "Publishers that were asked to pause", report.publishers_held)
         yield self._counter("octopia_dropped", "Deliveries dropped at full queues", report.dropped_total)
+        yield from self._streams()
         yield from self._links()
 
     def _gauge(self, name: str, text: str, value: float) -> Metric:
@@ -73,6 +76,14 @@ class _Collector:
         family = CounterMetricFamily(name, text, labels=["broker"])
         family.add_metric([self._report.broker], value)
         return family
+
+    def _streams(self) -> Iterator[Metric]:
+        streams = self._report.streams
+        if streams is not None:
+            for name, text in STREAM_GAUGES.items():
+                yield self._gauge(f"octopia_{name}", text, getattr(streams, name))
+            for name, text in STREAM_TOTALS.items():
+                yield self._counter(f"octopia_{name}", text, getattr(streams, f"{name}_total"))
 
     def _links(self) -> Iterator[Metric]:
         labels = ["broker", "neighbour"]

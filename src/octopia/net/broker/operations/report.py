@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.streams_report import StreamsReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,4 @@ class Report:
     held_back_total: int
     out_of_order_total: int
     links: tuple[LinkReport, ...]
+    streams: StreamsReport | None = None

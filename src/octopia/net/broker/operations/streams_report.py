@@ -1,0 +1,46 @@
+"""What a broker says of its streams at one moment, of a routing that has them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsReport:
+    """Of notifications that clients here published: what is not confirmed. Of those that came: what waits."""
+
+    unconfirmed: int
+    waiting: int
+    confirmations_total: int
+    sent_again_total: int
+    repeats_total: int
+    given_up_total: int
+    missed_total: int
+
+
+# By field: the name of the metric, and what it says.
+STREAM_GAUGES = {
+    "unconfirmed": "Notifications kept until all their destinations have confirmed them",
+    "waiting": "Notifications that wait for an earlier one of their publisher",
+}
+STREAM_TOTALS = {
+    "confirmations": "Confirmations sent to the brokers of publishers",
+    "sent_again": "Notifications sent again because a link on their way went down",
+    "repeats": "Copies that had come before, and were dropped",
+    "given_up": "Notifications that are not sent again any more because there was no room to keep them",
+    "missed": "Notifications not sent to, or not confirmed by, a broker that could not be reached",
+}
+
+
+def streams_report(streams: Any) -> StreamsReport | None:
+    """None where the routing has no streams."""
+    if streams is None:
+        return None
+    return StreamsReport(
+        unconfirmed=len(streams.log),
+        waiting=streams.gate.held,
+        confirmations_total=streams.confirmations_total,
+        sent_again_total=streams.again_total,
+        repeats_total=streams.gate.repeats,
+        given_up_total=streams.log.given_up,
+        missed_total=sum(streams.missed.values()),
+    )

@@ -1,0 +1,172 @@
+"""From decisions to queues for a routing that has streams (`routing/streams.py`): `dispatch.py` for all others.
+
+At the publisher's broker each notification gets its stamp, once, and all its copies carry it before the parcel. Copies
+that came go onward at once, as the bytes that came: a broker on the way looks at nothing but their header. Where this
+broker is a destination the stamp is read, and the streams say what is to be delivered now.
+
+A stamp was made by a broker that may be far away, and those on the way do not look into it. So one that is wrong is no
+fault of the neighbour that brought it: its copy is dropped and counted.
+
+What is not confirmed is kept (`Log`), and publishers are asked to pause long before it reaches its bound, as they are
+by a queue that is filling up: from half of it on, until a quarter is left.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from octopia.errors import RemoteProtocolError
+from octopia.net.broker.dispatch import ClientQueue, Destination, Dispatch, LinkQueue, Plan
+from octopia.net.broker.intake import Intake
+from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.traces import Traces
+from octopia.routing import Decision, Recipient, Refusal, Stamp
+from octopia.topology import BrokerId
+from octopia.wire import CopyHeader, Heads, Parcels, copy_heads, deliver_heads, split_stamp, stamp_block
+
+_TRACED = CopyHeader(traced=True)
+
+
+class LogMark:
+    """The log as a queue that makes publishers pause while it is filling up."""
+
+    def __init__(self, log: Any, intake: Intake) -> None:
+        self._log = log
+        self._intake = intake
+        self._asks = False
+
+    def went_in(self, frames: list[bytes]) -> None:
+        """These were added to the log, by whom is being read from."""
+        if not self._asks and self._log.filled < 1 / 2:
+            return
+        if not self._asks:
+            self._asks = True
+            self._intake.fills(self)
+        self._intake.went_in(self, frames)
+
+    def check(self) -> None:
+        """Let publishers go on where there is room again."""
+        if self._asks and self._log.filled <= 1 / 4:
+            self._asks = False
+            self._intake.has_room(self)
+
+    def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
+        """It brings nothing."""
+        return ()
+
+    def pause(self, publishers: list[str], held: bool) -> None:
+        """It brings nothing, so nobody asks it to pause."""
+
+
+class StampedDispatch:
+    """Carries out what the core of one broker decided about notifications."""
+
+    def __init__(
+        self,
+        streams: Any,
+        dispatch: Dispatch,
+        read_stamp: Callable[[bytes], Stamp],
+        *,
+        sessions: Mapping[str, ClientQueue],
+        links: Mapping[BrokerId, LinkQueue],
+        intake: Intake,
+        counters: Counters,
+        traces: Traces,
+    ) -> None:
+        self._streams = streams
+        self._dispatch = dispatch
+        self._read_stamp = read_stamp
+        self._sessions = sessions
+        self._links = links
+        self._counters = counters
+        self._traces = traces
+        self.mark = LogMark(streams.log, intake)
+
+    def published(self, batch: Parcels, decisions: Sequence[Decision | Refusal], client: str) -> None:
+        """A client of this broker published these."""
+        touched: list[Destination] = []
+        traced = batch.header is not None
+        sent = self._streams.sent
+        logged: list[bytes] = []
+        for at, (parcel, decision) in enumerate(zip(batch.parcels, decisions, strict=True)):
+            if isinstance(decision, Refusal):
+                seen = batch.notification(at)
+                self._dispatch.carry_out(decision.actions(seen.publisher, str(seen.sequence), seen))
+                continue
+            deliveries, copies = decision.memo or self._plans(decision)
+            if traced:
+                self._traces.note(client, batch.notification(at), decision)
+                copies = self._copies(decision, _TRACED)
+            _gather(deliveries, parcel, touched)
+            self._counters.deliveries += len(decision.recipients)
+            if decision.dests or decision.missed:
+                seen = batch.notification(at)
+                stamp = sent(seen.publisher, str(seen.sequence), seen, decision, len(parcel))
+                if stamp is not None:
+                    _gather(copies, stamp_block(stamp) + parcel, touched)
+                    logged.append(parcel)
+        _put(touched)
+        if logged:
+            self.mark.went_in(logged)
+
+    def received(self, batch: Parcels, decision: Decision, came_from: str, now: float) -> None:
+        """A neighbour sent these copies, about which one decision was made."""
+        touched: list[Destination] = []
+        traced = batch.header is not None
+        if decision.copies:
+            copies = self._copies(decision, _TRACED) if traced else (decision.memo or self._plans(decision))[1]
+            for stamped in batch.stamped:
+                _gather(copies, stamped, touched)
+        delivered = self._arrived(batch, now, touched) if decision.here else ()
+        if traced:
+            for at in range(len(batch)):
+                self._traces.note(came_from, batch.notification(at), Decision(tuple(delivered), decision.copies))
+        _put(touched)
+
+    def _arrived(self, batch: Parcels, now: float, touched: list[Destination]) -> list[Recipient]:
+        arrived, sessions = self._streams.arrived, self._sessions
+        delivered: list[Recipient] = []
+        for at, (publisher, stamped) in enumerate(zip(batch.publishers, batch.stamped, strict=True)):
+            try:
+                stamp = self._read_stamp(split_stamp(stamped)[0])
+            except RemoteProtocolError:
+                self._counters.stamps_wrong += 1
+                continue
+            for released in arrived(publisher, stamp, batch.notification(at), None, now, len(stamped)):
+                parcel = released.notification.parcel
+                for client, subscriptions in released.recipients:
+                    session = sessions.get(client)
+                    if session is not None:
+                        _gather([(deliver_heads(subscriptions), [session])], parcel, touched)
+                delivered += released.recipients
+        self._counters.deliveries += len(delivered)
+        return delivered
+
+    def _plans(self, decision: Decision) -> tuple[Plan, Plan]:
+        """Which deliveries and which copies go where; kept with the decision, and good as long as that is."""
+        deliveries: dict[int, tuple[Heads, list[Destination]]] = {}
+        for client, subscriptions in decision.recipients:
+            session = self._sessions.get(client)
+            if session is not None:
+                heads = deliver_heads(subscriptions)
+                deliveries.setdefault(id(heads), (heads, []))[1].append(session)
+        decision.memo = (list(deliveries.values()), self._copies(decision))
+        return decision.memo  # type: ignore[no-any-return]
+
+    def _copies(self, decision: Decision, says: CopyHeader | None = None) -> Plan:
+        return [(copy_heads(header, says), [self._links[to]]) for to, header in decision.copies]
+
+
+def _gather(plan: Plan, tail: bytes, touched: list[Destination]) -> None:
+    for heads, owners in plan:
+        frame = heads[len(tail)] + tail
+        for owner in owners:
+            gathered = owner.gathered
+            if not gathered:
+                touched.append(owner)
+            gathered.append(frame)
+
+
+def _put(touched: list[Destination]) -> None:
+    for owner in touched:
+        frames, owner.gathered = owner.gathered, []
+        owner.put_all(frames)

@@ -1,0 +1,195 @@
+"""The streams that end at one broker: what is released now, what waits for an earlier one, what is a repeat.
+
+For each stream, a publisher at its host, the broker knows the number of the `last` that was released. A copy says its
+own number and that of the one before it for this destination (`before`; 0: none):
+
+    number <= last, or it waits already   a repeat: dropped
+    before <= last                        released, after all that wait with lower numbers, and then all that follow
+    otherwise                             it waits
+
+That lower numbers wait although `before` is not above `last` means that something between was given up by the host, or
+that the host restarted. They go first, so order holds whatever happens. A repeat of what waits may say that less comes
+before it than it said at first; the lowest counts.
+
+Bounds: `HELD_PER_STREAM_MAX` notifications wait in one stream, `HELD_MAX` in all, and `HELD_BYTES_MAX` bytes where the
+host tells sizes. At a bound the youngest of the stream is refused: from then on nothing from its number on is let in,
+until all that waits was released; then the host is asked to send the rest again (`Stream.asks`). So what waits is
+always older than what was refused, and the stream moves on. Of each host `STREAMS_PER_HOST_MAX` streams are remembered,
+and those in which something waits; the one unused for longest is forgotten. Should it go on, its host is asked.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+HELD_PER_STREAM_MAX = 50_000
+HELD_MAX = 200_000
+HELD_BYTES_MAX = 64 << 20
+STREAMS_PER_HOST_MAX = 100_000
+# From so many of a host on it is noted which are used; before that none is forgotten soon.
+MANY_STREAMS = 1_000
+
+
+class Stream(Generic[Item]):
+    """One publisher at its host. `held` has what waits by number, with the one before it and its size.
+
+    `order` has the same numbers, ascending; `jumps` those that follow a lower one than the next lower that waits.
+    `refused` is the lowest number that was refused, 0 if none was. `asks`: the host is to send again what comes after
+    `last`. `asked`: it was, because nothing was released yet.
+    """
+
+    __slots__ = ("asked", "asks", "held", "jumps", "last", "order", "refused")
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.held: dict[int, tuple[int, Item, int]] = {}
+        self.order: list[int] = []
+        self.jumps: list[int] = []
+        self.refused = 0
+        self.asks = False
+        self.asked = False
+
+
+class Gate(Generic[Item]):
+    """All streams that end at one broker, by host (place) and publisher. `held` counts what waits in all of them."""
+
+    __slots__ = (
+        "_bytes_max",
+        "_held_max",
+        "_per_stream_max",
+        "_streams_max",
+        "held",
+        "held_bytes",
+        "hosts",
+        "refusals",
+        "repeats",
+    )
+
+    def __init__(
+        self,
+        *,
+        per_stream_max: int = HELD_PER_STREAM_MAX,
+        held_max: int = HELD_MAX,
+        bytes_max: int = HELD_BYTES_MAX,
+        streams_max: int = STREAMS_PER_HOST_MAX,
+    ) -> None:
+        self._per_stream_max = per_stream_max
+        self._held_max = held_max
+        self._bytes_max = bytes_max
+        self._streams_max = streams_max
+        self.hosts: dict[int, OrderedDict[str, Stream[Item]]] = {}
+        self.held = 0
+        self.held_bytes = 0
+        self.repeats = 0
+        self.refusals = 0
+
+    def stream(self, host: int, publisher: str) -> Stream[Item]:
+        """A stream, new if it is not known."""
+        of_host = self.hosts.get(host)
+        if of_host is None:
+            of_host = self.hosts[host] = OrderedDict()
+        stream = of_host.get(publisher)
+        if stream is None:
+            if len(of_host) >= self._streams_max:
+                self._forget_oldest(of_host)
+            stream = of_host[publisher] = Stream()
+        elif len(of_host) > MANY_STREAMS:
+            of_host.move_to_end(publisher)
+        return stream
+
+    def _forget_oldest(self, of_host: OrderedDict[str, Stream[Item]]) -> None:
+        oldest = next((publisher for publisher, stream in of_host.items() if not stream.order), None)
+        if oldest is not None:
+            del of_host[oldest]
+
+    def take(self, stream: Stream[Item], number: int, before: int, item: Item, size: int = 0) -> list[Item]:
+        """A copy came; what is released by it, in order."""
+        last = stream.last
+        if number <= last:
+            self.repeats += 1
+            return []
+        if number in stream.held:
+            self.repeats += 1
+            return self._comes_again(stream, number, before)
+        if before > last:
+            self._hold(stream, number, before, item, size)
+            return []
+        released = self._release(stream, bisect_left(stream.order, number)) if stream.order else []
+        released.append(item)
+        stream.last = number
+        if stream.order or stream.refused:
+            self._go_on(stream, released)
+        return released
+
+    def release_all(self, stream: Stream[Item]) -> list[Item]:
+        """Let go of what waits, in order: what it waits for will not come."""
+        return self._release(stream, len(stream.order))
+
+    def _hold(self, stream: Stream[Item], number: int, before: int, item: Item, size: int) -> None:
+        if stream.refused and number >= stream.refused:
+            self.refusals += 1
+            return
+        order = stream.order
+        at = bisect_left(order, number)
+        order.insert(at, number)
+        stream.held[number] = (before, item, size)
+        self.held += 1
+        self.held_bytes += size
+        if at and before < order[at - 1]:
+            stream.jumps.append(number)
+        if at + 1 < len(order) and stream.held[order[at + 1]][0] < number:
+            stream.jumps.append(order[at + 1])
+        if len(order) > self._per_stream_max or self.held > self._held_max or self.held_bytes > self._bytes_max:
+            youngest = order.pop()
+            self.held -= 1
+            self.held_bytes -= stream.held.pop(youngest)[2]
+            self.refusals += 1
+            stream.refused = youngest
+
+    def _comes_again(self, stream: Stream[Item], number: int, before: int) -> list[Item]:
+        earlier, item, size = stream.held[number]
+        released: list[Item] = []
+        if before < earlier:
+            stream.held[number] = (before, item, size)
+            stream.jumps.append(number)
+            self._go_on(stream, released)
+        return released
+
+    def _go_on(self, stream: Stream[Item], released: list[Item]) -> None:
+        """Release what waits and now follows, with whatever lies below it."""
+        held, order = stream.held, stream.order
+        moves = True
+        while moves:
+            reach, ready = stream.last, 0
+            for number in order:
+                if held[number][0] > reach:
+                    break
+                reach = number
+                ready += 1
+            released += self._release(stream, ready)
+            moves = False
+            if stream.jumps:
+                stream.jumps = [number for number in stream.jumps if number in held]
+                high = max((number for number in stream.jumps if held[number][0] <= stream.last), default=0)
+                if high:
+                    released += self._release(stream, bisect_left(order, high) + 1)
+                    moves = True
+        if stream.refused and not order:
+            stream.refused = 0
+            stream.asks = True
+
+    def _release(self, stream: Stream[Item], count: int) -> list[Item]:
+        """Release the first of those that wait."""
+        if not count:
+            return []
+        released = []
+        for number in stream.order[:count]:
+            _, item, size = stream.held.pop(number)
+            self.held_bytes -= size
+            released.append(item)
+        self.held -= count
+        stream.last = stream.order[count - 1]
+        del stream.order[:count]
+        return released

@@ -1,0 +1,178 @@
+"""The streams that begin at one broker: stamps for what its clients publish, and the log of what is not confirmed.
+
+For each publisher the broker numbers what it sends, and remembers for each destination what went there and is not
+confirmed, oldest first. A stamp says for each destination which came before: the youngest of these, or 0 where all are
+confirmed, since then the destination has them. A publisher of whose notifications all are confirmed is forgotten. The
+next one begins above every number given out, so no publisher ever uses a number twice.
+
+**Sent again**, an entry gets a stamp for just those destinations. Where it is the oldest that a destination has not
+confirmed, none comes before it: what did is confirmed, or was given up. So a destination that lost its state, or waits
+for what was given up, goes on. For all others what came before is what it was: it has not been confirmed.
+
+Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes where the host tells sizes; beyond, the oldest is given up:
+it is under way, but is not sent again. `given_up` counts these, by notification; one stays even if it is larger.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from functools import lru_cache
+
+from octopia.language import Notification
+from octopia.routing.messages import Stamp
+
+ENTRIES_MAX = 200_000
+BYTES_MAX = 64 << 20
+
+
+class Entry:
+    """A notification that was sent and not confirmed. `pending` are the destinations, as bits, that have not confirmed.
+
+    `stamp` is the first it had. `tree` is the one it was last sent on; `unsure`: something was down then, so it may
+    have taken any way.
+    """
+
+    __slots__ = ("id", "notification", "pending", "publisher", "sequence", "size", "stamp", "tree", "unsure")
+
+    def __init__(
+        self, publisher: str, id: str, notification: Notification, stamp: Stamp, tree: int, unsure: bool, size: int
+    ) -> None:
+        self.publisher = publisher
+        self.id = id
+        self.notification = notification
+        self.stamp = stamp
+        self.sequence = stamp.sequence
+        self.pending = stamp.dests
+        self.tree = tree
+        self.unsure = unsure
+        self.size = size
+
+
+class _Publisher:
+    __slots__ = ("entries", "sequence", "to")
+
+    def __init__(self, sequence: int) -> None:
+        self.sequence = sequence
+        self.entries = 0
+        # by destination (place) what was sent there and is not confirmed
+        self.to: dict[int, deque[Entry]] = {}
+
+
+@lru_cache(maxsize=1 << 16)
+def places(dests: int) -> tuple[int, ...]:
+    """The places of the bits of a set, ascending."""
+    found = []
+    while dests:
+        lowest = dests & -dests
+        found.append(lowest.bit_length() - 1)
+        dests ^= lowest
+    return tuple(found)
+
+
+class Log:
+    """What the broker at place `host` sent for its clients. `first` lies at or above all that an earlier life used."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_entries", "_entries_max", "_host", "_publishers", "_used", "given_up")
+
+    def __init__(
+        self, host: int, first: int = 0, *, entries_max: int = ENTRIES_MAX, bytes_max: int = BYTES_MAX
+    ) -> None:
+        self._host = host
+        self._used = first
+        self._publishers: dict[str, _Publisher] = {}
+        # all of all publishers, oldest first
+        self._entries: OrderedDict[Entry, None] = OrderedDict()
+        self._bytes = 0
+        self._entries_max = entries_max
+        self._bytes_max = bytes_max
+        self.given_up = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def filled(self) -> float:
+        """How much of its bounds is taken: from 0 to 1."""
+        return max(len(self._entries) / self._entries_max, self._bytes / self._bytes_max)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All that is not confirmed, oldest first."""
+        return iter(self._entries)
+
+    def add(
+        self, publisher: str, id: str, notification: Notification, dests: int, tree: int, unsure: bool, size: int = 0
+    ) -> Stamp:
+        """Note what is being sent to these destinations, at least one, and give its stamp."""
+        known = self._publishers.get(publisher)
+        if known is None:
+            known = self._publishers[publisher] = _Publisher(self._used)
+        sequence = known.sequence = known.sequence + 1
+        to, gaps, at = known.to, [], places(dests)
+        for place in at:
+            before = to.get(place)
+            gaps.append(sequence - before[-1].sequence if before else sequence)
+        stamp = Stamp(self._host, sequence, dests, tuple(gaps))
+        entry = Entry(publisher, id, notification, stamp, tree, unsure, size)
+        for place in at:
+            if place in to:
+                to[place].append(entry)
+            else:
+                to[place] = deque((entry,))
+        known.entries += 1
+        self._entries[entry] = None
+        self._bytes += size
+        if len(self._entries) > self._entries_max or self._bytes > self._bytes_max:
+            self._give_up_oldest()
+        return stamp
+
+    def confirm(self, publisher: str, place: int, upto: int) -> None:
+        """A destination has all of a publisher's notifications for it up to this number."""
+        known = self._publishers.get(publisher)
+        waiting = None if known is None else known.to.get(place)
+        while waiting and waiting[0].sequence <= upto:
+            self._done(waiting.popleft(), 1 << place)
+
+    def write_off(self, dests: int) -> dict[int, int]:
+        """Nothing is kept for these destinations any more: by place, how many were not confirmed."""
+        lost: dict[int, int] = {}
+        for known in list(self._publishers.values()):
+            for place in places(dests):
+                waiting = known.to.get(place)
+                if waiting:
+                    lost[place] = lost.get(place, 0) + len(waiting)
+                    while waiting:
+                        self._done(waiting.popleft(), 1 << place)
+        return lost
+
+    def again(self, entry: Entry, dests: int) -> Stamp:
+        """A stamp for an entry that is sent again to these destinations, all of which are pending."""
+        to, sequence, first = self._publishers[entry.publisher].to, entry.sequence, entry.stamp
+        gap_of = dict(zip(places(first.dests), first.gaps, strict=True))
+        gaps = tuple(sequence if to[place][0] is entry else gap_of[place] for place in places(dests))
+        return Stamp(self._host, sequence, dests, gaps)
+
+    def pending_at(self, publisher: str, place: int) -> list[Entry]:
+        """What a destination has not confirmed of a publisher, oldest first."""
+        known = self._publishers.get(publisher)
+        return [] if known is None else list(known.to.get(place, ()))
+
+    def _give_up_oldest(self) -> None:
+        while len(self._entries) > 1 and (len(self._entries) > self._entries_max or self._bytes > self._bytes_max):
+            oldest = next(iter(self._entries))
+            to = self._publishers[oldest.publisher].to
+            self.given_up += 1
+            for place in places(oldest.pending):
+                # the oldest of all is the oldest of each stream it is in
+                to[place].popleft()
+                self._done(oldest, 1 << place)
+
+    def _done(self, entry: Entry, dest: int) -> None:
+        entry.pending &= ~dest
+        if entry.pending:
+            return
+        del self._entries[entry]
+        self._bytes -= entry.size
+        known = self._publishers[entry.publisher]
+        known.entries -= 1
+        if not known.entries:
+            del self._publishers[entry.publisher]
+            self._used = max(self._used, known.sequence)

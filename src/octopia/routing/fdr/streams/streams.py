@@ -1,0 +1,368 @@
+"""The streams of one broker in full dynamic routing: see `routing/streams.py` for what hosts do with them.
+
+At the publisher's host (`sending.py`) a notification stays in the log until all its destinations confirmed it. It is
+sent again, without guessing, where it may have been lost: the links it goes over are known as long as nothing is down.
+So on the news that a link is down, all that is not confirmed is sent again whose way crosses that link, or that was
+sent while something was down, since then it may have gone any way. A copy that met a link that was down before its host
+knew of it had that link on its way, so it is among them. What a destination asks for is sent again as well. No timer
+decides that something is lost.
+
+At a destination (`receiving.py`, `confirming.py`) copies pass the gate, and what has come is confirmed to the host, by
+the same routing: a confirmation is a copy for one broker. It may be lost like any copy. So on the news that a link is
+down the destination confirms anew to the hosts whose way from here crosses that link, or that it last confirmed to
+while something was down.
+
+A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the count of what it
+did not get is kept (`missed`). What waits here for something of such a host is released. Until then what is for it
+stays in the log, and is sent when a way leads there again: news of a link that came up may be later than that of
+another that went down, and nothing should be lost by that.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from octopia.errors import RemoteProtocolError
+from octopia.language import Notification
+from octopia.routing.actions import Action, Deliver, Recipient, Send
+from octopia.routing.decision import Decision
+from octopia.routing.fdr import notify
+from octopia.routing.fdr.streams.confirming import Owed
+from octopia.routing.fdr.streams.receiving import MANY_STREAMS, Gate
+from octopia.routing.fdr.streams.sending import Entry, Log, places
+from octopia.routing.messages import Confirm, Confirmed, Key, LinkReport, Notify, Stamp
+from octopia.routing.streams import Released
+from octopia.topology import BrokerId
+
+if TYPE_CHECKING:
+    from octopia.routing.fdr.state import FdrState
+
+# News of a broker that died comes from each of its neighbours; what is to be sent again waits for all of them.
+AGAIN_AFTER_S = 0.05
+# A destination that knows nothing of a stream, and has to wait for its beginning, asks for it after this time: it may
+# have restarted without the host's noticing.
+ASK_AFTER_S = 2.0
+# Notifications sent again in one call, so that a host has time for others in between.
+AGAIN_PER_TICK_MAX = 1_000
+# It is short, since what is kept for a broker that is gone takes the room of others in the log.
+WRITE_OFF_AFTER_S = 1.0
+# Publishers in one confirmation; more make more messages.
+CONFIRMED_PER_MESSAGE_MAX = 100
+# Publishers of a host that are confirmed anew when a confirmation may have been lost: those heard of last. What is not
+# confirmed of others stays in the log until the next of that publisher comes.
+CONFIRMED_ANEW_MAX = 1_000
+
+_NOTHING: tuple[Released, ...] = ()
+# Without the call of Python's that `Released(...)` is: it is made for every delivery.
+_make = tuple.__new__
+
+
+class _Waiting:
+    """A notification at the gate, and the clients that had it before its turn."""
+
+    __slots__ = ("had", "kept", "notification", "publisher")
+
+    def __init__(self, publisher: str, notification: Notification, kept: Any) -> None:
+        self.publisher = publisher
+        self.notification = notification
+        self.kept = kept
+        self.had: frozenset[str] = frozenset()
+
+
+class DestStreams:
+    """The streams that begin and end at one broker.
+
+    `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
+    could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
+    `confirmations_total` counts confirmations made here, `again_total` notifications that were sent again.
+    """
+
+    __slots__ = (
+        "_again",
+        "_again_due",
+        "_below",
+        "_hosts",
+        "_me",
+        "_place",
+        "_prt",
+        "_state",
+        "_unreachable",
+        "_unsure",
+        "_write_off_at",
+        "_written_off",
+        "again_total",
+        "confirmations_total",
+        "gate",
+        "log",
+        "misaddressed",
+        "missed",
+        "owed",
+    )
+
+    def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
+        self._state = state
+        self._prt = state.prt
+        self._me = state.me
+        self._below = state.me - 1
+        self._place = state.me.bit_length() - 1
+        self.log = Log(self._place, first_sequence)
+        self.gate: Gate[_Waiting] = Gate()
+        self._hosts = self.gate.hosts
+        self.owed = Owed()
+        # entries to be sent again, oldest first, and to which destinations
+        self._again: dict[Entry, int] = {}
+        self._again_due: float | None = None
+        # hosts that were confirmed to while something was down
+        self._unsure: dict[int, None] = {}
+        # brokers that no way leads to, as bits; those among them that are written off; by place when others will be
+        self._unreachable = 0
+        self._written_off = 0
+        self._write_off_at: dict[int, float] = {}
+        self.missed: dict[int, int] = {}
+        self.misaddressed = 0
+        self.confirmations_total = 0
+        self.again_total = 0
+
+    # -- at the publisher's host
+
+    def sent(
+        self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
+    ) -> Stamp | None:
+        dests = decision.dests
+        if decision.missed:
+            dests |= decision.missed & ~self._written_off
+            for place in places(decision.missed & self._written_off):
+                self.missed[place] = self.missed.get(place, 0) + 1
+        if not dests:
+            return None
+        unsure = self._state.links.any_down
+        return self.log.add(publisher, id, notification, dests, decision.tree, unsure, size)
+
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+        """A destination told what has come."""
+        dest = self._state.places.brokers[by]
+        place = dest.bit_length() - 1
+        for publisher, upto, again in streams:
+            self.log.confirm(publisher, place, upto)
+            if again:
+                self._to_send_again(dict.fromkeys(self.log.pending_at(publisher, place), dest), now)
+
+    def _to_send_again(self, wanted: dict[Entry, int], now: float) -> None:
+        if not wanted:
+            return
+        earlier = self._again
+        if earlier:
+            # as in the log: older ones first
+            wanted = {
+                entry: wanted.get(entry, 0) | earlier.get(entry, 0)
+                for entry in self.log
+                if entry in wanted or entry in earlier
+            }
+        self._again = wanted
+        if self._again_due is None:
+            self._again_due = now + AGAIN_AFTER_S
+
+    def _send_again(self, now: float, out: list[Action]) -> None:
+        state = self._state
+        for entry in list(islice(self._again, AGAIN_PER_TICK_MAX)):
+            dests = self._again.pop(entry) & entry.pending
+            if not dests:
+                continue
+            entry.tree, entry.unsure = state.tree(), state.links.any_down
+            stamp = self.log.again(entry, dests)
+            self.again_total += 1
+            for to, header in notify.copies_for(state, dests, entry.tree):
+                out.append(Send(to, Notify(entry.publisher, entry.id, entry.notification, header, stamp)))
+        self._again_due = now if self._again else None
+
+    # -- at a destination
+
+    def arrived(
+        self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
+    ) -> Sequence[Released]:
+        of_host, dests = self._hosts.get(stamp.host), stamp.dests
+        # where a host has many streams, it is noted which are used
+        stream = None if of_host is None or len(of_host) > MANY_STREAMS else of_host.get(publisher)
+        if stream is None or stream.order or stream.refused or not dests & self._me:
+            return self._arrived(publisher, stamp, notification, kept, now, size)
+        number = stamp.sequence
+        if not number - stamp.gaps[(dests & self._below).bit_count()] <= stream.last < number:
+            return self._arrived(publisher, stamp, notification, kept, now, size)
+        # by far the most common: it is its turn and nothing waits
+        stream.last = number
+        self.owed.came(stamp.host, publisher, now)
+        prt = self._prt
+        (key,) = prt.match_keys((notification,))
+        found = prt.found.get(key) or prt.find(key)
+        if not found.recipients:
+            return _NOTHING
+        return (_make(Released, (publisher, notification, kept, found.recipients)),)
+
+    def _arrived(
+        self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int
+    ) -> Sequence[Released]:
+        host, number, dests = stamp.host, stamp.sequence, stamp.dests
+        if not dests & self._me:
+            self.misaddressed += 1
+            return _NOTHING
+        gate = self.gate
+        stream = gate.stream(host, publisher)
+        before = number - stamp.gaps[(dests & self._below).bit_count()]
+        last = stream.last
+        waiting = _Waiting(publisher, notification, kept)
+        ready = gate.take(stream, number, before, waiting, size)
+        if stream.asks:
+            self.owed.by(host, publisher, now)
+        elif ready or number <= last:
+            self.owed.came(host, publisher, now)
+        elif not last and not stream.asked:
+            self.owed.by(host, publisher, now + ASK_AFTER_S)
+        released = [one for each in ready for one in self._release(each)]
+        if number in stream.held and stream.held[number][1] is waiting:
+            released += self._overtake(waiting)
+        return released
+
+    def takes_any(self, subscription: Key) -> None:
+        self._state.prt.takes_any(subscription)
+
+    def _recipients(self, notification: Notification) -> tuple[Recipient, ...]:
+        prt = self._prt
+        (key,) = prt.match_keys((notification,))
+        return (prt.found.get(key) or prt.find(key)).recipients
+
+    def _release(self, waiting: _Waiting) -> Sequence[Released]:
+        recipients = self._recipients(waiting.notification)
+        if waiting.had:
+            recipients = tuple(each for each in recipients if each.client not in waiting.had)
+        if not recipients:
+            return _NOTHING
+        return (Released(waiting.publisher, waiting.notification, waiting.kept, recipients),)
+
+    def _overtake(self, waiting: _Waiting) -> Sequence[Released]:
+        """Clients that take any order get at once what has to wait for the others."""
+        early = self._state.prt.out_of_order(self._recipients(waiting.notification))
+        if not early:
+            return _NOTHING
+        waiting.had = frozenset(each.client for each in early)
+        return (Released(waiting.publisher, waiting.notification, waiting.kept, early),)
+
+    def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
+        state, known = self._state, self.gate.hosts[host]
+        told = []
+        for publisher in publishers:
+            stream = known.get(publisher)
+            if stream is not None:
+                nothing_yet = not stream.last and bool(stream.order) and not stream.asked
+                told.append(Confirmed(publisher, stream.last, stream.asks or nothing_yet))
+                stream.asks = False
+                stream.asked = stream.asked or nothing_yet
+        if state.links.any_down:
+            self._unsure[host] = None
+        else:
+            self._unsure.pop(host, None)
+        for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
+            part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
+            self.confirmations_total += 1
+            for to, header in notify.copies_for(state, 1 << host, state.id.cluster):
+                out.append(Send(to, Confirm(state.id, part, header)))
+
+    # -- time and links
+
+    @property
+    def due(self) -> float | None:
+        if not self._write_off_at and self._again_due is None:
+            return self.owed.due
+        first = (self._again_due, self.owed.due, min(self._write_off_at.values(), default=None))
+        return min(at for at in first if at is not None)
+
+    def tick(self, now: float) -> list[Action]:
+        out: list[Action] = []
+        for host, publishers in self.owed.take_due(now):
+            self._confirm(host, publishers, out)
+        if self._again_due is not None and self._again_due <= now:
+            self._send_again(now, out)
+        if self._write_off_at:
+            self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
+        return out
+
+    def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
+        """Fresh news of links, which the state knows already: write off, send again, confirm anew."""
+        unreachable = self._state.written_off
+        if unreachable != self._unreachable:
+            self._reach_changed(unreachable)
+        down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
+        if down:
+            self._send_again_what_crosses(down)
+            self._confirm_anew(down)
+
+    def _reach_changed(self, unreachable: int) -> None:
+        now, back = self._state.now, self._unreachable & ~unreachable
+        for place in places(unreachable & ~self._unreachable):
+            self._write_off_at[place] = now + WRITE_OFF_AFTER_S
+        self._unreachable = unreachable
+        self._written_off &= unreachable
+        if back:
+            for place in places(back):
+                self._write_off_at.pop(place, None)
+                for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
+                    self.owed.by(place, publisher, now + AGAIN_AFTER_S)
+            wanted = {entry: entry.pending & back for entry in self.log if entry.pending & back}
+            self._to_send_again(wanted, now)
+
+    def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
+        links, cut = self._state.links, dict[int, int]()
+        wanted = {}
+        for entry in self.log:
+            dests = entry.pending
+            if not entry.unsure:
+                if entry.tree not in cut:
+                    cut[entry.tree] = _union(links.cut_by(link, entry.tree) for link in down)
+                dests &= cut[entry.tree]
+            if dests:
+                wanted[entry] = dests
+        self._to_send_again(wanted, self._state.now)
+
+    def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
+        state = self._state
+        cut = _union(state.links.cut_by(link, state.id.cluster) for link in down)
+        for host, streams in self.gate.hosts.items():
+            if host in self._unsure or cut >> host & 1:
+                for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
+                    self.owed.by(host, publisher, state.now + AGAIN_AFTER_S)
+
+    def _write_off(self, gone: list[int], out: list[Action]) -> None:
+        bits = _union(1 << place for place in gone)
+        self._written_off |= bits
+        for place, lost in self.log.write_off(bits).items():
+            self.missed[place] = self.missed.get(place, 0) + lost
+        for place in gone:
+            del self._write_off_at[place]
+            self.owed.forget(place)
+            self._unsure.pop(place, None)
+            for stream in self.gate.hosts.get(place, {}).values():
+                for waiting in self.gate.release_all(stream):
+                    for publisher, notification, kept, recipients in self._release(waiting):
+                        out.append(Deliver(publisher, kept, notification, recipients))
+
+
+def make(state: "FdrState", first_sequence: int) -> DestStreams:
+    """The streams of a broker, which its state knows from now on."""
+    state.streams = DestStreams(state, first_sequence)
+    return state.streams
+
+
+def _union(sets: Iterable[int]) -> int:
+    union = 0
+    for each in sets:
+        union |= each
+    return union
+
+
+def receive_confirm(state: "FdrState", sender: BrokerId, message: Confirm, out: list[Action]) -> None:
+    """A confirmation on its way to the host of publishers, or there."""
+    if message.by not in state.places.brokers:
+        raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
+    if message.header.dests & state.me:
+        state.streams.confirmed(message.by, message.streams, state.now)
+    for to, header in notify.copies_onward(state, message.header, sender):
+        out.append(Send(to, Confirm(message.by, message.streams, header)))

@@ -1,0 +1,66 @@
+"""Streams: what a routing that numbers notifications offers to hosts, beside its decisions.
+
+A routing that has streams (`Policy.streams`) promises more than a way: order, no loss, no repeats. Its decisions stay
+free of numbers, so that they can be remembered; what belongs to one notification alone is the `Stamp` beside them. A
+host does four things for it, and nothing where `Broker.streams` is None:
+
+    published   `Broker.publish`; for each decision `sent`, whose stamp goes with all its copies
+    received    `Broker.receive`; copies go onward at once, with the stamp that came; where `Decision.here` says that
+                this broker is a destination, `arrived`: what it gives is to be delivered now, in this order
+    time        `Broker.tick` when `Broker.due` has come; its actions are carried out as those of `Broker.handle`
+    events      `Broker.handle`, as ever
+
+`Broker.handle` does all of this by itself for a notification (`Published`, `Received` of a `Notify`), for hosts that
+carry out one at a time.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from octopia.language import Notification
+from octopia.routing.actions import Action, Recipient
+from octopia.routing.decision import Decision
+from octopia.routing.messages import Key, Stamp
+
+
+class Released(NamedTuple):
+    """A notification that is to be delivered to these clients now, and what the host wanted kept with it."""
+
+    publisher: str
+    notification: Notification
+    kept: Any
+    recipients: tuple[Recipient, ...]
+
+
+class Streams(Protocol):
+    """The streams of one broker: those that begin at its clients, and those that end there.
+
+    `due`: when `tick` has something to do; None: as things are, never. It is looked at after every call.
+    """
+
+    @property
+    def due(self) -> float | None: ...
+
+    def sent(
+        self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
+    ) -> Stamp | None:
+        """A notification that was published here is being sent: its stamp; None where it goes nowhere.
+
+        It is kept until all destinations confirmed it. To be called in the order of publishing. `size` is what it takes
+        to keep it, in bytes, where the host wants that bounded.
+        """
+
+    def arrived(
+        self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
+    ) -> Sequence[Released]:
+        """A copy for this broker came: what is to be delivered now. That may be nothing, itself, or much that waited.
+
+        `kept` comes back with it, whenever that is: here, or as the id of a `Deliver`. Where nobody here wants a
+        notification, it is left out.
+        """
+
+    def tick(self, now: float) -> list[Action]:
+        """Do what is due."""
+
+    def takes_any(self, subscription: Key) -> None:
+        """A subscription of a client here wants notifications as they come, in whatever order."""
