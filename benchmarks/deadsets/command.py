@@ -66,16 +66,17 @@ class Tally:
 
     def add(self, trials: Trials, what: str, failures: Failures) -> bool:
         """Run one set; whether it went well. If not, the overlay is of no more use."""
-        pairs, lost = trials.pairs, trials.lost
+        pairs, lost, went_well = trials.pairs, trials.lost, True
         try:
             trials.run(failures)
         except MissedError as error:
+            went_well = False
             self.missed.append(f"{what}, dead: {failures}: {error}")
             print(self.missed[-1], flush=True)
         self.sets += 1
         self.pairs += trials.pairs - pairs
         self.lost += trials.lost - lost
-        return not self.missed
+        return went_well
 
     def show(self, total: int, *, now: bool = False) -> None:
         if now or time.monotonic() - self._shown_s > PROGRESS_EVERY_S:
@@ -87,7 +88,7 @@ class Tally:
         took_s = time.monotonic() - self._start_s
         return (
             f"{self.sets:,} of {total:,} sets in {took_s:.0f} s: {self.pairs:,} deliveries checked, "
-            f"{len(self.missed)} sets with faults; {self.lost:,} notifications were on a link that broke"
+            f"{len(self.missed)} sets with faults; {self.lost:,} notifications were on a link or broker that broke"
         )
 
     def figures(self) -> dict[str, Any]:

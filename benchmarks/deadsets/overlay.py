@@ -1,7 +1,8 @@
 """An overlay whose brokers die and whose links break, in one process: the stage of a trial.
 
 Links keep order and delay arbitrarily: which link's oldest message arrives next is drawn. What is on a link when it
-breaks is lost, and so is what is sent there while it is broken; `lost` has the notifications of which a copy was. The
+breaks is lost, and so is what is sent there while it is broken, and what a broker finds to be out of reach; `lost` has
+the notifications of which a copy was. The
 ends of a broken link notice it when they are told to, one at a time.
 """
 
@@ -10,7 +11,20 @@ from collections.abc import Callable
 from random import Random
 
 from benchmarks.deadsets.ranges import RangeIndex
-from octopia.routing import Action, Broker, Deliver, Event, LinkCameUp, LinkWentDown, Message, Notify, Received, Send
+from octopia.routing import (
+    Action,
+    Broker,
+    Deliver,
+    Dests,
+    Event,
+    LinkCameUp,
+    LinkSampled,
+    LinkWentDown,
+    Message,
+    Notify,
+    Received,
+    Send,
+)
 from octopia.topology import BrokerId, Scot
 
 End = tuple[BrokerId, BrokerId]  # the end of a link at the first broker
@@ -41,6 +55,13 @@ class FailingOverlay:
     def tell(self, broker: BrokerId, event: Event) -> None:
         self._carry_out(broker, self.brokers[broker].handle_whole(event, 0.0))
 
+    def load(self) -> None:
+        """Any queues, so that every tree is chosen by some host broker; or none."""
+        lengths = self.rng.choice(((0,), (0, 0, 2, 9, 60)))
+        for broker, neighbour in self._on_way:
+            if broker not in self.dead:
+                self.tell(broker, LinkSampled(neighbour, self.rng.choice(lengths), 0, 0))
+
     def arrive(self, most: int) -> None:
         """Up to so many messages arrive."""
         for _ in range(most):
@@ -58,7 +79,19 @@ class FailingOverlay:
         if not self._on_way[end]:
             busy[place] = busy[-1]
             busy.pop()
-        self._carry_out(end[1], self.brokers[end[1]].handle(Received(end[0], message), 0.0))
+        actions = self.brokers[end[1]].handle(Received(end[0], message), 0.0)
+        if isinstance(message, Notify):
+            self._check_whole(end[1], message, actions)
+        self._carry_out(end[1], actions)
+
+    def _check_whole(self, broker: BrokerId, message: Notify, actions: list[Action]) -> None:
+        """A destination to which no way leads is left out on the way: it counts as lost."""
+        left = _dests(message) & ~self.brokers[broker].state.me
+        for action in actions:
+            if isinstance(action, Send) and isinstance(action.message, Notify):
+                left &= ~_dests(action.message)
+        if left:
+            self._lose(message)
 
     def _carry_out(self, broker: BrokerId, actions: list[Action]) -> None:
         for action in actions:
@@ -140,3 +173,8 @@ class FailingOverlay:
             found += fresh
             seen.update(fresh)
         return seen
+
+
+def _dests(message: Notify) -> int:
+    assert isinstance(message.header, Dests)
+    return message.header.dests

@@ -1,14 +1,15 @@
 """One trial after the other on one overlay: some brokers die and some links break, at drawn moments, and come back.
 
 Every broker has a client that publishes and one that subscribes; filters are ranges of one number, so that the oracle
-is brute force over them. A trial goes: *the fall*, in which what is to break breaks and is noticed at drawn moments,
-between registrations, withdrawals and publications; *the outage*, once all is noticed and quiet, with registrations and
-withdrawals again; *the return*, at drawn moments, in the midst of all that.
+is brute force over them. Before a trial everyone has subscription 1, for low numbers. Subscription 2, for high ones,
+comes and goes, so that often nobody knew of it before. A trial goes: *the fall*, in which what is to break breaks and
+is noticed at drawn moments, between registrations, withdrawals and publications; *the outage*, once all is noticed and
+quiet, in which everyone who lives registers or withdraws; *the return*, at drawn moments, in the midst of all that.
 
 What must hold, and raises `MissedError`:
 
 - Nobody gets anything twice, or what he does not want.
-- In the fall and the return: whoever was settled before gets it, unless a copy was lost with a link.
+- In the fall and the return: whoever was settled before gets it, unless a copy was lost, or he was known to be cut off.
 - When all is noticed and quiet, before and after registrations of the outage: whoever wants it and can be reached gets
   it, whenever he registered; with at most k - 1 dead those are all who live.
 - When all are back and quiet: likewise, nobody is in doubt, and the tables have exactly what is in force.
@@ -19,7 +20,7 @@ from random import Random
 from typing import NamedTuple
 
 from benchmarks.deadsets.overlay import FailingOverlay
-from benchmarks.deadsets.ranges import EVERYTHING, FILTERS, NOTIFICATIONS, NUMBERS, SPANS, Range, overlap
+from benchmarks.deadsets.ranges import EVERYTHING, FILTERS, HIGH, LOW, NOTIFICATIONS, NUMBERS, SPANS, Range, overlap
 from octopia.routing import Advertised, Deliver, Published, Subscribed, Unadvertised, Unsubscribed
 from octopia.topology import BrokerId, Scot
 
@@ -64,24 +65,30 @@ class Trials:
         self.pairs = 0
         self.lost = 0
         for broker in scot.brokers:
-            self._subscribe(broker, "1", EVERYTHING)
             self._advertise(broker, "1", EVERYTHING)
-        self.overlay.become_quiet()
 
     def run(self, failures: Failures) -> None:
         self._settle()
         self._fall(failures)
-        self._check_all("after the fall")
-        self._register_some(2 * len(self.scot.brokers) // 3)
+        self.overlay.load()
+        self._check_all("after the fall", LOW)
+        for broker in self._live():
+            self._change_something(broker)
+            self.overlay.arrive(self.rng.choice((0, 1, 5)))
         self.overlay.become_quiet()
-        self._check_all("after registrations during the outage")
+        self._check_all("after registrations during the outage", LOW)
+        self._check_all("after registrations during the outage", HIGH)
         self._return()
-        self._check_all("after the return")
+        self._check_all("after the return", self.rng.choice((LOW, HIGH)))
         self._check_tables()
 
     # -- what happens
 
     def _settle(self) -> None:
+        for broker in self.scot.brokers:
+            if (broker, "1") not in self.subscribed:
+                self._subscribe(broker, "1", LOW)
+        self.overlay.become_quiet()
         self._settled = dict(self.subscribed)
         self._settled_publishers = {broker for broker, _ in self.advertised}
         self._numbers, self._owed, self._got = [], [], []
@@ -115,7 +122,6 @@ class Trials:
 
     def _return(self) -> None:
         overlay, rng = self.overlay, self.rng
-        # Who registered during the outage is not owed what is published before it is over: it may be still on its way.
         while overlay.dead or overlay.links_to_mend():
             self._anything()
             overlay.arrive(rng.choice((0, 1, 5, 20)))
@@ -139,30 +145,32 @@ class Trials:
     def _anything(self) -> None:
         what = self.rng.random()
         if what < 0.4:
-            self._publish_owed(self._live_broker())
+            self._publish_owed(self.rng.choice(self._live()))
         elif what < 0.7:
-            self._register_some(1)
+            self._change_high(self.rng.choice(self._live()))
 
-    def _live_broker(self) -> BrokerId:
-        return self.rng.choice([broker for broker in self.scot.brokers if broker not in self.overlay.dead])
+    def _live(self) -> list[BrokerId]:
+        return [broker for broker in self.scot.brokers if broker not in self.overlay.dead]
 
-    def _register_some(self, count: int) -> None:
-        """Registrations and withdrawals; every broker always has one of each kind, so that every pair has work."""
-        for _ in range(count):
-            broker, span = self._live_broker(), self.rng.choice(SPANS)
-            if self.rng.random() < 0.7:
-                if (broker, "2") in self.subscribed:
-                    self._unsubscribe(broker, "2")
-                else:
-                    self._subscribe(broker, "2", span)
-                if self.rng.random() < 0.3:
-                    self._unsubscribe(broker, "1")
-                    self._subscribe(broker, "1", EVERYTHING if (broker, "2") not in self.subscribed else span)
-            elif (broker, "2") in self.advertised:
+    def _change_something(self, broker: BrokerId) -> None:
+        self._change_high(broker)
+        if self.rng.random() < 0.2:
+            if (broker, "1") in self.subscribed:
+                self._unsubscribe(broker, "1")
+            else:
+                self._subscribe(broker, "1", LOW)
+        if self.rng.random() < 0.2:
+            if (broker, "2") in self.advertised:
                 self.advertised.pop((broker, "2"))
                 self.overlay.tell(broker, Unadvertised("p", "2"))
             else:
-                self._advertise(broker, "2", span)
+                self._advertise(broker, "2", self.rng.choice(SPANS))
+
+    def _change_high(self, broker: BrokerId) -> None:
+        if (broker, "2") in self.subscribed:
+            self._unsubscribe(broker, "2")
+        else:
+            self._subscribe(broker, "2", self.rng.choice([span for span in SPANS if span[0] >= HIGH[0]]))
 
     def _subscribe(self, broker: BrokerId, which: str, span: Range) -> None:
         self.subscribed[broker, which] = span
@@ -192,7 +200,13 @@ class Trials:
 
     def _publish_owed(self, home: BrokerId) -> None:
         number = self.rng.randrange(NUMBERS)
-        owed = {at for at, span in self._settled.items() if span[0] <= number <= span[1]}
+        state = self.overlay.brokers[home].state
+        # the host broker sends nothing to whom it knows to be out of reach
+        owed = {
+            (at, which)
+            for (at, which), span in self._settled.items()
+            if span[0] <= number <= span[1] and not state.written_off & state.places.brokers[at]
+        }
         self._publish(home, number, owed if home in self._settled_publishers else set())
 
     def _delivered(self, broker: BrokerId, deliver: Deliver) -> None:
@@ -221,14 +235,14 @@ class Trials:
         self._numbers, self._owed, self._got = [], [], []
         self.overlay.lost.clear()
 
-    def _check_all(self, when: str) -> None:
+    def _check_all(self, when: str, numbers: Range) -> None:
         """All is quiet and noticed. One publication at a time, so that what is found is told of one."""
-        live = [broker for broker in self.scot.brokers if broker not in self.overlay.dead]
+        live = self._live()
         homes: Sequence[BrokerId] = live
         if self._publishers is not None and self._publishers < len(live):
             homes = self.rng.sample(live, self._publishers)
         for home in homes:
-            number = self.rng.randrange(NUMBERS)
+            number = self.rng.randint(*numbers)
             place = self._publish(home, number, set())
             self.overlay.become_quiet()
             expected = {

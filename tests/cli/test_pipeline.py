@@ -11,12 +11,18 @@ import pytest
 
 from tests.patience import PATIENT_SPARK
 
+# A run takes a minute of an idle machine, and a busy one has other things to do.
+pytestmark = pytest.mark.timeout(1200)
+
 PATIENT_OCTOPIA = f"{PATIENT_SPARK}\nfrom octopia.cli import main\nmain()"
 QUICK = [
     *("--conf", "spark.driver.memory=1g"),
     *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
     *("--conf", "spark.sql.shuffle.partitions=1"),
     *("--conf", "spark.sql.adaptive.enabled=false"),
+    # To compile a plan takes longer than to run it over a few rows.
+    *("--conf", "spark.sql.codegen.wholeStage=false"),
+    *("--conf", "spark.sql.codegen.factoryMode=NO_CODEGEN"),
 ]
 TINY = "--overlay path:2 --clusters 2 --publishers 3 --subscribers 8 --notifications 20 --scale 0.2 --selectivity 0.3"
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from octopia import ScenarioError
-from octopia.embedded import Replay, check_scenario, civ_string, parse_scenario, replay, to_jsonable
+from octopia.embedded import Replay, check_scenario, civ_string, order_of, parse_scenario, replay, to_jsonable
+from octopia.routing import Stamp
+from octopia.topology import Scot, parse_tree
 
 # The example of the interface that others rely on. Do not change it to make a test pass.
 EXAMPLE = """
@@ -448,3 +450,19 @@ def test_a_dead_broker_says_nothing_and_gets_nothing(routing: str) -> None:
     told = last_step(routing, {"do": "crash", "broker": "b,1"})
     assert told["deliveries"] == []
     assert [m for m in told["messages"] if ["b", 1] in (m["from"], m["to"])] == []
+
+
+@pytest.mark.parametrize(
+    ("sequence", "gaps", "words"),
+    [
+        (1, (1, 1, 1), None),
+        (7, (7, 7, 7), None),
+        (7, (1, 1, 1), "number 7: after number 6 for (a,0), (b,0), (b,1)"),
+        (7, (7, 1, 3), "number 7: after number 6 for (b,0); after number 4 for (b,1); the first for (a,0)"),
+    ],
+)
+def test_where_a_notification_stands_among_its_publishers(
+    sequence: int, gaps: tuple[int, ...], words: str | None
+) -> None:
+    # brokers by bit: (a,0), (b,0), (a,1), (b,1)
+    assert order_of(Scot(parse_tree("a-b"), 2), Stamp(2, sequence, 0b1011, gaps)) == words

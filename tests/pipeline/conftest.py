@@ -15,7 +15,7 @@ from octopia.pipeline.storage import AnyStore, HadoopStore, LocalStore  # noqa: 
 
 # Small tables: one partition, no adaptive plans, plans that are interpreted, since compiling one takes longer than
 # running it, a compiler that starts quickly; a failing task fails at once. Plans that are compiled are run by
-# `test_processes.py` and by `tests/cli/test_pipeline.py`.
+# `test_processes.py`.
 TEST_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",

@@ -28,7 +28,8 @@ from octopia.workload import (
 from tests.patience import HANG_S, PATIENT_SPARK
 from tests.pipeline.cluster import standalone
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+# The longest takes a minute of an idle machine, and a busy one has other things to do.
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="POSIX signals"), pytest.mark.timeout(1200)]
 
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 QUICK = {

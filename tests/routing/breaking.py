@@ -274,14 +274,14 @@ class BreakingHarness(Harness):
 
     def become_quiet(self, draw: Random) -> None:
         """Quiet, with whatever links there are; settled only where all are up."""
+        in_parts = bool(self.network.cut or self.network.untold)
+        self.let_all_arrive(draw)
         if not POLICIES[self.routing].promises.despite_crashes:
             for id in self.network.lost:
                 self.promised.pop(id, None)
-        if self.network.cut or self.network.untold:
-            self.let_all_arrive(draw)
+        if in_parts:
             self.check_nothing_forgotten()
             return
-        self.let_all_arrive(draw)
         if POLICIES[self.routing].promises.despite_crashes:
             self._excuse()
         super().become_quiet(draw)

@@ -62,10 +62,12 @@ def drawn_batch(draw: Random) -> list[dict[str, Any]]:
 
 def decided(broker: Broker, values: dict[str, Any], header: Header, came_by: BrokerId | None) -> Plain:
     """By brute force: every entry of the table is tested, nothing is remembered, the routing is asked anew."""
-    state = broker.state
+    state, policy = broker.state, POLICIES[broker.routing]
+    if policy.pass_on is not None and came_by is not None:
+        return plain(policy.pass_on(state, header, came_by))
     matching = [entry for entry in state.prt.matched_with() if matches(entry.filter, Notification.of(values))]
     matched = state.prt._find_out(matching)
-    return plain(POLICIES[broker.routing].route(state, matched, header, came_by))
+    return plain(policy.route(state, matched, header, came_by))
 
 
 def published(broker: Broker, client: str, values: dict[str, Any]) -> Plain:
@@ -77,7 +79,7 @@ def published(broker: Broker, client: str, values: dict[str, Any]) -> Plain:
 
 
 def plain(answer: Decision | Refusal) -> Plain:
-    return "refused" if isinstance(answer, Refusal) else (answer.recipients, answer.copies)
+    return "refused" if isinstance(answer, Refusal) else (answer.recipients, answer.copies, answer.here)
 
 
 def check_published(broker: Broker, client: str, batch: list[dict[str, Any]]) -> None:

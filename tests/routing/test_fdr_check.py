@@ -6,7 +6,7 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
-from octopia.routing import Broker, Dests, LinkCameUp, LinkWentDown, Received, Send
+from octopia.routing import Broker, Dests, LinkCameUp, LinkWentDown, Received, Send, SubscriptionsComplete
 from octopia.topology import BrokerId, Scot, parse_tree
 
 SEEN = parse_notification({"n": 1})
@@ -57,6 +57,19 @@ def test_what_lies_behind_the_sender_does_not_come_from_there() -> None:
     broker.handle(LinkWentDown(BrokerId("d", 1)), 0)
     broker.handle(LinkCameUp(BrokerId("d", 1)), 0)
     broker.receive(BrokerId("b", 1), Dests(behind), (SEEN,), 0)
+
+
+def test_what_waited_for_a_broker_that_restarted_may_go_around_a_link_it_has_yet_to_hear_of() -> None:
+    overlay = Scot(parse_tree("path:4"), 2)
+    b1 = BrokerId("b", 1)
+    behind, other = (1 << overlay.brokers.index(BrokerId("a", cluster)) for cluster in (1, 0))
+    broker = Broker(BrokerId("c", 1), overlay, "fdr", links_up=False)
+    broker.handle(LinkCameUp(b1), 0)
+    broker.receive(b1, Dests(behind), (SEEN,), 0)
+    # with its word all the neighbour's news have come: there were none
+    broker.handle(Received(b1, SubscriptionsComplete()), 0)
+    with pytest.raises(RemoteProtocolError, match="do not lie beyond this link"):
+        broker.receive(b1, Dests(other), (SEEN,), 0)
 
 
 OVERLAYS = [("path:3", 3), ("star:4", 2), ("balanced:2,2", 2), ("path:1", 4)]

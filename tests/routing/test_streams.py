@@ -7,6 +7,7 @@ import pytest
 
 from octopia.language import Notification
 from octopia.routing import Stamp
+from octopia.routing.fdr.streams import receiving
 from octopia.routing.fdr.streams.confirming import Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Log, places
@@ -172,12 +173,19 @@ def test_the_bound_of_all_streams_holds_for_each() -> None:
     assert other.asks
 
 
-def test_the_stream_unused_for_longest_is_forgotten_unless_something_waits_in_it() -> None:
+def test_the_stream_unused_for_longest_is_forgotten_unless_something_waits_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receiving, "MANY_STREAMS", 0)
     gate: Gate[int] = Gate(streams_max=2)
     gate.take(gate.stream(0, "waits"), 2, 1, 2)
-    gate.take(gate.stream(0, "old"), 1, 0, 1)
-    gate.stream(0, "new")
-    assert list(gate.hosts[0]) == ["waits", "new"]
+    gate.take(gate.stream(0, "used"), 1, 0, 1)
+    gate.stream(0, "third")
+    assert list(gate.hosts[0]) == ["waits", "third"]
+    gate.stream(0, "waits")
+    assert gate.take(gate.stream(0, "waits"), 1, 0, 1) == [1, 2]
+    gate.stream(0, "fourth")
+    assert list(gate.hosts[0]) == ["waits", "fourth"]
 
 
 # ---- what is owed

@@ -25,6 +25,7 @@ from octopia.routing import (
     Stamp,
     SubscriptionsComplete,
     SubscriptionsIncomplete,
+    Waits,
 )
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import (
@@ -151,6 +152,8 @@ MESSAGES: list[Message] = [
     SubscriptionsComplete((A0, C3)),
     SubscriptionsIncomplete((A0, C3)),
     LinkNews((LinkReport(A0, B0, 0, False), LinkReport(B0, A0, 2**40, True))),
+    Waits(0),
+    Waits(60_000),
     Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1)),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1), STAMP),
@@ -269,6 +272,8 @@ BAD_MESSAGES = {
         link_frames(LinkNews((LinkReport(A0, B0, 1, True), LinkReport(A0, B0, 2, False))))[0],
         "reports twice",
     ),
+    "waits too long": (link_frames(Waits(60_001))[0], "<= 60000"),
+    "waits less than nothing": (link_frames(Waits(-1))[0], ">= 0"),
     "confirmed to two": (link_frames(Confirm(A0, (Confirmed("p", 1),), Dests(3)))[0], "for 2 brokers"),
     "confirmed to nobody": (body(Kind.CONFIRM, "93c40100" + "92a16100" + "9193a17001c2"), "no destination"),
     "confirmed by nobody": (

@@ -52,5 +52,5 @@ def demo(
     links = {}
     if "://" not in folder:
         replay_scenes(Path(folder) / "report" / SCENES_PAGE)
-        links = {SCENES_PAGE: "The paper's scenes, replayed"}
+        links = {SCENES_PAGE: "Scenes, drawn message by message: which way each copy takes, and why"}
     sys.exit(run_and_show(folder, spec, settings, None, links=links))

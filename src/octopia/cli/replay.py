@@ -109,6 +109,7 @@ def _show_step(console: "Console", record: "StepRecord", scot: "Scot") -> None:
     )
     if record.why is not None:
         say(console, f"  takes {record.why}", "cyan")
+        _show_order(console, record, scot)
     told = [hop for hop in record.messages if hop.message.kind != _FLOODED]
     _show_some(console, [_hop_text(hop, record, scot) for hop in told[:SHOWN_MAX]], len(told), "messages", "")
     if len(told) < count:
@@ -121,6 +122,17 @@ def _show_step(console: "Console", record: "StepRecord", scot: "Scot") -> None:
     _show_some(console, list(gets), len(record.deliveries), "deliveries", "green")
     for refusal in record.refusals:
         say(console, f"  refused: {printable(refusal.reason)}", "red")
+
+
+def _show_order(console: "Console", record: "StepRecord", scot: "Scot") -> None:
+    """All copies have the same stamp."""
+    from octopia.embedded import order_of
+
+    stamps = (getattr(hop.message, "stamp", None) for hop in record.messages)
+    stamp = next((stamp for stamp in stamps if stamp is not None), None)
+    order = None if stamp is None else order_of(scot, stamp)
+    if order is not None:
+        say(console, f"  {order}", "dim")
 
 
 def _show_some(console: "Console", lines: list[str], count: int, noun: str, style: str) -> None:

@@ -14,7 +14,7 @@ from octopia.embedded.replay import (
     to_jsonable,
 )
 from octopia.embedded.scenario import Scenario, Step, check_scenario, load_scenario, parse_scenario
-from octopia.embedded.ways import Way, named
+from octopia.embedded.ways import Way, named, order_of
 
 __all__ = [
     "AdvertisementState",
@@ -38,6 +38,7 @@ __all__ = [
     "explain",
     "load_scenario",
     "named",
+    "order_of",
     "overloaded_links",
     "parse_scenario",
     "replay",

@@ -144,13 +144,16 @@ class Network:
 
     def let_time_pass(self, most_s: float = inf) -> bool:
         """Go on to when something is due at a broker, and let it be done; False where nothing is due so soon."""
-        dues = [(due, id) for id in self._streams if (due := self.brokers[id].due) is not None]
+        dues = [(due, id) for id in self._streams if (due := self._due(id)) is not None]
         due, id = min(dues, default=(inf, None), key=itemgetter(0))
         if id is None or due > self.now + most_s:
             return False
         self.now = max(self.now, due)
         self._carry_out(id, self.brokers[id].tick(self.now), None)
         return True
+
+    def _due(self, id: BrokerId) -> float | None:
+        return None if id in self._dead else self.brokers[id].due
 
     def _settle(self) -> None:
         """Whatever has arrived is confirmed, unless something is under way."""

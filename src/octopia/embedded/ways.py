@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from octopia.embedded.network import Hop
-from octopia.routing import Dests, Notify
+from octopia.routing import Dests, Notify, Stamp
 from octopia.topology import BrokerId, Link, Scot
 
 # Links that are down, each as its two ends.
@@ -79,6 +79,18 @@ def _usual_way(scot: Scot, sender: BrokerId, destination: BrokerId) -> list[Link
         way.append((at, onward))
         at = onward
     return way if at == destination else [*way, (at, destination)]
+
+
+def order_of(scot: Scot, stamp: Stamp) -> str | None:
+    """Where a notification stands among its publisher's, for each destination; None if it is the first for all."""
+    brokers = (broker for place, broker in enumerate(scot.brokers) if stamp.dests >> place & 1)
+    after: dict[int, list[BrokerId]] = {}
+    for broker, gap in zip(brokers, stamp.gaps, strict=True):
+        after.setdefault(stamp.sequence - gap, []).append(broker)
+    if not any(after):
+        return None
+    told = [f"{f'after number {n}' if n else 'the first'} for {named(after[n])}" for n in sorted(after, reverse=True)]
+    return f"number {stamp.sequence}: {'; '.join(told)}"
 
 
 def named(brokers: Iterable[BrokerId]) -> str:

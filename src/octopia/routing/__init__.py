@@ -22,6 +22,7 @@ from octopia.routing.events import (
 from octopia.routing.index import Index, MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import (
     PLAIN,
+    WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
     CibClear,
@@ -46,6 +47,7 @@ from octopia.routing.messages import (
     Tree,
     Unadvertise,
     Unsubscribe,
+    Waits,
 )
 from octopia.routing.policy import (
     POLICIES,
@@ -62,6 +64,7 @@ from octopia.routing.streams import Released, Streams
 __all__ = [
     "PLAIN",
     "POLICIES",
+    "WAIT_MS_MAX",
     "Accepted",
     "Action",
     "Advertise",
@@ -119,6 +122,7 @@ __all__ = [
     "Unsubscribe",
     "Unsubscribed",
     "Values",
+    "Waits",
     "check_routings",
     "policy_if_known",
     "policy_named",

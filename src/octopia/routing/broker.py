@@ -196,6 +196,8 @@ class Broker:
         neighbour = event.neighbour
         if neighbour not in self._neighbours:
             self._check_link(neighbour)
+        if self._policy.sampled is not None:
+            self._policy.sampled(self._state, out)
         self._state.lst.sample(neighbour, event.queue_length, event.entered, event.left, now)
 
     def _link_went_down(self, event: LinkWentDown, now: float, out: list[Action]) -> None:

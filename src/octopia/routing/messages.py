@@ -118,6 +118,17 @@ class LinkNews(Struct, frozen=True, tag="link_news"):
     reports: tuple[LinkReport, ...]
 
 
+# The longest wait that can be told: a minute is as good as never.
+WAIT_MS_MAX = 60_000
+
+
+class Waits(Struct, frozen=True, tag="waits", gc=False):
+    """Full dynamic routing: what the sender is given now for its cluster's tree waits so long beyond it."""
+
+    kind: ClassVar[str] = "waits"
+    wait_ms: int
+
+
 class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete"):
     """On this iLink and since it came up, all advertisements of the sender's clients have been told."""
 
@@ -290,6 +301,7 @@ Message = (
     | SubscriptionsIncomplete
     | AdvertisementsComplete
     | LinkNews
+    | Waits
     | Confirm
     | Notify
 )

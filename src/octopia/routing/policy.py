@@ -41,6 +41,7 @@ from octopia.routing.messages import (
     Tree,
     Unadvertise,
     Unsubscribe,
+    Waits,
 )
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import BrokerState
@@ -124,6 +125,7 @@ class Policy(Generic[State]):
     streams: Callable[[State, int], Streams] | None = None
     live: bool = True
     why: Callable[[State], tuple[int, str]] | None = None
+    sampled: Callable[[State, list[Action]], None] | None = None
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -188,6 +190,7 @@ def _fdr() -> Policy[FdrState]:
         pass_on=fdr.notify.pass_on,
         streams=fdr.streams.make,
         links=fdr.notify.links_seen,
+        sampled=fdr.beyond.sampled,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,
@@ -196,6 +199,7 @@ def _fdr() -> Policy[FdrState]:
             SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
             SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
+            Waits: fdr.beyond.receive_waits,
         },
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up

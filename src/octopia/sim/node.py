@@ -20,6 +20,8 @@ SECOND_NS = 1_000_000_000
 _index = attrgetter("index")
 # Told the moment, the link and its Q_l.
 OnSample = Callable[[int, OutLink, int], None]
+# Told what a broker orders because of its queues, and the moment.
+OnOrders = Callable[["Node", list[Action], int], None]
 # Of a message that is matched with a table of so many entries.
 ServiceTime = Callable[[int], int]
 
@@ -30,6 +32,7 @@ class Node:
     __slots__ = (
         "_base_ns",
         "_next_tick_ns",
+        "_on_orders",
         "_on_sample",
         "_sample_ns",
         "_service_ns",
@@ -62,6 +65,7 @@ class Node:
         window_ns: int,
         sample_ns: int,
         on_sample: OnSample,
+        on_orders: OnOrders,
     ) -> None:
         self.index = index
         self.id: BrokerId = broker.id
@@ -85,6 +89,7 @@ class Node:
         # a broker that never looks at its LST need not be told; then only the trace's samples matter
         self._tick_ns = window_ns if self._tells_broker else sample_ns
         self._on_sample = on_sample
+        self._on_orders = on_orders
         self.take(broker)
 
     def take(self, broker: Broker) -> None:
@@ -118,6 +123,7 @@ class Node:
         if at > now_ns:
             return
         tick_ns, tells, busy = self._tick_ns, self._tells_broker, self.busy
+        orders: list[Action] = []
         last = now_ns - now_ns % tick_ns
         while at <= last and busy:
             at_s, sampled = at / SECOND_NS, at % self._sample_ns == 0
@@ -133,7 +139,7 @@ class Node:
                 if tells and (length or link.told_length):
                     if link.told_ns < at - tick_ns:
                         self._tell_before(link, at - tick_ns)
-                    self.handle(LinkSampled(link.receiver_id, length, entered, entered - length), at_s)
+                    orders += self.handle(LinkSampled(link.receiver_id, length, entered, entered - length), at_s)
                     link.told_ns, link.told_length = at, length
                 link.entered_at_tick = entered
                 if not length:
@@ -144,6 +150,8 @@ class Node:
             at += tick_ns
         self._next_tick_ns = last + tick_ns
         self.alarm_ns = 0 if self.down else self._next_tick_ns
+        if orders:
+            self._on_orders(self, orders, now_ns)
 
     def _tell_before(self, link: OutLink, at_ns: int) -> None:
         """An empty queue that was empty before is not worth a word, until it fills.

@@ -34,6 +34,7 @@ from octopia.routing import (
     Unadvertised,
     Unsubscribe,
     Unsubscribed,
+    Waits,
 )
 from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
 from octopia.sim.model import Model
@@ -56,6 +57,7 @@ _CODES: Mapping[type, str] = {
     SubscriptionsIncomplete: "subscriptions_incomplete",
     AdvertisementsComplete: "advertisements_complete",
     LinkNews: "link_news",
+    Waits: "waits",
     Confirm: "confirm",
     Notify: "notify",
 }

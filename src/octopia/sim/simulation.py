@@ -81,6 +81,7 @@ _SIZES = {
     "subscriptions_incomplete": "cib_bytes",
     "advertisements_complete": "cib_bytes",
     "link_news": "cib_bytes",
+    "waits": "cib_bytes",
     "confirm": "cib_bytes",
     "notify": "notify_bytes",
 }
@@ -131,7 +132,14 @@ class Simulation:
         service_ns = cache(model.processor.service_ns)
         self.nodes = {
             id: Node(
-                index, self._new_broker(id), model.processor, service_ns, self._window_ns, sample_ns, recorder.sample
+                index,
+                self._new_broker(id),
+                model.processor,
+                service_ns,
+                self._window_ns,
+                sample_ns,
+                recorder.sample,
+                self._carry_out,
             )
             for index, id in enumerate(overlay.brokers)
         }
@@ -356,10 +364,11 @@ class Simulation:
         done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, []
-        node.catch_up(begin)
-        actions = node.broker.handle_whole(event, begin / SECOND_NS)
+        unchanged = begin + node.control_ns(0, False)
+        node.catch_up(unchanged)
+        actions = node.broker.handle_whole(event, unchanged / SECOND_NS)
         if (len(srt), len(prt)) == before:
-            done = begin + node.control_ns(0, False)
+            done = unchanged
         else:
             node.tables_changed()
         node.free_ns = done
@@ -431,6 +440,10 @@ class Simulation:
         if node.down and node.is_down(now, now):
             return
         done, _, actions = self._control(node, event, now, max(now, node.free_ns))
+        self._carry_out(node, actions, done)
+
+    def _carry_out(self, node: Node, actions: list[Action], done: int) -> None:
+        """Send what no request led to."""
         for action in actions:
             if type(action) is Send:
                 self._pass(node.links[action.to], action.message, NO_REQUEST, 1, done)
@@ -442,13 +455,15 @@ class Simulation:
     def _arrived(self, node: Node, copy: Notify, hop: int, done: int) -> tuple[Recipient, ...] | None:
         """A copy came to one of its destinations: who gets it now. Others that it lets go are noted."""
         recipients = None
-        notification = copy.notification
-        for _, released, kept, to in node.streams.arrived(copy.publisher, copy.stamp, notification, hop, done / 1e9):
+        notification, streams = copy.notification, node.streams
+        for _, released, kept, to in streams.arrived(copy.publisher, copy.stamp, notification, hop, done / 1e9):
             if released is notification:
                 recipients = to
             else:
                 self._recorder.released(released.request, node, kept, done, to)
-        self._watch(node, done)
+        due = streams.due
+        if due is not None and (node.due_ns < 0 or due * 1e9 < node.due_ns - 1):
+            self._watch(node, done)
         return recipients
 
     def _release(self, node: Node, actions: list[Action], done: int) -> None:

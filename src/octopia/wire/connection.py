@@ -153,6 +153,7 @@ class Codec:
             Kind.LINK_SUBSCRIPTIONS_INCOMPLETE: links.subscriptions_incomplete,
             Kind.LINK_NEWS: links.link_news,
             Kind.CONFIRM: links.confirm,
+            Kind.WAITS: links.waits,
             Kind.BARRIER: Decoder(Barrier).decode,
             Kind.BARRIER_DONE: Decoder(BarrierDone).decode,
         }

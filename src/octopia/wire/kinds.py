@@ -52,6 +52,7 @@ class Kind(IntEnum):
     LINK_SUBSCRIPTIONS_INCOMPLETE = 0x3E
     LINK_NEWS = 0x3F
     CONFIRM = 0x40
+    WAITS = 0x41
 
 
 FIRST_NUMBERED: Final = 0x10
@@ -84,6 +85,7 @@ BROKER_TO_BROKER: Final = (
     Kind.LINK_SUBSCRIPTIONS_INCOMPLETE,
     Kind.LINK_NEWS,
     Kind.CONFIRM,
+    Kind.WAITS,
     Kind.BARRIER,
     Kind.BARRIER_DONE,
     Kind.NOTIFY,

@@ -18,6 +18,7 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.routing import (
+    WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
     CibClear,
@@ -41,6 +42,7 @@ from octopia.routing import (
     Tree,
     Unadvertise,
     Unsubscribe,
+    Waits,
 )
 from octopia.topology import BrokerId, Scot
 from octopia.wire.dests import DestsReader, header_bytes, split_stamp, stamp_block
@@ -193,6 +195,10 @@ def _confirm_out(message: Confirm, _: CopyHeader) -> list[bytes]:
     return [frame(Kind.CONFIRM, ENCODER.encode((header, by, piece))) for piece in pieces]
 
 
+def _waits_out(message: Waits, _: CopyHeader) -> list[bytes]:
+    return [frame(Kind.WAITS, ENCODER.encode((message.wait_ms,)))]
+
+
 def _advertisements_complete_out(_: AdvertisementsComplete, __: CopyHeader) -> list[bytes]:
     return [frame(Kind.LINK_ADVERTISEMENTS_COMPLETE, ENCODER.encode(()))]
 
@@ -246,6 +252,7 @@ _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = 
     AdvertisementsComplete: _advertisements_complete_out,
     LinkNews: _link_news_out,
     Confirm: _confirm_out,
+    Waits: _waits_out,
     Notify: _notify_out,
 }
 
@@ -282,6 +289,7 @@ class LinkReader:
         self._key_and_tids = Decoder(tuple[_Key, _Keys]).decode
         self._brokers = Decoder(tuple[_Brokers]).decode
         self._nothing = Decoder(tuple[()]).decode
+        self._waits = Decoder(tuple[Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)]]).decode
         self._copy_header = Decoder(CopyHeader).decode
         self._tree_header = Decoder(tuple[_Key, CopyHeader]).decode
         self._routes_header = Decoder(tuple[Annotated[list[_Route], Meta(max_length=ROUTES_MAX)], CopyHeader]).decode
@@ -352,6 +360,9 @@ class LinkReader:
         if len({publisher for publisher, _, _ in streams}) < len(streams):
             raise RemoteProtocolError("a confirmation names a publisher twice")
         return Confirm(by, tuple(Confirmed(*each) for each in streams), header)
+
+    def waits(self, body: bytes) -> Waits:
+        return Waits(*self._waits(body))
 
     def advertisements_complete(self, body: bytes) -> AdvertisementsComplete:
         self._nothing(body)

@@ -71,6 +71,37 @@ class Table(Protocol):
 class Session:
     """One client of one broker."""
 
+    __slots__ = (
+        "_answers",
+        "_counters",
+        "_intake",
+        "_now",
+        "_only_policy",
+        "_router",
+        "_table",
+        "asks",
+        "box",
+        "channel",
+        "ended",
+        "gathered",
+        "last_sequence",
+        "left_s",
+        "name",
+        "permit",
+        "policies",
+        "privilege",
+        "probed",
+        "published",
+        "received",
+        "returns",
+        "rights",
+        "secret",
+        "session_s",
+        "stall",
+        "unanswered",
+        "unordered",
+    )
+
     def __init__(
         self,
         name: str,
@@ -141,13 +172,13 @@ class Session:
     def _publish(self, batch: Parcels, now: float) -> None:
         """Publications, one after the other."""
         mine, wrong = self._mine(batch)
-        if len(mine):
+        if mine.sequences:
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
             if self.permit is not None:
                 mine = self._permitted(mine, self.permit)
-        if len(mine):
-            self._router.publish(self.name, mine, now)
+            if mine.sequences:
+                self._router.publish(self.name, mine, now)
         if wrong is not None:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
 

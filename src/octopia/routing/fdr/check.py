@@ -5,7 +5,8 @@ whatever the neighbour meant by it; so a neighbour cannot make brokers loop or a
 
 A copy that goes around links that are down may have any destinations: the neighbour may know less of links than this
 broker, and believe links to be down that have come up since. But it knows nothing that this broker does not know
-(`flood.py`). So where there never was any news of links here, the neighbour has nothing to go around.
+(`flood.py`). So where there never was any news of links here, the neighbour has nothing to go around. Unless this
+broker restarted: copies that waited for it come before the neighbour's word, and its news come with that word.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -27,7 +28,7 @@ def _why_not(state: FdrState, dests: int, came_by: BrokerId) -> str | None:
         return "for nobody" if not dests else "for brokers that the overlay has not"
     if dests & brokers[came_by]:
         return "for itself"
-    if came_by.region == state.id.region or not state.links.untouched:
+    if came_by.region == state.id.region or not state.links.untouched or came_by in state.unlearnt:
         return None
     # what lies behind the neighbour comes from there only as its region mates, on their way around
     back = dests & state.places.beyond[came_by.region]

@@ -52,7 +52,8 @@ def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
         entry = state.srt.get(registered.key)
         if entry is not None:
             unknown |= entry.unknown
-    return _chosen(state.in_doubt | state.places.of_clusters(unknown) if unknown else state.in_doubt, state.tree())
+    in_doubt = state.in_doubt | state.places.of_clusters(unknown) if unknown else state.in_doubt
+    return _chosen(in_doubt, state.trees.take(state.now))
 
 
 @lru_cache(maxsize=1024)

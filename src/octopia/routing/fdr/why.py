@@ -5,7 +5,8 @@ chooses nothing.
 """
 
 from octopia.routing.fdr.places import AROUND
-from octopia.routing.fdr.state import AROUND_SHARE, OWN_QUEUE_MAX, FdrState
+from octopia.routing.fdr.state import FdrState
+from octopia.routing.fdr.trees import AROUND_SHARE, OWN_QUEUE_MAX
 
 
 def why(state: FdrState) -> tuple[int, str]:
@@ -23,9 +24,11 @@ def _words(state: FdrState, tree: int) -> str:
             f"its own cluster's tree, around the iLinks of {me}: the longest queue of its aLinks has {a_link}, "
             f"the shortest of its iLinks {i_link}, more than {AROUND_SHARE} times as many"
         )
+    elsewhere = "" if state.beyond.is_quiet(state.now) else ", with what waits farther on"
     if tree != me.cluster:
         queue = lengths[state.i_link_to[tree]]
-        return f"cluster {tree}'s tree: of the iLinks of {me} the one to cluster {tree} has the least Q_l, {queue}"
+        first = f"of the iLinks of {me} the one to cluster {tree} has the least Q_l, {queue}"
+        return f"cluster {tree}'s tree: {first}{elsewhere}"
     if not state.up_i_links and max(lengths.values(), default=0) > OWN_QUEUE_MAX:
         return f"its own cluster's tree: no iLink of {me} is up"
-    return f"its own cluster's tree: no queue of {me} is longer than {OWN_QUEUE_MAX}"
+    return f"its own cluster's tree: no queue of {me} is longer than {OWN_QUEUE_MAX}{elsewhere}"

@@ -28,6 +28,8 @@ HELD_PER_STREAM_MAX = 50_000
 HELD_MAX = 200_000
 HELD_BYTES_MAX = 64 << 20
 STREAMS_PER_HOST_MAX = 100_000
+# From so many of a host on it is noted which are used; before that none is forgotten soon.
+MANY_STREAMS = 1_000
 
 
 class Stream(Generic[Item]):
@@ -84,7 +86,7 @@ class Gate(Generic[Item]):
         self.refusals = 0
 
     def stream(self, host: int, publisher: str) -> Stream[Item]:
-        """A stream, new if it is not known; it is now the one used last."""
+        """A stream, new if it is not known."""
         of_host = self.hosts.get(host)
         if of_host is None:
             of_host = self.hosts[host] = OrderedDict()
@@ -93,7 +95,7 @@ class Gate(Generic[Item]):
             if len(of_host) >= self._streams_max:
                 self._forget_oldest(of_host)
             stream = of_host[publisher] = Stream()
-        else:
+        elif len(of_host) > MANY_STREAMS:
             of_host.move_to_end(publisher)
         return stream
 

@@ -28,7 +28,7 @@ from octopia.routing.actions import Action, Deliver, Recipient, Send
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import notify
 from octopia.routing.fdr.streams.confirming import Owed
-from octopia.routing.fdr.streams.receiving import Gate
+from octopia.routing.fdr.streams.receiving import MANY_STREAMS, Gate
 from octopia.routing.fdr.streams.sending import Entry, Log, places
 from octopia.routing.messages import Confirm, Confirmed, Key, LinkReport, Notify, Stamp
 from octopia.routing.streams import Released
@@ -53,6 +53,8 @@ CONFIRMED_PER_MESSAGE_MAX = 100
 CONFIRMED_ANEW_MAX = 1_000
 
 _NOTHING: tuple[Released, ...] = ()
+# Without the call of Python's that `Released(...)` is: it is made for every delivery.
+_make = tuple.__new__
 
 
 class _Waiting:
@@ -78,8 +80,11 @@ class DestStreams:
     __slots__ = (
         "_again",
         "_again_due",
+        "_below",
+        "_hosts",
         "_me",
         "_place",
+        "_prt",
         "_state",
         "_unreachable",
         "_unsure",
@@ -96,10 +101,13 @@ class DestStreams:
 
     def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
         self._state = state
+        self._prt = state.prt
         self._me = state.me
+        self._below = state.me - 1
         self._place = state.me.bit_length() - 1
         self.log = Log(self._place, first_sequence)
         self.gate: Gate[_Waiting] = Gate()
+        self._hosts = self.gate.hosts
         self.owed = Owed()
         # entries to be sent again, oldest first, and to which destinations
         self._again: dict[Entry, int] = {}
@@ -172,20 +180,35 @@ class DestStreams:
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
     ) -> Sequence[Released]:
-        host, number, dests, gaps = stamp.host, stamp.sequence, stamp.dests, stamp.gaps
+        of_host, dests = self._hosts.get(stamp.host), stamp.dests
+        # where a host has many streams, it is noted which are used
+        stream = None if of_host is None or len(of_host) > MANY_STREAMS else of_host.get(publisher)
+        if stream is None or stream.order or stream.refused or not dests & self._me:
+            return self._arrived(publisher, stamp, notification, kept, now, size)
+        number = stamp.sequence
+        if not number - stamp.gaps[(dests & self._below).bit_count()] <= stream.last < number:
+            return self._arrived(publisher, stamp, notification, kept, now, size)
+        # by far the most common: it is its turn and nothing waits
+        stream.last = number
+        self.owed.came(stamp.host, publisher, now)
+        prt = self._prt
+        (key,) = prt.match_keys((notification,))
+        found = prt.found.get(key) or prt.find(key)
+        if not found.recipients:
+            return _NOTHING
+        return (_make(Released, (publisher, notification, kept, found.recipients)),)
+
+    def _arrived(
+        self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int
+    ) -> Sequence[Released]:
+        host, number, dests = stamp.host, stamp.sequence, stamp.dests
         if not dests & self._me:
             self.misaddressed += 1
             return _NOTHING
         gate = self.gate
         stream = gate.stream(host, publisher)
-        before = number - gaps[(dests & (self._me - 1)).bit_count()]
+        before = number - stamp.gaps[(dests & self._below).bit_count()]
         last = stream.last
-        if before <= last < number and not stream.order and not stream.refused:
-            # by far the most common: it is its turn and nothing waits
-            stream.last = number
-            self.owed.came(host, publisher, now)
-            recipients = self._recipients(notification)
-            return (Released(publisher, notification, kept, recipients),) if recipients else _NOTHING
         waiting = _Waiting(publisher, notification, kept)
         ready = gate.take(stream, number, before, waiting, size)
         if stream.asks:
@@ -203,7 +226,7 @@ class DestStreams:
         self._state.prt.takes_any(subscription)
 
     def _recipients(self, notification: Notification) -> tuple[Recipient, ...]:
-        prt = self._state.prt
+        prt = self._prt
         (key,) = prt.match_keys((notification,))
         return (prt.found.get(key) or prt.find(key)).recipients
 

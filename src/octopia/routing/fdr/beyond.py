@@ -1,0 +1,102 @@
+"""How long the queues farther on are, as neighbours tell it: congestion elsewhere, for the choice of a tree.
+
+    Waits(wait_ms)   what you give me now for my cluster's tree waits so long beyond me, at the worst
+
+An aLink neighbour is told the longest wait that lies behind this broker as seen from there: in the other queues of this
+broker, and in what its other aLink neighbours told, each with the queue that leads there. A region mate is told the
+longest of all, since it may hand over what is to take this tree. So news moves away from a congested link along one
+copy of the tree, which has no cycle, and ends at the region mates.
+
+Rules of this file: a wait that was told falls by a second each second, as a queue does that nothing enters. So it is
+told again only when it turned out longer, nothing is told when it is over, and what is wrong is forgotten in the time
+that it says. What a broker finds itself it tells at most every `TELL_EVERY_S`; a neighbour is told only of waits that
+are half as long again as it thinks, and of `WAIT_MAX_S` at most.
+"""
+
+from typing import TYPE_CHECKING
+
+from octopia.routing.actions import Action, Send
+from octopia.routing.fdr.waits import WaitingLst
+from octopia.routing.messages import WAIT_MS_MAX, Waits
+from octopia.topology import BrokerId
+
+if TYPE_CHECKING:
+    from octopia.routing.fdr.state import FdrState
+
+TELL_EVERY_S = 0.25
+# The least wait that is worth a word.
+WAIT_MIN_S = 0.1
+WAIT_MAX_S = WAIT_MS_MAX / 1000
+
+
+class Beyond:
+    """What one broker was told and has told. `news` grows with each word that came."""
+
+    __slots__ = ("_a_links", "_found_s", "_i_links", "_looked_s", "_lst", "_told", "_until", "news")
+
+    def __init__(self, lst: WaitingLst, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...]) -> None:
+        self._lst = lst
+        # those that are up
+        self._a_links, self._i_links = a_links, i_links
+        # by neighbour: until when it is busy beyond it, and until when it was told that it is busy beyond us
+        self._until: dict[BrokerId, float] = {}
+        self._told: dict[BrokerId, float] = {}
+        # when samples came last, and when they led to a word
+        self._looked_s = self._found_s = 0.0
+        self.news = 0
+
+    def links_changed(self, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...]) -> None:
+        """These are up; what was said over others counts no more."""
+        self._a_links, self._i_links = a_links, i_links
+        up = {*a_links, *i_links}
+        for said in (self._until, self._told):
+            for neighbour in [each for each in said if each not in up]:
+                del said[neighbour]
+        self.news += 1
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether nobody waits anywhere, as far as is known."""
+        if self._until and max(self._until.values()) <= now:
+            self._until.clear()
+        return not self._until
+
+    def wait(self, neighbour: BrokerId, now: float) -> float:
+        return max(0.0, self._until.get(neighbour, now) - now)
+
+    def learn(self, neighbour: BrokerId, wait_s: float, now: float) -> None:
+        self._until[neighbour] = now + min(wait_s, WAIT_MAX_S)
+        self.news += 1
+
+    def look(self, now: float, out: list[Action]) -> None:
+        """A sample comes: tell neighbours of all those before it, unless they were told a moment ago."""
+        if now > self._looked_s:
+            self._looked_s = now
+            if self._lst.queues and now - self._found_s >= TELL_EVERY_S:
+                before = len(out)
+                self.tell(now, out)
+                if len(out) > before:
+                    self._found_s = now
+
+    def tell(self, now: float, out: list[Action]) -> None:
+        waits = self._lst.waits
+        along = [(waits[to] + self.wait(to, now), to) for to in self._a_links]
+        ends = [(waits[to], to) for to in self._i_links]
+        if max((*along, *ends))[0] < WAIT_MIN_S:
+            return
+        for to in (*self._a_links, *self._i_links):
+            longest = max((wait for wait, by in (*along, *ends) if by != to), default=0.0)
+            longest = min(longest, WAIT_MAX_S)
+            if longest > WAIT_MIN_S + 1.5 * max(0.0, self._told.get(to, now) - now):
+                self._told[to] = now + longest
+                out.append(Send(to, Waits(round(longest * 1000))))
+
+
+def receive_waits(state: "FdrState", sender: BrokerId, message: Waits, out: list[Action]) -> None:
+    state.beyond.learn(sender, message.wait_ms / 1000, state.now)
+    if sender.cluster == state.id.cluster:
+        state.beyond.tell(state.now, out)
+
+
+def sampled(state: "FdrState", out: list[Action]) -> None:
+    """Asked before each sample is taken in, so that those of one moment count together."""
+    state.beyond.look(state.now, out)

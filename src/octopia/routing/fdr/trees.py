@@ -1,0 +1,92 @@
+"""Which copy of the tree a notification takes: the one on which it would wait least, here and farther on.
+
+Here it is what the broker's own queues say (`waits.py`), farther on what neighbours tell (`beyond.py`). Queues are
+looked at every t_w only, and in a burst many notifications are published in between; so each is counted on the tree it
+was given, until the next look.
+
+    own       while no queue here is longer than `OWN_QUEUE_MAX`, the own cluster's tree, unless another saves `SAVES_S`
+    another   else all destinations in one copy to the region mate whose tree has the shortest wait
+    AROUND    or the own cluster's tree without the iLinks: region mates are reached from a neighbouring region
+"""
+
+from octopia.routing.fdr.beyond import Beyond
+from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.waits import WaitingLst
+from octopia.topology import BrokerId
+
+OWN_QUEUE_MAX = 1
+# AROUND counts so many times its wait here, since copies of other hosts pass by these aLinks.
+AROUND_SHARE = 2
+# What another tree must save: it takes a hop more.
+SAVES_S = 0.1
+
+
+class Trees:
+    """The choice of one broker; `costs` has the wait on each tree that comes into question, in order of preference."""
+
+    __slots__ = (
+        "_a_links",
+        "_beyond",
+        "_i_links",
+        "_lst",
+        "_own",
+        "_seen",
+        "_steps",
+        "_up_a_links",
+        "_weighed_s",
+        "costs",
+    )
+
+    def __init__(self, id: BrokerId, lst: WaitingLst, beyond: Beyond, a_links: tuple[BrokerId, ...]) -> None:
+        self._own = id.cluster
+        self._lst = lst
+        self._beyond = beyond
+        self._a_links = self._up_a_links = a_links
+        self._i_links: tuple[BrokerId, ...] = ()
+        self.costs: dict[int, float] = {self._own: 0.0}
+        # by tree what a notification more adds to its wait
+        self._steps: dict[int, float] = {self._own: 0.0}
+        self._seen = -1
+        self._weighed_s = 0.0
+
+    def links_changed(self, up_a_links: tuple[BrokerId, ...], up_i_links: tuple[BrokerId, ...]) -> None:
+        self._up_a_links, self._i_links = up_a_links, up_i_links
+        self._seen = -1
+
+    def best(self, now: float) -> int:
+        """The tree for a notification that is published now."""
+        lst, beyond = self._lst, self._beyond
+        quiet = beyond.is_quiet(now)
+        if quiet and not lst.queues:
+            return self._own
+        seen = lst.queues_changed + beyond.news
+        if seen != self._seen or (not quiet and now - self._weighed_s > SAVES_S):
+            self._seen, self._weighed_s = seen, now
+            self._weigh(now)
+        costs = self.costs
+        return min(costs, key=costs.__getitem__)
+
+    def take(self, now: float) -> int:
+        """As `best`, and a notification is given to it."""
+        tree = self.best(now)
+        if tree != self._own:
+            self.costs[tree] += self._steps[tree]
+        return tree
+
+    def _weigh(self, now: float) -> None:
+        lst, beyond = self._lst, self._beyond
+        waits = lst.waits
+        busy = max(lst.queue_lengths.values()) > OWN_QUEUE_MAX
+        mates = {mate.cluster: max(waits[mate], beyond.wait(mate, now)) for mate in self._i_links}
+        steps = {mate.cluster: lst.pace(mate) for mate in self._i_links}
+        here = max((waits[to] for to in self._a_links), default=0.0)
+        farther = max((beyond.wait(to, now) for to in self._a_links), default=0.0)
+        if not busy or not mates:
+            mates = {cluster: wait + SAVES_S for cluster, wait in mates.items()}
+            self.costs = {self._own: max(here, farther), **mates}
+        elif self._a_links and self._up_a_links == self._a_links:
+            self.costs = {**mates, AROUND: max(AROUND_SHARE * here, farther)}
+            steps[AROUND] = AROUND_SHARE * max(lst.pace(to) for to in self._a_links)
+        else:
+            self.costs = mates
+        self._steps = steps

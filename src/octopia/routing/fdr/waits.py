@@ -1,0 +1,62 @@
+"""How long a message would wait in an output queue: Q_l times what its link takes for each.
+
+Q_l alone does not compare a slow link with a fast one. The pace of a link is measured while its queue is not empty, so
+that the link is at work: the time since over what left since. Rules of this file: it goes by the samples of the LST,
+with their `now`; there is no timer. A link that was never measured counts as fast as the one measured last.
+"""
+
+from octopia.routing.congestion import CongestionParameters, Lst
+from octopia.topology import BrokerId
+
+# So many messages make a measurement; while fewer have left, only a slower pace than the one before counts.
+MEASURED_OVER = 8
+# Of a link while none was measured: any will do, since all are equal.
+FIRST_PACE_S = 0.001
+
+
+class _Pace:
+    __slots__ = ("left", "seconds", "since_s")
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        self.since_s: float | None = None
+        self.left = 0
+
+
+class WaitingLst(Lst):
+    """The LST of full dynamic routing. `waits` has, by neighbour, the seconds that a message would wait."""
+
+    __slots__ = ("_paces", "_usual_s", "waits")
+
+    def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
+        super().__init__(neighbours, parameters)
+        self._paces = {neighbour: _Pace() for neighbour in neighbours}
+        self._usual_s = FIRST_PACE_S
+        self.waits = dict.fromkeys(neighbours, 0.0)
+
+    def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
+        super().sample(neighbour, queue_length, entered, left, now)
+        pace = self._paces[neighbour]
+        if not queue_length:
+            pace.since_s = None
+            self.waits[neighbour] = 0.0
+            return
+        if pace.since_s is None:
+            pace.since_s, pace.left = now, left
+        else:
+            gone = left - pace.left
+            if gone >= MEASURED_OVER:
+                pace.seconds = self._usual_s = (now - pace.since_s) / gone
+                pace.since_s, pace.left = now, left
+            elif now - pace.since_s > (pace.seconds or self._usual_s) * (gone + 1):
+                pace.seconds = (now - pace.since_s) / (gone + 1)
+        self.waits[neighbour] = queue_length * (pace.seconds or self._usual_s)
+
+    def came_up(self, neighbour: BrokerId) -> None:
+        super().came_up(neighbour)
+        self._paces[neighbour] = _Pace()
+        self.waits[neighbour] = 0.0
+
+    def pace(self, neighbour: BrokerId) -> float:
+        """The seconds that its link takes for a message."""
+        return self._paces[neighbour].seconds or self._usual_s

@@ -1,0 +1,194 @@
+"""The choice of the tree in full dynamic routing: waits here, and waits that neighbours tell of."""
+
+from itertools import pairwise
+
+import pytest
+
+from octopia.errors import LocalProtocolError
+from octopia.language import Notification, parse_filter
+from octopia.routing import (
+    Action,
+    Advertised,
+    Broker,
+    Dests,
+    LinkSampled,
+    LinkWentDown,
+    Received,
+    Send,
+    Subscribed,
+    Waits,
+)
+from octopia.routing.congestion import CongestionParameters
+from octopia.routing.fdr.beyond import TELL_EVERY_S, WAIT_MAX_S
+from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.waits import WaitingLst
+from octopia.topology import BrokerId, Scot, parse_tree
+
+OVERLAY = Scot(parse_tree("path:3"), 3)
+A0, A1, A2, B0, B1, C0 = (BrokerId(name[0], int(name[1])) for name in ("a0", "a1", "a2", "b0", "b1", "c0"))
+
+
+def table() -> WaitingLst:
+    return WaitingLst((B0, A1), CongestionParameters())
+
+
+def test_a_wait_is_q_l_times_the_pace_of_the_link() -> None:
+    lst = table()
+    for tick in range(21):
+        now = tick * 0.05
+        lst.sample(B0, 100, 100 + 10 * tick, 10 * tick, now)  # ten leave in a window
+        lst.sample(A1, 100, 100 + tick, tick, now)  # one does
+    assert lst.waits[B0] == pytest.approx(100 * 0.005)
+    assert lst.waits[A1] == pytest.approx(100 * 0.05)
+    lst.sample(A1, 0, 200, 200, 2.0)
+    assert lst.waits[A1] == 0
+
+
+def test_a_link_that_does_not_move_becomes_slower_with_each_sample() -> None:
+    lst = table()
+    waits = []
+    for tick in range(1, 6):
+        lst.sample(A1, 3, 3, 0, tick * 0.1)
+        waits.append(lst.waits[A1])
+    assert waits == pytest.approx([0.003, 0.3, 0.6, 0.9, 1.2])
+
+
+def test_a_fresh_connection_is_measured_anew() -> None:
+    lst = table()
+    for tick in range(5):
+        lst.sample(A1, 50, 50, 0, tick * 1.0)
+    lst.came_up(A1)
+    assert lst.waits[A1] == 0
+    lst.sample(A1, 2, 2, 0, 9.0)
+    assert lst.waits[A1] == pytest.approx(2 * lst.pace(B0))
+
+
+def host() -> Broker:
+    broker = Broker(A0, OVERLAY, "fdr")
+    broker.handle(Advertised("P", "a", parse_filter("x > 0")), 0.0)
+    return broker
+
+
+def sample(broker: Broker, neighbour: BrokerId, length: int, now: float) -> list[tuple[BrokerId, int]]:
+    """What it tells whom because of it."""
+    return told(broker.handle(LinkSampled(neighbour, length, length, 0), now))
+
+
+def told(actions: list[Action]) -> list[tuple[BrokerId, int]]:
+    sends = [action for action in actions if isinstance(action, Send) and isinstance(action.message, Waits)]
+    return [(send.to, send.message.wait_ms) for send in sends]  # type: ignore[union-attr]
+
+
+def take(broker: Broker, times: int, now: float) -> list[int]:
+    broker.state.now = now
+    return [broker.state.trees.take(now) for _ in range(times)]
+
+
+def test_each_notification_counts_until_the_next_sample() -> None:
+    broker = host()
+    for neighbour, length in ((B0, 40), (A1, 10), (A2, 12)):
+        sample(broker, neighbour, length, 0.0)
+    assert take(broker, 8, 0.0) == [1, 1, 1, 2, 1, 2, 1, 2]
+    sample(broker, A2, 0, 0.05)
+    assert take(broker, 3, 0.05) == [2, 2, 2]
+
+
+def test_to_look_at_the_choice_does_not_change_it() -> None:
+    broker = host()
+    for neighbour, length in ((B0, 40), (A1, 10), (A2, 10)):
+        sample(broker, neighbour, length, 0.0)
+    assert [broker.state.tree() for _ in range(3)] == [1, 1, 1]
+
+
+def test_around_while_the_own_tree_has_much_shorter_queues() -> None:
+    broker = host()
+    for neighbour, length in ((B0, 2), (A1, 10), (A2, 10)):
+        sample(broker, neighbour, length, 0.0)
+    assert take(broker, 5, 0.0) == [AROUND] * 3 + [1, 2]
+
+
+def test_a_slow_first_link_counts_as_long_as_it_is() -> None:
+    broker = host()
+    for tick in range(20):
+        now = tick * 0.05
+        for neighbour, length, left in ((B0, 50, 10), (A1, 5, 1), (A2, 20, 10)):
+            broker.handle(LinkSampled(neighbour, length, length + left * tick, left * tick), now)
+    # 5 messages of 50 ms each are more than 20 of 5 ms
+    assert take(broker, 1, 1.0) == [2]
+
+
+def test_a_long_queue_is_told_to_all_who_may_send_there_and_no_more_often_than_needed() -> None:
+    b_mates = [BrokerId("b", 1), BrokerId("b", 2)]
+    broker = Broker(B0, OVERLAY, "fdr")
+    words = [sample_left(broker, C0, 1000, 10 * tick, 10 + tick * 0.05) for tick in range(60)]
+    spoken = [(tick, word) for tick, word in enumerate(words) if word]
+    # not back to C0, which does not send there by way of B0
+    assert all([to for to, _ in word] == [A0, *b_mates] for _, word in spoken)
+    moments = [10 + tick * 0.05 for tick, _ in spoken]
+    assert all(later - earlier >= TELL_EVERY_S for earlier, later in pairwise(moments))
+    assert spoken[-1][1][0][1] == pytest.approx(5000, rel=0.1)
+
+
+def sample_left(broker: Broker, neighbour: BrokerId, length: int, left: int, now: float) -> list[tuple[BrokerId, int]]:
+    return told(broker.handle(LinkSampled(neighbour, length, length + left, left), now))
+
+
+def test_word_moves_along_the_tree_and_ends_at_region_mates() -> None:
+    at_a = Broker(A0, OVERLAY, "fdr")
+    assert told(at_a.handle(Received(B0, Waits(5000)), 1.0)) == [(A1, 5000), (A2, 5000)]
+    assert told(at_a.handle(Received(B0, Waits(5000)), 1.0)) == [], "they know"
+    mate = Broker(A1, OVERLAY, "fdr")
+    assert told(mate.handle(Received(A0, Waits(5000)), 1.0)) == []
+    in_between = Broker(B0, OVERLAY, "fdr")
+    mates = [(BrokerId("b", 1), 700), (BrokerId("b", 2), 700)]
+    assert told(in_between.handle(Received(C0, Waits(700)), 1.0)) == [(A0, 700), *mates]
+
+
+def test_a_tree_with_a_long_wait_far_away_is_avoided_until_it_is_over() -> None:
+    broker = host()
+    assert take(broker, 1, 0.0) == [0]
+    broker.handle(Received(B0, Waits(3000)), 1.0)
+    assert take(broker, 1, 1.1) == [1], "the own tree has to wait"
+    broker.handle(Received(A1, Waits(2500)), 1.1)
+    assert take(broker, 2, 1.2) == [2, 2]
+    broker.handle(Received(A2, Waits(9000)), 1.2)
+    assert take(broker, 1, 1.3) == [1]
+    assert take(broker, 1, 4.1) == [0], "nobody said that it goes on"
+
+
+def test_in_a_burst_far_waits_count_where_they_are_longer_than_the_own() -> None:
+    broker = host()
+    for neighbour, length in ((B0, 900), (A1, 100), (A2, 300)):
+        sample(broker, neighbour, length, 1.0)
+    assert take(broker, 1, 1.0) == [1]
+    broker.handle(Received(A1, Waits(200)), 1.0)
+    assert take(broker, 1, 1.0) == [1], "0.2 s are less than the 0.3 s of the other tree"
+    broker.handle(Received(A1, Waits(2000)), 1.0)
+    assert take(broker, 1, 1.0) == [2]
+
+
+def test_a_wait_is_told_as_a_minute_at_most_and_goes_with_the_link() -> None:
+    broker = host()
+    broker.state.beyond.learn(B0, 1e9, 0.0)
+    assert broker.state.beyond.wait(B0, 0.0) == WAIT_MAX_S
+    broker.state.link_went_down(B0)
+    assert broker.state.beyond.wait(B0, 0.0) == 0
+
+
+def test_copies_that_are_passed_on_need_no_match() -> None:
+    """The decision is that of a broker that matches, and it is forgotten when a link goes down."""
+    broker = Broker(B0, OVERLAY, "fdr")
+    broker.handle(Subscribed("S", "s", parse_filter("x > 0")), 0.0)
+    places = broker.state.places.brokers
+    notification = Notification.of({"x": 1})
+    for _ in range(2):
+        (decision,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
+        assert decision.recipients == ()
+        assert decision.copies == ((C0, Dests(places[C0])), (B1, Dests(places[B1])))
+    (mine,) = broker.receive(A0, Dests(places[C0] | places[B0]), (notification,), 0.0)
+    assert [recipient.client for recipient in mine.recipients] == ["S"]
+    broker.handle(LinkWentDown(B1), 0.0)
+    (around,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
+    assert B1 not in [to for to, _ in around.copies]
+    with pytest.raises(LocalProtocolError, match="whose link is down"):
+        broker.receive(B1, Dests(places[C0]), (notification,), 0.0)
