@@ -120,8 +120,8 @@ class Naive:
     def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int, number: int) -> None:
         def done() -> None:
             self.working[broker] = False
-            for order in self.said[broker]:
-                self._enter(broker, order.to, order.message, 1)
+            for place, order in enumerate(self.said[broker], -len(self.said[broker]) - 1):
+                self._enter(broker, order.to, order.message, 1, (number, place))
             self.said[broker].clear()
             if isinstance(event, Received) and isinstance(event.message, Notify):
                 self.came[broker, event.message.id] = hop
