@@ -21,10 +21,10 @@ LOSSES: Final = Metric(
     name="losses",
     title="Lost and repeated",
     unit="deliveries",
-    definition="deliveries that a subscriber wanted and never got (`lost`), those of them where the broker of the "
-    "publisher and that of the subscriber both stayed up (`lost_live`), and deliveries to a subscriber that had got "
-    "the notification before (`repeated`), those of them at brokers that stayed up (`repeated_live`); found by brute "
-    "force from the workload",
+    definition="deliveries that a subscriber wanted and never got (`lost`), deliveries to a subscriber that had got "
+    "the notification before (`repeated`), deliveries after a later one of the same publisher (`out_of_order`), and "
+    "the same where the broker of the publisher and that of the subscriber both stayed up (`lost_live`, "
+    "`repeated_live`, `out_of_order_live`); found by brute force from the workload",
     shape="row",
     sql="",
 )
@@ -37,9 +37,11 @@ class Losses(NamedTuple):
     """How many deliveries went wrong, see `LOSSES`."""
 
     lost: int
-    lost_live: int
     repeated: int
-    repeated_live: int = 0  # at brokers that stayed up: one that restarts does not know what it delivered before
+    out_of_order: int
+    lost_live: int
+    repeated_live: int
+    out_of_order_live: int
 
 
 def described(name: str) -> Metric:
@@ -57,33 +59,51 @@ def losses_of(workload: Workload, faults: Sequence[Fault], folder: Path) -> Loss
             clients[registration.client] = len(clients)
             stays_up.append(registration.broker not in gone)
     first = len(workload.advertisements) + len(workload.subscriptions)
-    read = pq.read_table(folder / "deliveries.parquet", columns=["request", "client"])
-    request, client = (read.column(name).to_numpy().astype(np.int64) for name in ("request", "client"))
-    wrong = compare_deliveries(workload, clients, request - first, client)
-    publisher_up = np.array([registration.broker not in gone for registration in workload.advertisements])
-    of_publication = publisher_up[workload.publications.publisher]
-    live = of_publication[wrong.missing // len(clients)] & np.array(stays_up)[wrong.missing % len(clients)]
-    return Losses(
-        len(wrong.missing),
-        int(np.count_nonzero(live)),
-        _repeated(request, client),
-        _repeated(request[up], client[up]) if (up := np.array(stays_up)[client]).any() else 0,
+    read = pq.read_table(folder / "deliveries.parquet", columns=["request", "client", "delivered_ns"])
+    request, client, at_ns = (read.column(name).to_numpy().astype(np.int64) for name in read.column_names)
+    width = len(clients)
+    codes = (request - first) * width + client
+    publisher = workload.publications.publisher.astype(np.int64)
+    wrong = (
+        compare_deliveries(workload, clients, request - first, client).missing,
+        _again(codes),
+        codes[_late(client * len(workload.advertisements) + publisher[request - first], request, at_ns)],
     )
+    publisher_up = np.array([registration.broker not in gone for registration in workload.advertisements])
+    of_publication, of_client = publisher_up[publisher], np.array(stays_up)
+    live = [int(np.count_nonzero(of_publication[each // width] & of_client[each % width])) for each in wrong]
+    return Losses(*map(len, wrong), *live)
 
 
-def _repeated(request: Numbers, client: Numbers) -> int:
-    return len(request) - len(np.unique(request << 32 | client))
+def _again(codes: Numbers) -> Numbers:
+    """What is there before, once for each time too often."""
+    ordered: Numbers = np.sort(codes)
+    again: Numbers = ordered[1:][ordered[1:] == ordered[:-1]]
+    return again
+
+
+def _late(stream: Numbers, request: Numbers, at_ns: Numbers) -> Numbers:
+    """The places of deliveries before which a later request of the same stream was delivered."""
+    order = np.lexsort((request, at_ns, stream))
+    # Streams follow each other, so the greatest so far is of the same stream.
+    keys = np.unique(stream[order], return_inverse=True)[1] * (int(request.max(initial=0)) + 1) + request[order]
+    return order[keys < np.maximum.accumulate(keys)]
 
 
 def despite_crashes(findings: Sequence[Finding], losses: Losses, promised: bool) -> tuple[Finding, ...]:
     """What the judges found in a run in which brokers died, by what can be promised then.
 
     What a dead broker held or what its clients wanted is lost, so the rules of a run without faults are told and not
-    promised. `promised`: the routing loses and repeats nothing between brokers that stay up.
+    promised. `promised`: between brokers that stay up the routing loses and repeats nothing, and keeps the order.
     """
     told = [Finding(f.rule, f.cases, f.promised and f.rule == _UNWANTED, f.examples) for f in findings]
     return (
         *told,
         Finding("between brokers that stay up nothing is lost", losses.lost_live, promised),
-        Finding("at brokers that stay up nobody gets a notification twice", losses.repeated_live, promised),
+        Finding("between brokers that stay up nothing arrives twice", losses.repeated_live, promised),
+        Finding(
+            "between brokers that stay up a publisher's notifications arrive in order",
+            losses.out_of_order_live,
+            promised,
+        ),
     )

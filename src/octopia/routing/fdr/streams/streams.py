@@ -293,6 +293,11 @@ class DestStreams:
         self._renew_due()
         return out
 
+    def leaves(self, now: float) -> bool:
+        """This broker is about to stop: whatever came is confirmed now. Returns whether there is nothing to confirm."""
+        self.owed.hurry_all(now)
+        return not len(self.owed)
+
     def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
         """Fresh news of links, which the state knows already: write off, send again, confirm anew."""
         unreachable = self._state.written_off
