@@ -112,10 +112,6 @@ WRONG = [
     ("\nport = 3\n" + OVERLAY, "line 2: port: unknown; known are overlay"),
     (OVERLAY.replace("path:3", "paht:3"), "line 2: overlay.tree: "),
     (OVERLAY + '[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),
-    (
-        OVERLAY + '[routing]\n\nname = "fdr"\n',
-        "line 6: routing.name: fdr runs in the simulator and in replays; live brokers do not speak it yet",
-    ),
     (OVERLAY + "[routing]\ntau = -1\n", "line 5: routing.tau: tau must be a positive number"),
     (OVERLAY + '[routing]\ntau = "ten"\n', "line 5: routing.tau: must be a number, not 'ten'"),
     (OVERLAY + "[routing]\nwindow = 3\n", "line 5: routing.window: unknown key (did you mean window_ms?)"),

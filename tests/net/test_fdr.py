@@ -26,6 +26,7 @@ NARROW = NetLimits(
     link_queue_frames_max=32,
     window_frames=16,
     client_queue_frames_max=64,
+    block_s=1000.0,  # nobody is too slow here
 )
 COUNT = 240
 ALL = "n is not null and of1 is not null and of2 is not null and of3 is not null"
@@ -60,12 +61,14 @@ class Pairs:
 
     async def check(self, stop: int) -> None:
         """Everything has come, once, in order; and nothing else comes."""
-        for broker, subscription in self.subscriptions.items():
-            wanted = list(range(0, stop, self.wanted[broker]))
-            came: dict[str, list[Any]] = {name: [] for name in self.publishers}
-            for delivery in await take(subscription, len(wanted) * len(came)):
-                came[delivery.publisher].append(delivery.notification["n"])
-            assert came == dict.fromkeys(came, wanted), broker
+        await asyncio.gather(*(self._check(broker, stop) for broker in self.subscriptions))
+
+    async def _check(self, broker: str, stop: int) -> None:
+        wanted = list(range(0, stop, self.wanted[broker]))
+        came: dict[str, list[Any]] = {name: [] for name in self.publishers}
+        for delivery in await take(self.subscriptions[broker], len(wanted) * len(came)):
+            came[delivery.publisher].append(delivery.notification["n"])
+        assert came == dict.fromkeys(came, wanted), broker
 
     def quiet(self) -> bool:
         """Whether every host broker has heard of all it sent that it has come."""

@@ -30,6 +30,7 @@ from octopia.routing import (
 )
 from octopia.routing.entries import SrtEntry
 from octopia.routing.fdr.state import FdrState
+from octopia.routing.fdr.streams import DestStreams
 from octopia.topology import BrokerId, Scot
 from tests.routing.harness import IDS, Harness, Which
 from tests.routing.model import overlapping
@@ -293,7 +294,7 @@ class BreakingHarness(Harness):
         Those are counted. At the end nothing is kept; and nothing waits, but for what a host wrote off or forgot: it
         goes with the next of its publisher.
         """
-        streams = [broker.streams for broker in self.network.brokers.values()]
+        streams: list[DestStreams] = [broker.state.streams for broker in self.network.brokers.values()]
         assert [(len(each.log), each.log.given_up) for each in streams] == [(0, 0)] * len(streams)
         missed = sum(sum(each.missed.values()) for each in streams)
         if missed != self._missed or self.settled_lives != self.network.lives:

@@ -62,5 +62,11 @@ class Streams(Protocol):
     def tick(self, now: float) -> list[Action]:
         """Do what is due."""
 
+    def leaves(self, now: float) -> bool:
+        """This broker is about to stop: whatever came is confirmed with the next tick.
+
+        Returns whether there is nothing to confirm.
+        """
+
     def takes_any(self, subscription: Key) -> None:
         """A subscription of a client here wants notifications as they come, in whatever order."""

@@ -291,6 +291,10 @@ class BrokerHost:
         """Whether nothing is under way, and everyone who is connected has confirmed what is not saved for them."""
         if len(self.dispatch.reorder):
             return False
+        streams = self.broker.streams
+        if streams is not None and not streams.leaves(self.now()):
+            # confirmations go with the next tick
+            return False
         for session in self.sessions.values():
             if session.channel is not None and session.box.held and not (self._saves and session.session_s):
                 return False

@@ -34,15 +34,21 @@ class Owed:
     def __len__(self) -> int:
         return len(self._hosts)
 
-    def came(self, host: int, publisher: str, now: float) -> None:
-        """A notification of this publisher came."""
+    def came(self, host: int, publisher: str, now: float) -> bool:
+        """A notification of this publisher came. Whether something may be due earlier than before."""
         owed = self._hosts.get(host)
         if owed is None:
             owed = self._hosts[host] = self._new(now + self._after_s)
+        elif owed.count < self._every - 1:
+            # most often: it is one more
+            owed.publishers[publisher] = None
+            owed.count += 1
+            return False
         owed.publishers[publisher] = None
         owed.count += 1
-        if owed.count == self._every:
+        if owed.count >= self._every:
             self._hurry(owed, now)
+        return True
 
     def by(self, host: int, publisher: str, due: float) -> None:
         """This publisher is to be confirmed by then."""
@@ -51,6 +57,11 @@ class Owed:
             owed = self._hosts[host] = self._new(due)
         owed.publishers[publisher] = None
         self._hurry(owed, due)
+
+    def hurry_all(self, now: float) -> None:
+        """Whatever is owed is due now."""
+        for owed in self._hosts.values():
+            self._hurry(owed, now)
 
     def forget(self, host: int) -> None:
         if self._hosts.pop(host, None) is not None:

@@ -92,6 +92,7 @@ class DestStreams:
         "_written_off",
         "again_total",
         "confirmations_total",
+        "due",
         "gate",
         "log",
         "misaddressed",
@@ -112,6 +113,7 @@ class DestStreams:
         # entries to be sent again, oldest first, and to which destinations
         self._again: dict[Entry, int] = {}
         self._again_due: float | None = None
+        self.due: float | None = None
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
         # brokers that no way leads to, as bits; those among them that are written off; by place when others will be
@@ -146,6 +148,7 @@ class DestStreams:
             self.log.confirm(publisher, place, upto)
             if again:
                 self._to_send_again(dict.fromkeys(self.log.pending_at(publisher, place), dest), now)
+                self._renew_due()
 
     def _to_send_again(self, wanted: dict[Entry, int], now: float) -> None:
         if not wanted:
@@ -190,7 +193,8 @@ class DestStreams:
             return self._arrived(publisher, stamp, notification, kept, now, size)
         # by far the most common: it is its turn and nothing waits
         stream.last = number
-        self.owed.came(stamp.host, publisher, now)
+        if self.owed.came(stamp.host, publisher, now):
+            self._renew_due()
         prt = self._prt
         (key,) = prt.match_keys((notification,))
         found = prt.found.get(key) or prt.find(key)
@@ -217,6 +221,7 @@ class DestStreams:
             self.owed.came(host, publisher, now)
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
+        self._renew_due()
         released = [one for each in ready for one in self._release(each)] if ready else []
         # in a burst most have to wait, so they are not matched before it is their turn
         if self._prt.has_any_order and number in stream.held and stream.held[number][1] is waiting:
@@ -269,12 +274,14 @@ class DestStreams:
 
     # -- time and links
 
-    @property
-    def due(self) -> float | None:
-        if not self._write_off_at and self._again_due is None:
-            return self.owed.due
-        first = (self._again_due, self.owed.due, min(self._write_off_at.values(), default=None))
-        return min(at for at in first if at is not None)
+    def _renew_due(self) -> None:
+        """`due` is kept, since hosts look at it after every call; so this is called wherever it may change."""
+        again, confirm = self._again_due, self.owed.due
+        if again is None and not self._write_off_at:
+            self.due = confirm
+        else:
+            first = (again, confirm, min(self._write_off_at.values(), default=None))
+            self.due = min(at for at in first if at is not None)
 
     def tick(self, now: float) -> list[Action]:
         out: list[Action] = []
@@ -284,7 +291,13 @@ class DestStreams:
             self._send_again(now, out)
         if self._write_off_at:
             self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
+        self._renew_due()
         return out
+
+    def leaves(self, now: float) -> bool:
+        """This broker is about to stop: whatever came is confirmed now. Returns whether there is nothing to confirm."""
+        self.owed.hurry_all(now)
+        return not len(self.owed)
 
     def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
         """Fresh news of links, which the state knows already: write off, send again, confirm anew."""
@@ -295,6 +308,7 @@ class DestStreams:
         if down:
             self._send_again_what_crosses(down)
             self._confirm_anew(down)
+        self._renew_due()
 
     def _reach_changed(self, unreachable: int) -> None:
         now, back = self._state.now, self._unreachable & ~unreachable
