@@ -99,3 +99,25 @@ def test_an_answer_that_waits_is_not_given_to_an_asker_that_went_down_meanwhile(
     scene.brokers[B].link_down(A)
     scene.connect(B, C)
     assert scene.under_way == []
+
+
+def test_where_there_are_ways_around_a_question_waits_until_both_ends_know_that_a_link_is_down() -> None:
+    now, sent, done = [10.0], list[tuple[BrokerId, Barrier | BarrierDone]](), list[str]()
+    barriers = Barriers((A, C), (), lambda to, message: sent.append((to, message)), settle_s=2.0, now=lambda: now[0])
+    barriers.link_up(A)
+    barriers.link_up(C)
+    barriers.when_in_force(CLUSTER, lambda: done.append("asked before"))
+    barriers.link_down(C)
+    barriers.answered(A, BarrierDone(1))
+    barriers.check_time(11.9)
+    assert done == []
+    now[0] = 12.0
+    barriers.check_time(12.0)
+    assert done == ["asked before"]
+    now[0] = 12.5
+    barriers.link_down(A)
+    barriers.when_in_force(CLUSTER, lambda: done.append("nobody to ask"))
+    barriers.check_time(14.4)
+    assert done == ["asked before"]
+    barriers.check_time(14.5)
+    assert done == ["asked before", "nobody to ask"]

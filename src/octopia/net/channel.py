@@ -59,6 +59,8 @@ STALL_S = 30.0
 LINGER_S = 5.0
 # A peer that was silent for so many heartbeats is not there any more.
 SILENT_HEARTBEATS = 3
+# The code of a goodbye to a peer that gave no sign of life.
+SILENT = "idle"
 # How often a channel with a timer of its own looks, in a heartbeat.
 _LOOKS_PER_HEARTBEAT = 4
 # The reason where nobody gave one.
@@ -470,7 +472,7 @@ class Channel(asyncio.Protocol):
         elif not self._holding:
             self.unfinished_s += passed_s
             if self.unfinished_s > frame_s:
-                self.close("idle", f"a frame was not complete within {frame_s:g} s")
+                self.close(SILENT, f"a frame was not complete within {frame_s:g} s")
 
     @property
     def unfinished_bytes(self) -> int:
@@ -493,7 +495,7 @@ class Channel(asyncio.Protocol):
             self._asked_s = 0.0
         self._silent_s = silent_s = self._silent_s + min(passed_s, 2 * life.every_s)
         if silent_s > life.gone_s and not self._holding:
-            self.close("idle", f"no sign of life for {life.gone_s:g} s")
+            self.close(SILENT, f"no sign of life for {life.gone_s:g} s")
             self.abort()
             return
         if silent_s - self._asked_s >= life.ask_s:

@@ -20,6 +20,9 @@ from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 SLICE_MAX = 32
 # How often signs of life are looked for; ticks are more frequent.
 LOOK_S = 0.1
+# A neighbour that is silent for so many heartbeats is gone, where there are ways around: a false alarm costs no more than
+# a detour, and everything waits for it.
+DETOUR_HEARTBEATS = 2.5
 # The longest time that counts between two ticks.
 TICK_S_MAX = 0.1
 
@@ -28,7 +31,14 @@ class Channels:
     """Who is connected, known or not."""
 
     def __init__(
-        self, codec: Codec, limits: NetLimits, loop: asyncio.AbstractEventLoop, counters: Counters, log: Log
+        self,
+        codec: Codec,
+        limits: NetLimits,
+        loop: asyncio.AbstractEventLoop,
+        counters: Counters,
+        log: Log,
+        *,
+        detours: bool = False,
     ) -> None:
         self._codec = codec
         self._limits = limits
@@ -38,7 +48,7 @@ class Channels:
         self._all: dict[Channel, None] = {}
         self._looked_s = loop.time()
         soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
-        self._neighbours = Life(LOOK_S, soon_s, SILENT_HEARTBEATS * soon_s)
+        self._neighbours = Life(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
         self._clients = Life(LOOK_S, late_s, SILENT_HEARTBEATS * late_s, tell_s=soon_s)
         self._checked_s = loop.time()
         # At the last tick: what sockets had not taken, and what had come of frames that were not complete; and whose

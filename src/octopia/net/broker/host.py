@@ -93,7 +93,9 @@ class BrokerHost:
         self._codec = codec = Codec(wire_limits or WireLimits(), overlay)
         identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s)
         self._identity = identity
-        self.channels = Channels(codec, self.net_limits, loop, self.counters, self.log)
+        self.channels = Channels(
+            codec, self.net_limits, loop, self.counters, self.log, detours=self.broker.streams is not None
+        )
         turn = turn or Turn(loop)
         self.intake = intake = Intake(self.counters)
 

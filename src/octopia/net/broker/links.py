@@ -37,7 +37,7 @@ from octopia.net.broker.marks import Marks
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
-from octopia.net.channel import SILENT_HEARTBEATS, Channel
+from octopia.net.channel import SILENT, SILENT_HEARTBEATS, Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.routing import Confirm, LinkNews, Message, Notify
@@ -375,7 +375,10 @@ class Link:
             self.leaves = False
             # Whoever dials may have noticed later than we did, and has the whole grace from then on.
             noticed_s = 0.0 if self.dials else SILENT_HEARTBEATS * limits.link_heartbeat_s
-            self._grace_s = limits.detour_grace_s if self._repeats else limits.link_grace_s + noticed_s
+            self._grace_s = limits.link_grace_s + noticed_s
+            if self._repeats:
+                # One that was silent has had its time.
+                self._grace_s = 0.0 if reason.startswith(SILENT) else limits.detour_grace_s
         # At once: a neighbour may have noticed before us, and send us what it has no way for any more.
         self._sample(self.broken_since)
         if not self._closed:
