@@ -88,7 +88,7 @@ class Tally:
         took_s = time.monotonic() - self._start_s
         return (
             f"{self.sets:,} of {total:,} sets in {took_s:.0f} s: {self.pairs:,} deliveries checked, "
-            f"{len(self.missed)} sets with faults; {self.lost:,} notifications were on a link or broker that broke"
+            f"{len(self.missed)} sets with faults; {self.lost:,} notifications lost a copy on the way"
         )
 
     def figures(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Tally:
             "sets": self.sets,
             "deliveries": self.pairs,
             "faults": self.missed,
-            "on_a_link_that_broke": self.lost,
+            "lost_a_copy_on_the_way": self.lost,
             "seconds": round(time.monotonic() - self._start_s),
         }
 

@@ -1,9 +1,9 @@
 """An overlay whose brokers die and whose links break, in one process: the stage of a trial.
 
-Links keep order and delay arbitrarily: which link's oldest message arrives next is drawn. What is on a link when it
-breaks is lost, and so is what is sent there while it is broken, and what a broker finds to be out of reach; `lost` has
-the notifications of which a copy was. The
-ends of a broken link notice it when they are told to, one at a time.
+Links keep order and delay arbitrarily: which link's oldest message arrives next is drawn. Time passes when none is
+left. What is on a link when it breaks is lost, and so is what is sent there while it is broken, and what a broker finds
+to be out of reach; `lost` has the notifications of which a copy was. The ends of a broken link notice it when they are
+told to, one at a time.
 """
 
 from collections import deque
@@ -18,6 +18,7 @@ from octopia.routing import (
     Dests,
     Event,
     LinkCameUp,
+    LinkGivenUp,
     LinkSampled,
     LinkWentDown,
     Message,
@@ -45,6 +46,7 @@ class FailingOverlay:
         self.dead: set[BrokerId] = set()
         self.unnoticed: list[End] = []
         self.lost: set[str] = set()
+        self.now = 0.0
         self.copies = 0
         self.control = 0
         self._on_deliver = on_deliver
@@ -53,7 +55,7 @@ class FailingOverlay:
         self._busy: list[End] = []
 
     def tell(self, broker: BrokerId, event: Event) -> None:
-        self._carry_out(broker, self.brokers[broker].handle_whole(event, 0.0))
+        self._carry_out(broker, self.brokers[broker].handle_whole(event, self.now))
 
     def load(self) -> None:
         """Any queues, so that every tree is chosen by some host broker; or none."""
@@ -70,8 +72,22 @@ class FailingOverlay:
             self._arrive_on(self.rng.randrange(len(self._busy)))
 
     def become_quiet(self) -> None:
-        while self._busy:
-            self._arrive_on(self.rng.randrange(len(self._busy)))
+        """Until nothing is on its way, and nothing due."""
+        while self._busy or self._let_time_pass():
+            if self._busy:
+                self._arrive_on(self.rng.randrange(len(self._busy)))
+
+    def _let_time_pass(self) -> bool:
+        """Go on to when something is due at a broker; False where nothing is."""
+        dues = [
+            (due, id) for id, broker in self.brokers.items() if id not in self.dead and (due := broker.due) is not None
+        ]
+        if not dues:
+            return False
+        due, id = min(dues)
+        self.now = max(self.now, due)
+        self._carry_out(id, self.brokers[id].tick(self.now))
+        return True
 
     def _arrive_on(self, place: int) -> None:
         busy, end = self._busy, self._busy[place]
@@ -79,7 +95,7 @@ class FailingOverlay:
         if not self._on_way[end]:
             busy[place] = busy[-1]
             busy.pop()
-        actions = self.brokers[end[1]].handle(Received(end[0], message), 0.0)
+        actions = self.brokers[end[1]].handle(Received(end[0], message), self.now)
         if isinstance(message, Notify):
             self._check_whole(end[1], message, actions)
         self._carry_out(end[1], actions)
@@ -155,13 +171,15 @@ class FailingOverlay:
             self.tell(broker, LinkCameUp(neighbour))
 
     def revive(self, broker: BrokerId) -> None:
-        """It is back, and knows nothing; its links are still broken."""
+        """It is back, and knows nothing; its links are still broken, and it is told so."""
         self.dead.discard(broker)
         self._lives[broker] += 1
         serial = self._lives[broker] * SERIALS_PER_LIFE
         self.brokers[broker] = Broker(
             broker, self.scot, "fdr", make_index=RangeIndex, first_serial=serial, links_up=False
         )
+        for neighbour in self.scot.neighbours(broker):
+            self.tell(broker, LinkGivenUp(neighbour))
 
     def links_to_mend(self) -> list[End]:
         return [(a, b) for a, b in self.scot.links if (a, b) in self.broken and not self.dead & {a, b}]

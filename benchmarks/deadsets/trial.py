@@ -4,18 +4,18 @@ Every broker has a client that publishes and one that subscribes; filters are ra
 is brute force over them. Before a trial everyone has subscription 1, for low numbers. Subscription 2, for high ones,
 comes and goes, so that often nobody knew of it before. A trial goes: *the fall*, in which what is to break breaks and
 is noticed at drawn moments, between registrations, withdrawals and publications; *the outage*, once all is noticed and
-quiet, in which everyone who lives registers or withdraws; *the return*, at drawn moments, in the midst of all that.
+quiet, in which who lives registers or withdraws; *the return*, at drawn moments, in the midst of all that.
 
 What must hold, and raises `MissedError`:
 
-- Nobody gets anything twice, or what he does not want.
-- In the fall and the return: whoever was settled before gets it, unless a copy was lost, or he was known to be cut off.
+- Nobody gets anything twice, out of order, or what he does not want.
+- In the fall and the return: whoever was settled before gets it, if the publisher's broker lives on. Whatever is lost
+  on the way is sent again. With more than k - 1 dead, he may have been cut off: then what was lost is left out.
 - When all is noticed and quiet, before and after registrations of the outage: whoever wants it and can be reached gets
   it, whenever he registered; with at most k - 1 dead those are all who live.
 - When all are back and quiet: likewise, nobody is in doubt, and the tables have exactly what is in force.
 """
 
-from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -47,7 +47,8 @@ class Failures(NamedTuple):
 class Trials:
     """An overlay that is whole and quiet between trials, and what its clients have in force.
 
-    `publishers` is how many brokers publish at each check; None: all, so that every pair is tried.
+    `publishers` is how many brokers publish at each check, and three times as many register during an outage; None: all
+    do, so that every pair is tried.
     """
 
     def __init__(self, scot: Scot, rng: Random, publishers: int | None = None) -> None:
@@ -59,20 +60,29 @@ class Trials:
         self.advertised: dict[Registered, Range] = {}
         self._settled: dict[Registered, Range] = {}
         self._settled_publishers: set[BrokerId] = set()
-        self._numbers: list[int] = []
-        self._owed: list[set[Registered]] = []
-        self._got: list[list[BrokerId]] = []
+        # by what was published since all was last quiet: its number, who must get it, who got it
+        self._published = 0
+        self._numbers: dict[int, int] = {}
+        self._homes: dict[int, BrokerId] = {}
+        self._owed: dict[int, set[Registered]] = {}
+        self._got: dict[int, list[BrokerId]] = {}
+        # by publisher and subscriber the last that was delivered
+        self._last: dict[tuple[BrokerId, BrokerId], int] = {}
+        self._beyond = False
+        self._died: set[BrokerId] = set()
+        self._late: dict[int, None] = {}
         self.pairs = 0
         self.lost = 0
         for broker in scot.brokers:
             self._advertise(broker, "1", EVERYTHING)
 
     def run(self, failures: Failures) -> None:
+        self._beyond = len(failures.brokers) + len(failures.links) >= self.scot.connectivity
         self._settle()
         self._fall(failures)
         self.overlay.load()
         self._check_all("after the fall", LOW)
-        for broker in self._live():
+        for broker in self._some(self._live(), 3):
             self._change_something(broker)
             self.overlay.arrive(self.rng.choice((0, 1, 5)))
         self.overlay.become_quiet()
@@ -84,6 +94,20 @@ class Trials:
 
     # -- what happens
 
+    def _forget(self) -> None:
+        """All is quiet: nothing of what was published can come any more.
+
+        But for what waits for something that a dead host broker never sent, or that was written off: it comes with the
+        next of its publisher.
+        """
+        late = {place for place, home in self._homes.items() if self._beyond or home in self._died}
+        self._owed = {place: set() for place in [*self._late, *late]}
+        self._late = dict.fromkeys(self._owed)
+        self._numbers = {place: self._numbers[place] for place in self._owed}
+        self._homes = {place: self._homes[place] for place in self._owed}
+        self._got = {place: self._got[place] for place in self._owed}
+        self.overlay.lost.clear()
+
     def _settle(self) -> None:
         for broker in self.scot.brokers:
             if (broker, "1") not in self.subscribed:
@@ -91,8 +115,8 @@ class Trials:
         self.overlay.become_quiet()
         self._settled = dict(self.subscribed)
         self._settled_publishers = {broker for broker, _ in self.advertised}
-        self._numbers, self._owed, self._got = [], [], []
-        self.overlay.lost.clear()
+        self._died.clear()
+        self._forget()
 
     def _fall(self, failures: Failures) -> None:
         overlay, rng = self.overlay, self.rng
@@ -114,8 +138,11 @@ class Trials:
 
     def _kill(self, broker: BrokerId) -> None:
         self.overlay.kill(broker)
-        for owed in self._owed:
+        self._died.add(broker)
+        for place, owed in self._owed.items():
             owed -= {(broker, which) for which in WHICH}
+            if self._homes[place] == broker:
+                owed.clear()
         self._settled_publishers.discard(broker)
         for which in WHICH:
             self._settled.pop((broker, which), None)
@@ -152,6 +179,11 @@ class Trials:
     def _live(self) -> list[BrokerId]:
         return [broker for broker in self.scot.brokers if broker not in self.overlay.dead]
 
+    def _some(self, brokers: list[BrokerId], times: int) -> list[BrokerId]:
+        """As many times as there are publishers in a check."""
+        most = len(brokers) if self._publishers is None else min(len(brokers), times * self._publishers)
+        return self.rng.sample(brokers, most)
+
     def _change_something(self, broker: BrokerId) -> None:
         self._change_high(broker)
         if self.rng.random() < 0.2:
@@ -179,7 +211,7 @@ class Trials:
     def _unsubscribe(self, broker: BrokerId, which: str) -> None:
         del self.subscribed[broker, which]
         self._settled.pop((broker, which), None)
-        for owed in self._owed:
+        for owed in self._owed.values():
             owed.discard((broker, which))
         self.overlay.tell(broker, Unsubscribed("s", which))
 
@@ -191,10 +223,9 @@ class Trials:
 
     def _publish(self, home: BrokerId, number: int, owed: set[Registered]) -> int:
         """The place of what was published among all that was."""
-        place = len(self._numbers)
-        self._numbers.append(number)
-        self._owed.append(owed)
-        self._got.append([])
+        place = self._published
+        self._published += 1
+        self._numbers[place], self._homes[place], self._owed[place], self._got[place] = number, home, owed, []
         self.overlay.tell(home, Published("p", str(place), NOTIFICATIONS[number]))
         return place
 
@@ -202,22 +233,28 @@ class Trials:
         number = self.rng.randrange(NUMBERS)
         state = self.overlay.brokers[home].state
         # the host broker sends nothing to whom it knows to be out of reach
+        gone = state.written_off if self._beyond else 0
         owed = {
             (at, which)
             for (at, which), span in self._settled.items()
-            if span[0] <= number <= span[1] and not state.written_off & state.places.brokers[at]
+            if span[0] <= number <= span[1] and not gone & state.places.brokers[at]
         }
         self._publish(home, number, owed if home in self._settled_publishers else set())
 
     def _delivered(self, broker: BrokerId, deliver: Deliver) -> None:
         place = int(deliver.id)
-        number = self._numbers[place]
+        if place not in self._numbers:
+            raise MissedError(f"{broker} got {place} when all had been quiet")
+        number, stream = self._numbers[place], (self._homes[place], broker)
         ((_, ids),) = deliver.recipients
         wanted = [which for which in WHICH if self._wants(broker, which, number)]
         if sorted(ids) != wanted:
             raise MissedError(f"{broker} got {number} for {ids}, and wants it for {wanted}")
         if broker in self._got[place]:
             raise MissedError(f"{broker} got {number} twice")
+        if self._last.get(stream, -1) > place:
+            raise MissedError(f"{broker} got {place} of {stream[0]} after {self._last[stream]}")
+        self._last[stream] = place
         self._got[place].append(broker)
 
     def _wants(self, broker: BrokerId, which: str, number: int) -> bool:
@@ -225,23 +262,17 @@ class Trials:
         return span is not None and span[0] <= number <= span[1]
 
     def _check_owed(self, when: str) -> None:
-        for place, owed in enumerate(self._owed):
-            if str(place) in self.overlay.lost:
-                self.lost += 1
-                continue
+        for place, owed in self._owed.items():
+            lost = str(place) in self.overlay.lost
+            self.lost += lost
             for broker, which in owed:
-                if broker not in self._got[place]:
+                if broker not in self._got[place] and not (lost and self._beyond):
                     raise MissedError(f"{when}: subscription {which} of {broker} was in force and missed {place}")
-        self._numbers, self._owed, self._got = [], [], []
-        self.overlay.lost.clear()
+        self._forget()
 
     def _check_all(self, when: str, numbers: Range) -> None:
         """All is quiet and noticed. One publication at a time, so that what is found is told of one."""
-        live = self._live()
-        homes: Sequence[BrokerId] = live
-        if self._publishers is not None and self._publishers < len(live):
-            homes = self.rng.sample(live, self._publishers)
-        for home in homes:
+        for home in self._some(self._live(), 1):
             number = self.rng.randint(*numbers)
             place = self._publish(home, number, set())
             self.overlay.become_quiet()
@@ -255,8 +286,7 @@ class Trials:
                 missed, more = sorted(expected - got), sorted(got - expected)
                 raise MissedError(f"{when}: what {home} published was missed by {missed} and came to {more}")
             self.pairs += len(expected)
-        self._numbers, self._owed, self._got = [], [], []
-        self.overlay.lost.clear()
+        self._forget()
 
     def _check_tables(self) -> None:
         for id, broker in self.overlay.brokers.items():

@@ -290,7 +290,7 @@ def test_around_the_own_i_links_and_why() -> None:
         "published at (b,2), delivered at (b,1), 3 hops",
         (
             "takes its own cluster's tree, around the iLinks of (b,2): the longest queue of its aLinks has 2, "
-            "the shortest of its iLinks 20, more than 3 times as many"
+            "the shortest of its iLinks 20, more than 2 times as many"
         ),
         "(b,2) → (a,2) by aLink, for (b,1), (a,2): along cluster 2's tree, and around to (b,1)",
         "(a,2) → (a,1) by iLink, for (b,1): back on cluster 1's tree",

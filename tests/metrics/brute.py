@@ -98,6 +98,7 @@ def publishing_messages(trace: Trace, facts: Facts) -> Found:
         "copies": kinds.count("notify"),
         "confirmations": kinds.count("confirm"),
         "news": kinds.count("link_news"),
+        "waits": kinds.count("waits"),
     }
 
 

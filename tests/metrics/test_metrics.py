@@ -139,7 +139,7 @@ def test_metrics_of_a_trace_written_by_hand(tmp_path: Path) -> None:
         "messages": {"advertise": 3, "all": 8, "cib_set": 1, "notify": 3, "subscribe": 1},
         "messages_caused": {"advertise": 3, "publish": 3, "subscribe": 2},
         "messages_per_request": {"advertise": 1.5, "publish": 1, "subscribe": 1},
-        "publishing_messages": {"copies": 3, "confirmations": 0, "news": 0},
+        "publishing_messages": {"copies": 3, "confirmations": 0, "news": 0, "waits": 0},
         "notification_delay": same(21, 2),
         "in_order_delay": same(21, 2),
         "out_of_order": {"number": 0, "share": 0},
@@ -195,7 +195,7 @@ def test_what_arrives_late_counts_as_out_of_order_and_holds_back_what_came_befor
     assert found["in_order_delay"]["mean"] == (1 + 8 + 7 + 6) / 4
     assert found["in_order_delay"]["maximum"] == 8
     assert found["notification_delay"]["mean"] == (1 + 8 + 2 + 2) / 4
-    assert found["publishing_messages"] == {"copies": 0, "confirmations": 1, "news": 2}
+    assert found["publishing_messages"] == {"copies": 0, "confirmations": 1, "news": 2, "waits": 0}
     means = [(at_s, value) for part, at_s, value in found["delay_over_time"] if part == "mean"]
     assert means == [(1, 1), (4, 2), (5, 2), (9, 8)]
 

@@ -65,7 +65,7 @@ def random_trace(seed: int) -> Trace:
         # what no request led to
         queued = random.randrange(10**9)
         times = (queued, queued + 5, queued + 9, queued + 20)
-        hops.append(hop(random.choice(["confirm", "link_news"]), -1, (0, random.randrange(1, brokers)), times))
+        hops.append(hop(random.choice(["confirm", "link_news", "waits"]), -1, (0, random.randrange(1, brokers)), times))
     deliveries: Rows = []
     for row in requests:
         if row["kind"] == "publish":

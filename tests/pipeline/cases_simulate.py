@@ -131,7 +131,7 @@ def test_the_audit_passes_and_the_report_stands_alone(whole: tuple[Path, list[Ev
     assert page.count("<svg") == len(list((out / "report" / "figures").glob("*.svg"))) == 12
     assert len(list((out / "report" / "figures").glob("*.png"))) == 12
     body = page.partition("<body>\n")[2]
-    assert re.match(r"<h1>(SNR|IDR) delivers after [\d.]+ m?s in the mean; (SNR|IDR) takes .*</h1>\n<figure", body)
+    assert re.match(r"<h1>(SNR|TID) delivers after [\d.]+ m?s in the mean; (SNR|TID) takes .*</h1>\n<figure", body)
     assert "`" not in body
     assert re.findall(r"<script|<link|<iframe|<img|<object|@import|\bsrc=", page) == []
     rows = dict(re.findall(r"<tr><td>(\w+)</td><td>\w+</td><td class=n>([\d,]+)</td>", page))

@@ -36,6 +36,8 @@ from tests.routing.harness import IDS, Harness, Which
 from tests.routing.model import overlapping
 
 OnAction = Callable[[BrokerId, Action, Hop | None], None]
+# More than a broker gives out in a history, of keys or of numbers in its streams.
+SERIALS_PER_LIFE = 1_000_000
 End = tuple[BrokerId, BrokerId]  # the end of a link at the first broker
 
 
@@ -130,9 +132,10 @@ class BreakingNetwork(Network):
             self.down.add((id, neighbour))
             for hop in self._kept.pop((id, neighbour), []):
                 self._lose(hop)
-        serial = self.brokers[id].state.new_key().serial
-        self.brokers[id] = Broker(id, self.overlay, self.routing, first_serial=serial, links_up=False)
         self.lives[id] += 1
+        self.brokers[id] = Broker(
+            id, self.overlay, self.routing, first_serial=self.lives[id] * SERIALS_PER_LIFE, links_up=False
+        )
 
     def links_among(self, ends: set[End]) -> list[End]:
         return [end for end in self.ends if end in ends and end[0] < end[1]]

@@ -16,10 +16,11 @@ from benchmarks.deadsets.trial import Failures, Trials
 
 from octopia.routing import Advertised, Dests, Message, Notify, Published, Subscribed
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 
 # All sets of dead brokers of these are tried; of larger overlays, as many as drawn.
-SMALL = [("path:3", 2), ("path:3", 3), ("path:3", 4), ("star:4", 2), ("star:4", 3), ("balanced:2,2", 2)]
-LARGE = [("star:4", 4, 50), ("balanced:2,2", 3, 40), ("balanced:2,2", 4, 20)]
+SMALL = [("path:3", 2), ("path:3", 3), ("star:4", 2), ("star:4", 3), ("balanced:2,2", 2)]
+LARGE = [("path:3", 4, 150), ("star:4", 4, 80), ("balanced:2,2", 3, 60), ("balanced:2,2", 4, 30)]
 
 
 def check(scot: Scot, all_failures: list[Failures], seed: int) -> None:
@@ -43,7 +44,7 @@ def test_every_set_of_dead_brokers(tree: str, clusters: int) -> None:
 def test_drawn_sets_of_dead_brokers(tree: str, clusters: int, number: int) -> None:
     scot = Scot(parse_tree(tree), clusters)
     draw = Random(1)
-    check(scot, [Failures(tuple(draw.sample(scot.brokers, clusters - 1))) for _ in range(number)], 1)
+    check(scot, [Failures(tuple(draw.sample(scot.brokers, clusters - 1))) for _ in range(cases(number))], 1)
 
 
 @pytest.mark.parametrize(("tree", "clusters"), [("path:1", 3), ("path:2", 3), ("path:3", 2), ("path:3", 3)])
@@ -60,7 +61,7 @@ def test_more_than_that(tree: str, clusters: int) -> None:
     scot = Scot(parse_tree(tree), clusters)
     draw = Random(3)
     drawn = []
-    for _ in range(40):
+    for _ in range(cases(60)):
         brokers = draw.sample(scot.brokers, draw.randint(0, len(scot.brokers) // 2))
         links = draw.sample(scot.links, draw.randint(clusters, len(scot.links) // 2))
         drawn.append(Failures(tuple(brokers), tuple(links)))

@@ -107,10 +107,12 @@ def test_a_region_mate_names_its_doubts_anew_on_a_fresh_connection() -> None:
 
 @pytest.mark.parametrize("kind", [SubscriptionsIncomplete, SubscriptionsComplete])
 @pytest.mark.parametrize("host", [D1, BrokerId("x", 0)])
-def test_a_region_mate_speaks_for_its_own_cluster_only(kind: type[Message], host: BrokerId) -> None:
+def test_a_region_mate_speaks_for_its_own_cluster_only(
+    kind: type[SubscriptionsIncomplete] | type[SubscriptionsComplete], host: BrokerId
+) -> None:
     broker = Broker(A1, PATH, "fdr")
     with pytest.raises(RemoteProtocolError, match=r"\(a,0\) spoke for \(.,.\), which is no broker of its cluster"):
-        broker.handle(Received(A0, kind((C0, host))), 0.0)  # type: ignore[call-arg]
+        broker.handle(Received(A0, kind((C0, host))), 0.0)
     assert in_doubt(broker) == []
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from tests.effort import cases
 from tests.routing.breaking import FdrHarness
 from tests.routing.test_recovery_properties import PATIENT, WEIGHTS
 
@@ -21,7 +22,7 @@ RANDOMS = st.randoms(use_true_random=False)
 @pytest.mark.parametrize("weights", [OFTEN_IN_PARTS, MANY_FAULTS], ids=["often in parts", "many faults"])
 def test_an_outage_changes_nothing_for_who_can_be_reached(weights: dict[str, int]) -> None:
     operations = [name for name, weight in weights.items() for _ in range(weight)]
-    for seed in range(70):
+    for seed in range(cases(70)):
         draw = Random(seed)
         harness = FdrHarness(draw)
         try:
@@ -55,7 +56,7 @@ def test_the_same_under_every_interleaving() -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=60,
+            max_examples=cases(60),
             stateful_step_count=40,
             deadline=None,
             print_blob=True,

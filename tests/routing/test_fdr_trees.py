@@ -176,17 +176,18 @@ def test_a_wait_is_told_as_a_minute_at_most_and_goes_with_the_link() -> None:
 
 
 def test_copies_that_are_passed_on_need_no_match() -> None:
-    """The decision is that of a broker that matches, and it is forgotten when a link goes down."""
+    """Their headers say all; what was decided is forgotten when a link goes down."""
     broker = Broker(B0, OVERLAY, "fdr")
     broker.handle(Subscribed("S", "s", parse_filter("x > 0")), 0.0)
     places = broker.state.places.brokers
     notification = Notification.of({"x": 1})
     for _ in range(2):
         (decision,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
-        assert decision.recipients == ()
+        assert not decision.here
         assert decision.copies == ((C0, Dests(places[C0])), (B1, Dests(places[B1])))
     (mine,) = broker.receive(A0, Dests(places[C0] | places[B0]), (notification,), 0.0)
-    assert [recipient.client for recipient in mine.recipients] == ["S"]
+    assert mine.here
+    assert mine.copies == ((C0, Dests(places[C0])),)
     broker.handle(LinkWentDown(B1), 0.0)
     (around,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
     assert B1 not in [to for to, _ in around.copies]

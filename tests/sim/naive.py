@@ -120,9 +120,7 @@ class Naive:
     def _work(self, broker: BrokerId, event: Any, hop: int, passed: Any, arrived: int, number: int) -> None:
         def done() -> None:
             self.working[broker] = False
-            for place, order in enumerate(self.said[broker], -len(self.said[broker]) - 1):
-                self._enter(broker, order.to, order.message, 1, (number, place))
-            self.said[broker].clear()
+            self._say(broker, number)
             if isinstance(event, Received) and isinstance(event.message, Notify):
                 self.came[broker, event.message.id] = hop
             actions = self.brokers[broker].handle(event, self.now / SECOND)
@@ -132,8 +130,14 @@ class Naive:
 
         self.at(self.now + self.model.processor.base_ns, done)
 
+    def _say(self, broker: BrokerId, number: int) -> None:
+        said, self.said[broker] = self.said[broker], []
+        for place, action in enumerate(said, -len(said)):
+            self._enter(broker, action.to, action.message, 1, (number, place))
+
     def _carry_out(self, broker: BrokerId, actions: list[Action], hop: int, number: int) -> None:
         self.working[broker] = False
+        self._say(broker, number)
         for place, action in enumerate(actions):
             if isinstance(action, Send):
                 self._enter(broker, action.to, action.message, hop + 1, (number, place))
@@ -160,6 +164,7 @@ class Naive:
                 self._next(broker)
 
     def _do_what_is_due(self, broker: BrokerId, number: int) -> None:
+        self._say(broker, number)
         actions = self.brokers[broker].tick(self.now / SECOND)
         if actions:
             self.at(self.now + self.model.processor.base_ns, lambda: self._carry_out(broker, actions, 0, number))

@@ -21,7 +21,6 @@ CRASH = Experiment(
     has_burst=True,
     metrics=(
         "losses",
-        "out_of_order",
         "notification_delay",
         "in_order_delay",
         "high_rate_delay",
@@ -35,9 +34,11 @@ CRASH = Experiment(
     shown=(
         Shown(metric="delay_over_time", part="mean", title="Mean delay of what arrives in a second", kind="series"),
         Shown(metric="losses", part="lost_live", title="Lost between brokers that stay up", on_page=True),
+        Shown(metric="losses", part="repeated_live", title="Repeated between brokers that stay up"),
+        Shown(metric="losses", part="out_of_order_live", title="Out of order between brokers that stay up"),
         Shown(metric="losses", part="lost", title="Lost in all"),
-        Shown(metric="losses", part="repeated", title="Repeated"),
-        Shown(metric="out_of_order", part="number", title="Out of order"),
+        Shown(metric="losses", part="repeated", title="Repeated in all"),
+        Shown(metric="losses", part="out_of_order", title="Out of order in all"),
         Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
         Shown(metric="in_order_delay", part="mean", title="Mean delivery delay, in order"),
         Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers"),

@@ -54,13 +54,15 @@ PUBLISHING_MESSAGES = Metric(
     title="Messages between brokers of publishing",
     unit="messages",
     definition="copies of notifications that were sent over links (`copies`), and apart from them the confirmations of "
-    "destinations (`confirmations`) and the news of links that went down or came up (`news`)",
+    "destinations (`confirmations`), the news of links that went down or came up (`news`) and of queues elsewhere "
+    "(`waits`)",
     shape="row",
     sql="""\
 SELECT
   COUNT(CASE WHEN kind = 'notify' THEN 1 END) AS copies,
   COUNT(CASE WHEN kind = 'confirm' THEN 1 END) AS confirmations,
-  COUNT(CASE WHEN kind = 'link_news' THEN 1 END) AS news
+  COUNT(CASE WHEN kind = 'link_news' THEN 1 END) AS news,
+  COUNT(CASE WHEN kind = 'waits' THEN 1 END) AS waits
 FROM hops""",
 )
 

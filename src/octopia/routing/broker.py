@@ -49,10 +49,11 @@ class Broker:
     """One broker of an overlay under one routing.
 
     `make_index` makes the index of each table: a host that knows all matches beforehand brings its own.
-    `first_serial` must lie above every serial that an earlier life of this broker gave out, so that its keys stay
-    unique in the overlay. `links_up=False` is for a host whose links break and whose brokers restart: every link is
-    down until `LinkCameUp`, and the broker knows that it has yet to learn what its neighbours know. `streams` are those
-    of a routing that has them, and None otherwise: `streams.py` says what a host does with them.
+    `first_serial` must lie above every serial that an earlier life of this broker gave out, of keys and of numbers in
+    its streams, so that its keys stay unique in the overlay and nothing of it is taken for a repeat. `links_up=False`
+    is for a host whose links break and whose brokers restart: every link is down until `LinkCameUp`, and the broker
+    knows that it has yet to learn what its neighbours know. `streams` are those of a routing that has them, and None
+    otherwise: `streams.py` says what a host does with them.
     """
 
     __slots__ = (

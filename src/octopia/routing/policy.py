@@ -68,7 +68,8 @@ class Promises:
     """What a routing promises while nothing fails; the simulator's judges hold a run against it.
 
     `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
-    `despite_crashes`: while at most k-1 brokers die, nothing is lost or repeated between brokers that stay up.
+    `despite_crashes`: while at most k-1 brokers die, nothing is lost, repeated or out of order between brokers that
+    stay up.
     """
 
     exactly_once: bool = True

@@ -81,7 +81,7 @@ class Beyond:
         waits = self._lst.waits
         along = [(waits[to] + self.wait(to, now), to) for to in self._a_links]
         ends = [(waits[to], to) for to in self._i_links]
-        if max((*along, *ends))[0] < WAIT_MIN_S:
+        if max((*along, *ends), default=(0.0, None))[0] < WAIT_MIN_S:
             return
         for to in (*self._a_links, *self._i_links):
             longest = max((wait for wait, by in (*along, *ends) if by != to), default=0.0)

@@ -24,6 +24,9 @@ def link_is_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> Non
 def link_is_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
     reports = state.links.came_up(neighbour)
     _spread(state, reports, neighbour, out)
+    if not reports:
+        # nobody was told that it was down, since it never was up in this life; but what was put on it is lost
+        state.links_changed((LinkReport(state.id, neighbour, 0, False),), out)
     out.extend(Send(neighbour, LinkNews(part)) for part in parts(state.links.all_reports()))
 
 

@@ -17,6 +17,7 @@ end of a link of the overlay, and a report that names no link of the overlay is 
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from octopia.errors import RemoteProtocolError
 from octopia.routing.fdr.places import AROUND, places_of
@@ -198,14 +199,15 @@ class LinkState:
 
     def _around(self, brokers: int) -> tuple[int, int]:
         """These brokers and their region mates, and all their neighbours, over links that are not down."""
-        reached, beyond, all_brokers = brokers, 0, self._overlay.brokers
+        reached, beyond, down = brokers, 0, self._down
+        surroundings = _surroundings(self._overlay)
         while brokers:
             place = brokers.bit_length() - 1
             brokers ^= 1 << place
-            broker = all_brokers[place]
-            up = ~self._down.get(broker, 0)
-            reached |= (mates := self._region(broker.region) & up)
-            beyond |= mates | sum(self._bits[near] for near in self._overlay.a_links(broker)) & up
+            broker, mates, near = surroundings[place]
+            up = ~down.get(broker, 0)
+            reached |= mates & up
+            beyond |= (mates | near) & up
         return reached, beyond
 
     def cut_by(self, link: _End, tree: int) -> int:
@@ -257,6 +259,17 @@ class LinkState:
 
     def _region(self, region: str) -> int:
         return self._mates << self._overlay.tree.rank[region]
+
+
+@lru_cache(maxsize=16)
+def _surroundings(overlay: Scot) -> tuple[tuple[BrokerId, int, int], ...]:
+    """Of every broker, by place: itself, the brokers of its region and its primary neighbours, as bits."""
+    bits = {broker: 1 << place for place, broker in enumerate(overlay.brokers)}
+    regions = {region: sum(bits[mate] for mate in overlay.region(region)) for region in overlay.tree.nodes}
+    return tuple(
+        (broker, regions[broker.region], sum(bits[near] for near in overlay.a_links(broker)))
+        for broker in overlay.brokers
+    )
 
 
 def parts(reports: Iterable[LinkReport]) -> list[tuple[LinkReport, ...]]:

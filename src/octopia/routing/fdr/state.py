@@ -82,11 +82,14 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
         entry = self._entries[key]
         self._any_order[entry.client, entry.id] = None
 
+    @property
+    def has_any_order(self) -> bool:
+        """Whether any subscription does."""
+        return bool(self._any_order)
+
     def out_of_order(self, recipients: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
         """Those all of whose subscriptions named here want notifications in any order."""
         any_order = self._any_order
-        if not any_order:
-            return ()
         return tuple(each for each in recipients if all((each.client, id) in any_order for id in each.subscriptions))
 
     def remove(self, key: Key) -> PrtEntry:

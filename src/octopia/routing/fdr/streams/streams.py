@@ -222,8 +222,9 @@ class DestStreams:
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
         self._renew_due()
-        released = [one for each in ready for one in self._release(each)]
-        if number in stream.held and stream.held[number][1] is waiting:
+        released = [one for each in ready for one in self._release(each)] if ready else []
+        # in a burst most have to wait, so they are not matched before it is their turn
+        if self._prt.has_any_order and number in stream.held and stream.held[number][1] is waiting:
             released += self._overtake(waiting)
         return released
 
