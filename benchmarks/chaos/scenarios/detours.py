@@ -72,8 +72,8 @@ async def _trial(trial: Trial, gap_s_max: float, fault: Callable[[Trial, tuple[s
         given_up = await trial.world.metric(broker, "octopia_given_up_total")
         dropped = await trial.world.metric(broker, "octopia_dropped_total")
         trial.outcome.note(
-            f"({broker}): {again:,.0f} sent again, {repeats:,.0f} repeats recognised, {missed:,.0f} not sent to brokers "
-            f"out of reach, {given_up:,.0f} given up, {dropped:,.0f} dropped at full queues"
+            f"({broker}): {again:,.0f} sent again, {repeats:,.0f} repeats recognised, {missed:,.0f} not sent to "
+            f"brokers out of reach, {given_up:,.0f} given up, {dropped:,.0f} dropped at full queues"
         )
     del readers
 

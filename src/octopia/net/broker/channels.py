@@ -20,8 +20,8 @@ from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 SLICE_MAX = 32
 # How often signs of life are looked for; ticks are more frequent.
 LOOK_S = 0.1
-# A neighbour that is silent for so many heartbeats is gone, where there are ways around: a false alarm costs no more than
-# a detour, and everything waits for it.
+# A neighbour that is silent for so many heartbeats is gone, where there are ways around: a false alarm costs no more
+# than a detour, and everything waits for it.
 DETOUR_HEARTBEATS = 2.5
 # The longest time that counts between two ticks.
 TICK_S_MAX = 0.1
