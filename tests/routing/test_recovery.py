@@ -22,6 +22,7 @@ from octopia.routing import (
     Unsubscribed,
 )
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.routing.breaking import SERIALS_PER_LIFE
 from tests.routing.recovery_scene import A0, A1, B0, B1, BOND, C0, QUOTE, STOCK, Scene
 
 
