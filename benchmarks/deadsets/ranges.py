@@ -38,6 +38,9 @@ class RangeIndex(Generic[Entry]):
     def match_keys(self, notifications: Sequence[Values]) -> list[Any]:
         return [each["x"] for each in notifications]
 
+    def match_key(self, notification: Values) -> Any:
+        return notification["x"]
+
     def entries_of(self, key: int) -> list[Entry]:
         return [entry for entry, span in self._spans.items() if span[0] <= key <= span[1]]
 

@@ -29,6 +29,9 @@ class Index(Protocol[Entry]):
     def match_keys(self, notifications: Sequence[Values], /) -> Iterable[Hashable]:
         """For each of these notifications, whose values were checked, the key of what it matches."""
 
+    def match_key(self, notification: Values, /) -> Hashable:
+        """The same for one."""
+
     def entries_of(self, key: Any, /) -> list[Entry]: ...
     def overlapping(self, advertisement: Filter, /) -> list[Entry]: ...
     def overlapped_by(self, subscription: Filter, /) -> list[Entry]: ...
@@ -49,6 +52,9 @@ class MatcherIndex(Matcher[Entry]):
         whole = rows.tobytes()
         ends = (rows.itemsize * np.cumsum(counts)).tolist()
         return [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def match_key(self, notification: Values) -> Hashable:
+        return self.match_keys((notification,))[0]
 
     def entries_of(self, key: Any) -> list[Entry]:
         return self.ids_at(np.frombuffer(key, dtype=np.int32))

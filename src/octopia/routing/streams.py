@@ -6,7 +6,8 @@ host does four things for it, and nothing where `Broker.streams` is None:
 
     published   `Broker.publish`; for each decision `sent`, whose stamp goes with all its copies
     received    `Broker.receive`; copies go onward at once, with the stamp that came; where `Decision.here` says that
-                this broker is a destination, `arrived`: what it gives is to be delivered now, in this order
+                this broker is a destination, `arrived`: what it gives is to be delivered now, in this order; a host
+                in a hurry asks `at_once` before
     time        `Broker.tick` when `Broker.due` has come; its actions are carried out as those of `Broker.handle`
     events      `Broker.handle`, as ever
 
@@ -48,6 +49,13 @@ class Streams(Protocol):
 
         It is kept until all destinations confirmed it. To be called in the order of publishing. `size` is what it takes
         to keep it, in bytes, where the host wants that bounded.
+        """
+
+    def at_once(self, publisher: str, stamp: Stamp, notification: Notification) -> tuple[Recipient, ...] | None:
+        """A copy for this broker came: who gets it, where it is the next and that is all; then nothing becomes due.
+
+        None where it is not as simple: then nothing was noted, and `arrived` is to be asked. It answers for all copies,
+        but takes longer.
         """
 
     def arrived(

@@ -88,15 +88,17 @@ class Matched:
 class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
     """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match.
 
-    `match_keys` names what each of several notifications matches, `found` has what is remembered of it by that name,
-    and `find` finds out what is not. `found` is always the same dict, so that the one who asks most may hold on to it.
+    `match_keys` names what each of several notifications matches, and `match_key` what one does. `found` has what is
+    remembered of it by that name, and `find` finds out what is not. `found` is always the same dict, so that the one
+    who asks most may hold on to it.
     """
 
-    __slots__ = ("_weight", "found", "match_keys")
+    __slots__ = ("_weight", "found", "match_key", "match_keys")
 
     def __init__(self, make_index: MakeIndex) -> None:
         super().__init__(make_index)
         self.match_keys = self._index.match_keys
+        self.match_key = self._index.match_key
         self.found: dict[Hashable, Found] = {}
         self._weight = 0
 

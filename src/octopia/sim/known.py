@@ -109,7 +109,8 @@ class KnownIndex(Generic[Entry]):
         self._known = known
         self._by_number: dict[int, list[Entry]] = {}
         # of notifications of the run (`SimNotification`); asked for every hop, so without a call of Python's
-        self.match_keys: Callable[[Sequence[Any]], Iterable[int]] = partial(map, attrgetter("match_set"))
+        self.match_key: Callable[[Any], int] = attrgetter("match_set")
+        self.match_keys: Callable[[Sequence[Any]], Iterable[int]] = partial(map, self.match_key)
 
     def add(self, id: Entry, filter: Filter) -> None:
         self._by_number.setdefault(self._number(filter), []).append(id)

@@ -39,6 +39,7 @@ class Node:
         "_tells_broker",
         "_tick_ns",
         "alarm_ns",
+        "at_once",
         "broker",
         "busy",
         "down",
@@ -98,6 +99,7 @@ class Node:
         self.handle: Callable[[Event, float], list[Action]] = broker.handle
         self.publish = broker.publish
         self.streams: Any = broker.streams  # None where the routing has none, and then nobody looks
+        self.at_once: Any = None if broker.streams is None else broker.streams.at_once
         # when the broker is to be told of the time, -1 where nothing is due
         self.due_ns = -1
         self.receive = broker.receive

@@ -22,7 +22,6 @@ from operator import itemgetter
 from typing import Any
 
 from octopia.errors import LocalProtocolError
-from octopia.language import Notification
 from octopia.routing import (
     Action,
     Broker,
@@ -40,7 +39,6 @@ from octopia.routing import (
     Recipient,
     Refusal,
     Refused,
-    Released,
     Send,
     Subscribe,
     Subscribed,
@@ -240,15 +238,11 @@ class Simulation:
                                 stamp = node.streams.sent(event.client, "", notification, decision)
                         copies, recipients = decision.copies, decision.recipients or None
                         if numbers_copies and decision.here:
-                            streams = node.streams
-                            released = streams.arrived(event.publisher, event.stamp, notification, hop, done / 1e9)
-                            if len(released) == 1 and released[0][1] is notification:
-                                recipients = released[0][3]
-                            elif released:
-                                recipients = self._arrived(node, notification, released, done)
-                            due = streams.due
-                            if due is not None and (node.due_ns < 0 or due * 1e9 < node.due_ns - 1):
-                                self._watch(node, done)
+                            recipients = node.at_once(event.publisher, event.stamp, notification)
+                            if recipients is None:
+                                recipients = self._arrived(node, event, hop, done)
+                            elif not recipients:
+                                recipients = None
                 elif link >= 0 and arrival[QUEUED] < self.links[link].renewed_ns:
                     # of a connection that is no more; what it said is told anew
                     done, handled, copies = begin, _LOST_WITH_LINK, _NOTHING
@@ -462,17 +456,18 @@ class Simulation:
 
     # -- streams: what `octopia.routing.streams` asks of a host
 
-    def _arrived(
-        self, node: Node, notification: Notification, released: Sequence[Released], done: int
-    ) -> tuple[Recipient, ...] | None:
+    def _arrived(self, node: Node, message: Notify, hop: int, done: int) -> tuple[Recipient, ...] | None:
         """A copy came to one of its destinations: who gets it now. Others that it lets go are noted."""
-        recipients = None
-        for _, other, hop, to in released:
+        recipients, streams, notification = None, node.streams, message.notification
+        released = streams.arrived(message.publisher, message.stamp, notification, hop, done / SECOND_NS)
+        for _, other, hops, to in released:
             if other is notification:
                 recipients = to
             else:
-                waited: Any = other
-                self._recorder.released(waited.request, node, hop, done, to)
+                self._recorder.released(other.request, node, hops, done, to)
+        due = streams.due
+        if due is not None and (node.due_ns < 0 or due * SECOND_NS < node.due_ns - 1):
+            self._watch(node, done)
         return recipients
 
     def _release(self, node: Node, actions: list[Action], done: int) -> None:

@@ -123,7 +123,7 @@ class StampedDispatch:
         _put(touched)
 
     def _arrived(self, batch: Parcels, now: float, touched: list[Destination]) -> list[Recipient]:
-        arrived, sessions = self._streams.arrived, self._sessions
+        at_once, arrived, sessions = self._streams.at_once, self._streams.arrived, self._sessions
         delivered: list[Recipient] = []
         for at, (publisher, stamped) in enumerate(zip(batch.publishers, batch.stamped, strict=True)):
             try:
@@ -131,13 +131,18 @@ class StampedDispatch:
             except RemoteProtocolError:
                 self._counters.stamps_wrong += 1
                 continue
-            for released in arrived(publisher, stamp, batch.notification(at), None, now, len(stamped)):
-                parcel = released.notification.parcel
-                for client, subscriptions in released.recipients:
+            notification = batch.notification(at)
+            recipients = at_once(publisher, stamp, notification)
+            if recipients is None:
+                ready = arrived(publisher, stamp, notification, None, now, len(stamped))
+            else:
+                ready = ((publisher, notification, None, recipients),)
+            for _, released, _, to in ready:
+                for client, subscriptions in to:
                     session = sessions.get(client)
                     if session is not None:
-                        _gather([(deliver_heads(subscriptions), [session])], parcel, touched)
-                delivered += released.recipients
+                        _gather([(deliver_heads(subscriptions), [session])], released.parcel, touched)
+                delivered += to
         self._counters.deliveries += len(delivered)
         return delivered
 

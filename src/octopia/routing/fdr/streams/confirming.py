@@ -11,13 +11,22 @@ EVERY = 128
 AFTER_S = 30.0
 
 
-class _Owed:
-    __slots__ = ("count", "due", "publishers")
+class Account:
+    """What is owed to one host. `left`: when so many more have come, it is due; 0: it is, or it was settled.
 
-    def __init__(self, due: float) -> None:
+    So whoever counts down itself for a publisher that is named here, and stops above 1, does what `Owed.came` would.
+    """
+
+    __slots__ = ("due", "left", "publishers")
+
+    def __init__(self, due: float, left: int) -> None:
         self.due = due
-        self.count = 0
+        self.left = left
         self.publishers: dict[str, None] = {}
+
+
+# Of a stream that has none.
+SETTLED = Account(0.0, 0)
 
 
 class Owed:
@@ -28,7 +37,7 @@ class Owed:
     def __init__(self, every: int = EVERY, after_s: float = AFTER_S) -> None:
         self._every = every
         self._after_s = after_s
-        self._hosts: dict[int, _Owed] = {}
+        self._hosts: dict[int, Account] = {}
         self.due: float | None = None
 
     def __len__(self) -> int:
@@ -37,18 +46,21 @@ class Owed:
     def came(self, host: int, publisher: str, now: float) -> bool:
         """A notification of this publisher came. Whether something may be due earlier than before."""
         owed = self._hosts.get(host)
+        is_new = owed is None
         if owed is None:
             owed = self._hosts[host] = self._new(now + self._after_s)
-        elif owed.count < self._every - 1:
-            # most often: it is one more
-            owed.publishers[publisher] = None
-            owed.count += 1
-            return False
         owed.publishers[publisher] = None
-        owed.count += 1
-        if owed.count >= self._every:
-            self._hurry(owed, now)
+        if owed.left > 1:
+            owed.left -= 1
+            return is_new
+        owed.left = 0
+        self._hurry(owed, now)
         return True
+
+    def account(self, host: int, publisher: str) -> Account:
+        """What is owed to a host, if this publisher is named there; else `SETTLED`."""
+        owed = self._hosts.get(host, SETTLED)
+        return owed if publisher in owed.publishers else SETTLED
 
     def by(self, host: int, publisher: str, due: float) -> None:
         """This publisher is to be confirmed by then."""
@@ -64,7 +76,9 @@ class Owed:
             self._hurry(owed, now)
 
     def forget(self, host: int) -> None:
-        if self._hosts.pop(host, None) is not None:
+        owed = self._hosts.pop(host, None)
+        if owed is not None:
+            owed.left = 0
             self._renew_due()
 
     def take_due(self, now: float) -> list[tuple[int, list[str]]]:
@@ -72,16 +86,20 @@ class Owed:
         if self.due is None or now < self.due:
             return []
         ready = [host for host, owed in self._hosts.items() if owed.due <= now]
-        taken = [(host, list(self._hosts.pop(host).publishers)) for host in ready]
+        taken = []
+        for host in ready:
+            owed = self._hosts.pop(host)
+            owed.left = 0
+            taken.append((host, list(owed.publishers)))
         self._renew_due()
         return taken
 
-    def _new(self, due: float) -> _Owed:
+    def _new(self, due: float) -> Account:
         if self.due is None or due < self.due:
             self.due = due
-        return _Owed(due)
+        return Account(due, self._every)
 
-    def _hurry(self, owed: _Owed, due: float) -> None:
+    def _hurry(self, owed: Account, due: float) -> None:
         owed.due = min(owed.due, due)
         if self.due is None or owed.due < self.due:
             self.due = owed.due

@@ -22,6 +22,8 @@ from bisect import bisect_left
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
+from octopia.routing.fdr.streams.confirming import SETTLED, Account
+
 Item = TypeVar("Item")
 
 HELD_PER_STREAM_MAX = 50_000
@@ -37,12 +39,15 @@ class Stream(Generic[Item]):
 
     `order` has the same numbers, ascending; `jumps` those that follow a lower one than the next lower that waits.
     `refused` is the lowest number that was refused, 0 if none was. `asks`: the host is to send again what comes after
-    `last`. `asked`: it was, because nothing was released yet.
+    `last`. `asked`: it was, because nothing was released yet. `account`: where its confirmation is counted, while
+    nothing waits and nothing was refused; else `SETTLED`. Whoever lets copies through the gate keeps it.
     """
 
-    __slots__ = ("asked", "asks", "held", "jumps", "last", "order", "refused")
+    __slots__ = ("account", "asked", "asks", "held", "host", "jumps", "last", "order", "refused")
 
-    def __init__(self) -> None:
+    def __init__(self, host: int) -> None:
+        self.host = host
+        self.account: Account = SETTLED
         self.last = 0
         self.held: dict[int, tuple[int, Item, int]] = {}
         self.order: list[int] = []
@@ -53,7 +58,10 @@ class Stream(Generic[Item]):
 
 
 class Gate(Generic[Item]):
-    """All streams that end at one broker, by host (place) and publisher. `held` counts what waits in all of them."""
+    """All streams that end at one broker, by host (place) and publisher. `held` counts what waits in all of them.
+
+    `recent` has by publisher the stream asked for last, of hosts that have few: none of them is forgotten soon.
+    """
 
     __slots__ = (
         "_bytes_max",
@@ -63,6 +71,7 @@ class Gate(Generic[Item]):
         "held",
         "held_bytes",
         "hosts",
+        "recent",
         "refusals",
         "repeats",
     )
@@ -80,6 +89,7 @@ class Gate(Generic[Item]):
         self._bytes_max = bytes_max
         self._streams_max = streams_max
         self.hosts: dict[int, OrderedDict[str, Stream[Item]]] = {}
+        self.recent: dict[str, Stream[Item]] = {}
         self.held = 0
         self.held_bytes = 0
         self.repeats = 0
@@ -94,15 +104,27 @@ class Gate(Generic[Item]):
         if stream is None:
             if len(of_host) >= self._streams_max:
                 self._forget_oldest(of_host)
-            stream = of_host[publisher] = Stream()
+            stream = of_host[publisher] = Stream(host)
+            if len(of_host) == MANY_STREAMS + 1:
+                self._note_use_of(of_host)
         elif len(of_host) > MANY_STREAMS:
             of_host.move_to_end(publisher)
+        if len(of_host) <= MANY_STREAMS:
+            self.recent[publisher] = stream
         return stream
+
+    def _note_use_of(self, of_host: OrderedDict[str, Stream[Item]]) -> None:
+        """From now on it is noted which streams of a host are used, so all have to be asked for."""
+        for publisher, stream in of_host.items():
+            if self.recent.get(publisher) is stream:
+                del self.recent[publisher]
 
     def _forget_oldest(self, of_host: OrderedDict[str, Stream[Item]]) -> None:
         oldest = next((publisher for publisher, stream in of_host.items() if not stream.order), None)
         if oldest is not None:
-            del of_host[oldest]
+            stream = of_host.pop(oldest)
+            if self.recent.get(oldest) is stream:
+                del self.recent[oldest]
 
     def take(self, stream: Stream[Item], number: int, before: int, item: Item, size: int = 0) -> list[Item]:
         """A copy came; what is released by it, in order."""
@@ -132,15 +154,21 @@ class Gate(Generic[Item]):
             self.refusals += 1
             return
         order = stream.order
-        at = bisect_left(order, number)
-        order.insert(at, number)
         stream.held[number] = (before, item, size)
         self.held += 1
         self.held_bytes += size
-        if at and before < order[at - 1]:
-            stream.jumps.append(number)
-        if at + 1 < len(order) and stream.held[order[at + 1]][0] < number:
-            stream.jumps.append(order[at + 1])
+        if not order or number > order[-1]:
+            # most often
+            if order and before < order[-1]:
+                stream.jumps.append(number)
+            order.append(number)
+        else:
+            at = bisect_left(order, number)
+            order.insert(at, number)
+            if at and before < order[at - 1]:
+                stream.jumps.append(number)
+            if stream.held[order[at + 1]][0] < number:
+                stream.jumps.append(order[at + 1])
         if len(order) > self._per_stream_max or self.held > self._held_max or self.held_bytes > self._bytes_max:
             youngest = order.pop()
             self.held -= 1

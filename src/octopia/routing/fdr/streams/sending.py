@@ -34,15 +34,23 @@ class Entry:
     __slots__ = ("id", "notification", "pending", "publisher", "sequence", "size", "stamp", "ways")
 
     def __init__(
-        self, publisher: str, id: str, notification: Notification, stamp: Stamp, tree: int, unsure: bool, size: int
+        self,
+        publisher: str,
+        id: str,
+        notification: Notification,
+        sequence: int,
+        dests: int,
+        tree: int,
+        unsure: bool,
+        size: int,
     ) -> None:
         self.publisher = publisher
         self.id = id
         self.notification = notification
-        self.stamp = stamp
-        self.sequence = stamp.sequence
-        self.pending = stamp.dests
-        self.ways: tuple[tuple[int, int, bool], ...] = ((stamp.dests, tree, unsure),)
+        self.stamp: Stamp
+        self.sequence = sequence
+        self.pending = dests
+        self.ways: tuple[tuple[int, int, bool], ...] = ((dests, tree, unsure),)
         self.size = size
 
 
@@ -105,17 +113,19 @@ class Log:
         if known is None:
             known = self._publishers[publisher] = _Publisher(self._used)
         sequence = known.sequence = known.sequence + 1
-        to, gaps, at = known.to, [], places(dests)
-        for place in at:
+        # its stamp comes when the gaps are known: all in one pass, since there may be many destinations
+        entry = Entry(publisher, id, notification, sequence, dests, tree, unsure, size)
+        to = known.to
+        gaps = []
+        for place in places(dests):
             before = to.get(place)
-            gaps.append(sequence - before[-1].sequence if before else sequence)
-        stamp = Stamp(self._host, sequence, dests, tuple(gaps))
-        entry = Entry(publisher, id, notification, stamp, tree, unsure, size)
-        for place in at:
-            if place in to:
-                to[place].append(entry)
+            if before:
+                gaps.append(sequence - before[-1].sequence)
+                before.append(entry)
             else:
+                gaps.append(sequence)
                 to[place] = deque((entry,))
+        entry.stamp = stamp = Stamp(self._host, sequence, dests, tuple(gaps))
         known.entries += 1
         self._entries[entry] = None
         self._bytes += size
@@ -127,8 +137,12 @@ class Log:
         """A destination has all of a publisher's notifications for it up to this number."""
         known = self._publishers.get(publisher)
         waiting = None if known is None else known.to.get(place)
+        others = ~(1 << place)
         while waiting and waiting[0].sequence <= upto:
-            self._done(waiting.popleft(), 1 << place)
+            entry = waiting.popleft()
+            entry.pending &= others
+            if not entry.pending:
+                self._forget(entry)
 
     def write_off(self, dests: int) -> dict[int, int]:
         """Nothing is kept for these destinations any more: by place, how many were not confirmed."""
@@ -168,8 +182,10 @@ class Log:
 
     def _done(self, entry: Entry, dest: int) -> None:
         entry.pending &= ~dest
-        if entry.pending:
-            return
+        if not entry.pending:
+            self._forget(entry)
+
+    def _forget(self, entry: Entry) -> None:
         del self._entries[entry]
         self._bytes -= entry.size
         known = self._publishers[entry.publisher]

@@ -27,8 +27,8 @@ from octopia.language import Notification
 from octopia.routing.actions import Action, Deliver, Recipient, Send
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import notify
-from octopia.routing.fdr.streams.confirming import Owed
-from octopia.routing.fdr.streams.receiving import MANY_STREAMS, Gate
+from octopia.routing.fdr.streams.confirming import SETTLED, Owed
+from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Entry, Log, places
 from octopia.routing.messages import Confirm, Confirmed, Key, LinkReport, Notify, Stamp
 from octopia.routing.streams import Released
@@ -53,20 +53,11 @@ CONFIRMED_PER_MESSAGE_MAX = 100
 CONFIRMED_ANEW_MAX = 1_000
 
 _NOTHING: tuple[Released, ...] = ()
+# A notification at the gate with its publisher, what the host wants kept, and the clients that had it before its turn.
+_Waiting = tuple[str, Notification, Any, frozenset[str]]
+_NOBODY: frozenset[str] = frozenset()
 # Without the call of Python's that `Released(...)` is: it is made for every delivery.
 _make = tuple.__new__
-
-
-class _Waiting:
-    """A notification at the gate, and the clients that had it before its turn."""
-
-    __slots__ = ("had", "kept", "notification", "publisher")
-
-    def __init__(self, publisher: str, notification: Notification, kept: Any) -> None:
-        self.publisher = publisher
-        self.notification = notification
-        self.kept = kept
-        self.had: frozenset[str] = frozenset()
 
 
 class DestStreams:
@@ -81,10 +72,12 @@ class DestStreams:
         "_again",
         "_again_due",
         "_below",
-        "_hosts",
+        "_found",
+        "_match_key",
         "_me",
         "_place",
         "_prt",
+        "_recent",
         "_state",
         "_unreachable",
         "_unsure",
@@ -103,12 +96,13 @@ class DestStreams:
     def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
         self._state = state
         self._prt = state.prt
+        self._match_key, self._found = state.prt.match_key, state.prt.found
         self._me = state.me
         self._below = state.me - 1
         self._place = state.me.bit_length() - 1
         self.log = Log(self._place, first_sequence)
         self.gate: Gate[_Waiting] = Gate()
-        self._hosts = self.gate.hosts
+        self._recent = self.gate.recent
         self.owed = Owed()
         # entries to be sent again, oldest first, and to which destinations
         self._again: dict[Entry, int] = {}
@@ -180,30 +174,26 @@ class DestStreams:
 
     # -- at a destination
 
+    def at_once(self, publisher: str, stamp: Stamp, notification: Notification) -> tuple[Recipient, ...] | None:
+        stream = self._recent.get(publisher)
+        if stream is None:
+            return None
+        account, last, number, dests = stream.account, stream.last, stamp.sequence, stamp.dests
+        if (
+            account.left <= 1
+            or number <= last
+            or stream.host != stamp.host
+            or not dests & self._me
+            or number - stamp.gaps[(dests & self._below).bit_count()] > last
+        ):
+            return None
+        account.left -= 1
+        stream.last = number
+        key = self._match_key(notification)
+        return (self._found.get(key) or self._prt.find(key)).recipients
+
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
-    ) -> Sequence[Released]:
-        of_host, dests = self._hosts.get(stamp.host), stamp.dests
-        # where a host has many streams, it is noted which are used
-        stream = None if of_host is None or len(of_host) > MANY_STREAMS else of_host.get(publisher)
-        if stream is None or stream.order or stream.refused or not dests & self._me:
-            return self._arrived(publisher, stamp, notification, kept, now, size)
-        number = stamp.sequence
-        if not number - stamp.gaps[(dests & self._below).bit_count()] <= stream.last < number:
-            return self._arrived(publisher, stamp, notification, kept, now, size)
-        # by far the most common: it is its turn and nothing waits
-        stream.last = number
-        if self.owed.came(stamp.host, publisher, now):
-            self._renew_due()
-        prt = self._prt
-        (key,) = prt.match_keys((notification,))
-        found = prt.found.get(key) or prt.find(key)
-        if not found.recipients:
-            return _NOTHING
-        return (_make(Released, (publisher, notification, kept, found.recipients)),)
-
-    def _arrived(
-        self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int
     ) -> Sequence[Released]:
         host, number, dests = stamp.host, stamp.sequence, stamp.dests
         if not dests & self._me:
@@ -213,44 +203,53 @@ class DestStreams:
         stream = gate.stream(host, publisher)
         before = number - stamp.gaps[(dests & self._below).bit_count()]
         last = stream.last
-        waiting = _Waiting(publisher, notification, kept)
+        waiting = (publisher, notification, kept, _NOBODY)
         ready = gate.take(stream, number, before, waiting, size)
         if stream.asks:
             self.owed.by(host, publisher, now)
+            self._renew_due()
         elif ready or number <= last:
-            self.owed.came(host, publisher, now)
+            if self.owed.came(host, publisher, now):
+                self._renew_due()
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
-        self._renew_due()
-        released = [one for each in ready for one in self._release(each)] if ready else []
+            self._renew_due()
+        if stream.order or stream.refused:
+            stream.account = SETTLED
+        else:
+            stream.account = self.owed.account(host, publisher)
+        if ready:
+            return self._release(ready)
         # in a burst most have to wait, so they are not matched before it is their turn
         if self._prt.has_any_order and number in stream.held and stream.held[number][1] is waiting:
-            released += self._overtake(waiting)
-        return released
+            return self._overtake(stream, number)
+        return _NOTHING
 
     def takes_any(self, subscription: Key) -> None:
         self._state.prt.takes_any(subscription)
 
-    def _recipients(self, notification: Notification) -> tuple[Recipient, ...]:
-        prt = self._prt
-        (key,) = prt.match_keys((notification,))
-        return (prt.found.get(key) or prt.find(key)).recipients
+    def _release(self, ready: list[_Waiting]) -> list[Released]:
+        released = []
+        find, found, match_key = self._prt.find, self._found, self._match_key
+        for publisher, notification, kept, had in ready:
+            key = match_key(notification)
+            recipients = (found.get(key) or find(key)).recipients
+            if had:
+                recipients = tuple(each for each in recipients if each.client not in had)
+            if recipients:
+                released.append(_make(Released, (publisher, notification, kept, recipients)))
+        return released
 
-    def _release(self, waiting: _Waiting) -> Sequence[Released]:
-        recipients = self._recipients(waiting.notification)
-        if waiting.had:
-            recipients = tuple(each for each in recipients if each.client not in waiting.had)
-        if not recipients:
-            return _NOTHING
-        return (Released(waiting.publisher, waiting.notification, waiting.kept, recipients),)
-
-    def _overtake(self, waiting: _Waiting) -> Sequence[Released]:
+    def _overtake(self, stream: Stream[_Waiting], number: int) -> Sequence[Released]:
         """Clients that take any order get at once what has to wait for the others."""
-        early = self._state.prt.out_of_order(self._recipients(waiting.notification))
+        before, (publisher, notification, kept, _), size = stream.held[number]
+        key = self._match_key(notification)
+        early = self._prt.out_of_order((self._found.get(key) or self._prt.find(key)).recipients)
         if not early:
             return _NOTHING
-        waiting.had = frozenset(each.client for each in early)
-        return (Released(waiting.publisher, waiting.notification, waiting.kept, early),)
+        had = frozenset(each.client for each in early)
+        stream.held[number] = before, (publisher, notification, kept, had), size
+        return (Released(publisher, notification, kept, early),)
 
     def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
         state, known = self._state, self.gate.hosts[host]
@@ -354,9 +353,8 @@ class DestStreams:
             self.owed.forget(place)
             self._unsure.pop(place, None)
             for stream in self.gate.hosts.get(place, {}).values():
-                for waiting in self.gate.release_all(stream):
-                    for publisher, notification, kept, recipients in self._release(waiting):
-                        out.append(Deliver(publisher, kept, notification, recipients))
+                for publisher, notification, kept, recipients in self._release(self.gate.release_all(stream)):
+                    out.append(Deliver(publisher, kept, notification, recipients))
 
 
 def make(state: "FdrState", first_sequence: int) -> DestStreams:
