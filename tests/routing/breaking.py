@@ -96,8 +96,10 @@ class BreakingNetwork(Network):
         return [hop for hop in super().oldest_of_each_link() if (hop.receiver, hop.sender) not in self.untold]
 
     def run_until_quiet(self) -> None:
-        while heads := self.oldest_of_each_link():
-            self.receive(heads[0])
+        """Until nothing is in flight, and nothing due."""
+        while (heads := self.oldest_of_each_link()) or self.let_time_pass():
+            if heads:
+                self.receive(heads[0])
 
     def cut_link(self, a: BrokerId, b: BrokerId) -> None:
         """The connection ends, and what is in flight with it. Nobody has noticed yet."""

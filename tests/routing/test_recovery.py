@@ -22,6 +22,7 @@ from octopia.routing import (
     Unsubscribed,
 )
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.routing.breaking import SERIALS_PER_LIFE
 from tests.routing.recovery_scene import A0, A1, B0, B1, BOND, C0, QUOTE, STOCK, Scene
 
 
@@ -100,7 +101,7 @@ def test_a_client_that_registers_again_before_the_links_are_back_costs_no_cib_me
     scene.do(B0, Subscribed("S", "s", STOCK))
     scene.reconnect(A0, B0)
     scene.run_until_quiet()
-    assert scene.subscribers(A0) == [Key(B0, 1)], "a new key, above those of the first life"
+    assert scene.subscribers(A0) == [Key(B0, SERIALS_PER_LIFE)], "a new key, above those of the first life"
     assert [scene.sent(kind) for kind in ("cib_set", "cib_clear")] == [[], []]
 
 

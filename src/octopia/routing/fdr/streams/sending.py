@@ -27,11 +27,11 @@ BYTES_MAX = 64 << 20
 class Entry:
     """A notification that was sent and not confirmed. `pending` are the destinations, as bits, that have not confirmed.
 
-    `stamp` is the first it had. `tree` is the one it was last sent on; `unsure`: something was down then, so it may
-    have taken any way.
+    `stamp` is the first it had. `ways`: to which destinations it was last sent on which tree, and whether something was
+    down then, so that it may have taken any way.
     """
 
-    __slots__ = ("id", "notification", "pending", "publisher", "sequence", "size", "stamp", "tree", "unsure")
+    __slots__ = ("id", "notification", "pending", "publisher", "sequence", "size", "stamp", "ways")
 
     def __init__(
         self, publisher: str, id: str, notification: Notification, stamp: Stamp, tree: int, unsure: bool, size: int
@@ -42,8 +42,7 @@ class Entry:
         self.stamp = stamp
         self.sequence = stamp.sequence
         self.pending = stamp.dests
-        self.tree = tree
-        self.unsure = unsure
+        self.ways: tuple[tuple[int, int, bool], ...] = ((stamp.dests, tree, unsure),)
         self.size = size
 
 
@@ -143,8 +142,10 @@ class Log:
                         self._done(waiting.popleft(), 1 << place)
         return lost
 
-    def again(self, entry: Entry, dests: int) -> Stamp:
+    def again(self, entry: Entry, dests: int, tree: int = 0, unsure: bool = False) -> Stamp:
         """A stamp for an entry that is sent again to these destinations, all of which are pending."""
+        others = tuple((to & ~dests, way, was_unsure) for to, way, was_unsure in entry.ways if to & ~dests)
+        entry.ways = (*others, (dests, tree, unsure))
         to, sequence, first = self._publishers[entry.publisher].to, entry.sequence, entry.stamp
         gap_of = dict(zip(places(first.dests), first.gaps, strict=True))
         gaps = tuple(sequence if to[place][0] is entry else gap_of[place] for place in places(dests))

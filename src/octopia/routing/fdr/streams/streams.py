@@ -171,10 +171,10 @@ class DestStreams:
             dests = self._again.pop(entry) & entry.pending
             if not dests:
                 continue
-            entry.tree, entry.unsure = state.tree(), state.links.any_down
-            stamp = self.log.again(entry, dests)
+            tree = state.tree()
+            stamp = self.log.again(entry, dests, tree, state.links.any_down)
             self.again_total += 1
-            for to, header in notify.copies_for(state, dests, entry.tree):
+            for to, header in notify.copies_for(state, dests, tree):
                 out.append(Send(to, Notify(entry.publisher, entry.id, entry.notification, header, stamp)))
         self._again_due = now if self._again else None
 
@@ -264,8 +264,6 @@ class DestStreams:
                 stream.asked = stream.asked or nothing_yet
         if state.links.any_down:
             self._unsure[host] = None
-        else:
-            self._unsure.pop(host, None)
         for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
             part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
             self.confirmations_total += 1
@@ -328,13 +326,13 @@ class DestStreams:
         links, cut = self._state.links, dict[int, int]()
         wanted = {}
         for entry in self.log:
-            dests = entry.pending
-            if not entry.unsure:
-                if entry.tree not in cut:
-                    cut[entry.tree] = _union(links.cut_by(link, entry.tree) for link in down)
-                dests &= cut[entry.tree]
-            if dests:
-                wanted[entry] = dests
+            lost = 0
+            for dests, tree, unsure in entry.ways:
+                if not unsure and tree not in cut:
+                    cut[tree] = _union(links.cut_by(link, tree) for link in down)
+                lost |= dests if unsure else dests & cut[tree]
+            if lost & entry.pending:
+                wanted[entry] = lost & entry.pending
         self._to_send_again(wanted, self._state.now)
 
     def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
@@ -342,6 +340,7 @@ class DestStreams:
         cut = _union(state.links.cut_by(link, state.id.cluster) for link in down)
         for host, streams in self.gate.hosts.items():
             if host in self._unsure or cut >> host & 1:
+                self._unsure.pop(host, None)
                 for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
                     self.owed.by(host, publisher, state.now + AGAIN_AFTER_S)
 
