@@ -8,4 +8,4 @@ from fuzz.frames import fuzz
 
 @pytest.mark.parametrize("routing", ["idr", "fdr"])
 def test_mutated_frames_and_handshakes_do_not_disturb_the_broker(routing: str) -> None:
-    assert asyncio.run(fuzz(200.0, seed=7, rounds_max=200, routing=routing)) == 200
+    assert asyncio.run(fuzz(200.0, seed=7, rounds_max=300, routing=routing)) == 300
