@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
 from fuzz.frames import fuzz
 
 
-def test_mutated_frames_and_handshakes_do_not_disturb_the_broker() -> None:
-    assert asyncio.run(fuzz(200.0, seed=7, rounds_max=300)) == 300
+@pytest.mark.parametrize("routing", ["idr", "fdr"])
+def test_mutated_frames_and_handshakes_do_not_disturb_the_broker(routing: str) -> None:
+    assert asyncio.run(fuzz(200.0, seed=7, rounds_max=300, routing=routing)) == 300
