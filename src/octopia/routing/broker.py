@@ -67,6 +67,8 @@ class Broker:
         "_passed",
         "_policy",
         "_receive",
+        "_sample",
+        "_sampled",
         "_state",
         "_up",
         "id",
@@ -96,6 +98,8 @@ class Broker:
         self._up = self._state.up
         self._passed: Passed | None = self._state.passed
         self._header = policy.header
+        self._sampled = policy.sampled
+        self._sample = self._state.lst.sample
         decisions = Decisions(self._state, policy)
         self._decide = decisions.decide
         self._pass_on = None if policy.pass_on is None else decisions.pass_on
@@ -157,6 +161,13 @@ class Broker:
             return [self._pass_on(header, sender)] * len(notifications)
         return self._decide(notifications, header, sender)
 
+    def receive_one(self, sender: BrokerId, header: Header, notification: Values, now: float) -> Decision:
+        """As `receive`, for hosts that take one at a time."""
+        if self._passed is not None and (known := self._passed.get(sender)) and (decision := known.get(header)):
+            self._state.now = now
+            return decision
+        return self.receive(sender, header, (notification,), now)[0]
+
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in what happened and answer with what to do about it, in order.
 
@@ -193,13 +204,20 @@ class Broker:
         """The tables, to look at: for status displays and checkers. Its kind depends on the routing."""
         return self._state
 
-    def _link_sampled(self, event: LinkSampled, now: float, out: list[Action]) -> None:
-        neighbour = event.neighbour
+    def sampled(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> list[Action]:
+        """As `handle` of `LinkSampled`, which comes more often than any other event."""
         if neighbour not in self._neighbours:
             self._check_link(neighbour)
-        if self._policy.sampled is not None:
-            self._policy.sampled(self._state, out)
-        self._state.lst.sample(neighbour, event.queue_length, event.entered, event.left, now)
+        out: list[Action] = []
+        state = self._state
+        state.now = now
+        if self._sampled is not None:
+            self._sampled(state, out)
+        self._sample(neighbour, queue_length, entered, left, now)
+        return out
+
+    def _link_sampled(self, event: LinkSampled, now: float, out: list[Action]) -> None:
+        out += self.sampled(event.neighbour, event.queue_length, event.entered, event.left, now)
 
     def _link_went_down(self, event: LinkWentDown, now: float, out: list[Action]) -> None:
         self._check_link(event.neighbour)

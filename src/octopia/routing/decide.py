@@ -20,11 +20,9 @@ from octopia.routing.decision import Decision
 from octopia.routing.index import Values
 from octopia.routing.messages import Header
 from octopia.routing.policy import Policy
+from octopia.routing.state import remember_passed
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
-
-# Headers by which decisions are remembered, of each neighbour; past that all are forgotten and decided anew.
-PASSED_MAX = 4_096
 
 
 class Decisions:
@@ -72,10 +70,7 @@ class Decisions:
     def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
         """The decision for copies with this header, of a routing that does not match them."""
         decision = self._pass_on(self._state, header, came_by)
-        known = self._state.passed[came_by]
-        if len(known) >= PASSED_MAX:
-            known.clear()
-        known[header] = decision
+        remember_passed(self._state.passed[came_by], header, decision)
         return decision
 
     def _decide_one(self, notification: Sequence[Values], header: Header, came_by: BrokerId | None) -> Decision:

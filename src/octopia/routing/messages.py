@@ -222,11 +222,9 @@ class Dests(Struct, frozen=True, cache_hash=True, gc=False):
     `dests` is a set of brokers as bits (`fdr/places.py`).
     """
 
+    # no property, since it is looked at for every hop of a trace
+    civ: ClassVar[int] = 0
     dests: int
-
-    @property
-    def civ(self) -> int:
-        return 0
 
     @property
     def entries(self) -> int:

@@ -16,6 +16,15 @@ from octopia.topology import BrokerId, Scot, civ
 
 # By neighbour whose link is up and by header, the decision about copies that are passed on without a match.
 Passed = dict[BrokerId, dict[Header, Decision]]
+# Headers by which decisions are remembered, of each neighbour; past that all are forgotten and decided anew.
+PASSED_MAX = 4_096
+
+
+def remember_passed(known: dict[Header, Decision], header: Header, decision: Decision) -> None:
+    """Of one neighbour: the decision about copies with this header."""
+    if len(known) >= PASSED_MAX:
+        known.clear()
+    known[header] = decision
 
 
 class BrokerState:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from octopia.routing import Action, Broker, Event, LinkSampled, policy_named
+from octopia.routing import Action, Broker, Event, policy_named
 from octopia.sim.links import OutLink
 from octopia.sim.model import Processor
 from octopia.topology import BrokerId
@@ -54,6 +54,7 @@ class Node:
         "publish",
         "receive",
         "registered",
+        "sampled",
         "streams",
     )
 
@@ -102,7 +103,8 @@ class Node:
         self.at_once: Any = None if broker.streams is None else broker.streams.at_once
         # when the broker is to be told of the time, -1 where nothing is due
         self.due_ns = -1
-        self.receive = broker.receive
+        self.receive = broker.receive_one
+        self.sampled = broker.sampled
         self.tables_changed()
 
     def tables_changed(self) -> None:
@@ -141,7 +143,7 @@ class Node:
                 if tells and (length or link.told_length):
                     if link.told_ns < at - tick_ns:
                         self._tell_before(link, at - tick_ns)
-                    orders += self.handle(LinkSampled(link.receiver_id, length, entered, entered - length), at_s)
+                    orders += self.sampled(link.receiver_id, length, entered, entered - length, at_s)
                     link.told_ns, link.told_length = at, length
                 link.entered_at_tick = entered
                 if not length:
@@ -160,8 +162,7 @@ class Node:
 
         Then the tick before comes first, when it was still empty: the broker counts what entered and left since.
         """
-        before = LinkSampled(link.receiver_id, 0, link.entered_at_tick, link.entered_at_tick)
-        self.handle(before, at_ns / SECOND_NS)
+        self.sampled(link.receiver_id, 0, link.entered_at_tick, link.entered_at_tick, at_ns / SECOND_NS)
 
     def goes_down(self, from_ns: int, until_ns: int) -> None:
         self.down.append((from_ns, until_ns))

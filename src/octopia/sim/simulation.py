@@ -229,7 +229,7 @@ class Simulation:
                         notification = event.notification
                         if link >= 0:
                             carried = event.header
-                            decision = node.receive(senders[link], carried, (notification,), done / 1e9)[0]
+                            decision = node.receive(senders[link], carried, notification, done / 1e9)
                         else:
                             decision = node.publish(event.client, (notification,), done / 1e9)[0]
                             if type(decision) is Refusal:

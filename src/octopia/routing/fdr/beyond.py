@@ -81,11 +81,18 @@ class Beyond:
         waits = self._lst.waits
         along = [(waits[to] + self.wait(to, now), to) for to in self._a_links]
         ends = [(waits[to], to) for to in self._i_links]
-        if max((*along, *ends), default=(0.0, None))[0] < WAIT_MIN_S:
+        along += ends
+        # to one neighbour the second longest is told, to all others the longest
+        first, second, longest_by = 0.0, 0.0, None
+        for wait, by in along:
+            if wait > first:
+                first, second, longest_by = wait, first, by
+            elif wait > second:
+                second = wait
+        if first < WAIT_MIN_S:
             return
-        for to in (*self._a_links, *self._i_links):
-            longest = max((wait for wait, by in (*along, *ends) if by != to), default=0.0)
-            longest = min(longest, WAIT_MAX_S)
+        for _, to in along:
+            longest = min(second if to == longest_by else first, WAIT_MAX_S)
             if longest > WAIT_MIN_S + 1.5 * max(0.0, self._told.get(to, now) - now):
                 self._told[to] = now + longest
                 out.append(Send(to, Waits(round(longest * 1000))))

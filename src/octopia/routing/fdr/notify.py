@@ -42,6 +42,7 @@ from octopia.routing.fdr.check import check_header
 from octopia.routing.fdr.places import AROUND
 from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
+from octopia.routing.state import remember_passed
 from octopia.topology import BrokerId
 
 
@@ -92,12 +93,28 @@ def pass_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
     return Decision((), copies_onward(state, header, came_by), here=bool(header.dests & state.me))
 
 
+def passed_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
+    """As `pass_on`, remembered as for notifications."""
+    known = state.passed[came_by]
+    decision = known.get(header)
+    if decision is None:
+        decision = pass_on(state, header, came_by)
+        remember_passed(known, header, decision)
+    return decision
+
+
 def copies_onward(state: FdrState, header: Dests, came_by: BrokerId) -> tuple[tuple[BrokerId, Dests], ...]:
     """The copies that are made of one that came."""
     check_header(state, header, came_by)
     onward = _Onward(state)
     onward.send(header.dests & ~state.me, came_by)
     return onward.copies()
+
+
+# Equal headers are one object where they can be: they are looked up at every hop.
+@lru_cache(maxsize=1 << 14)
+def _for_brokers(dests: int) -> Dests:
+    return Dests(dests)
 
 
 class _Onward:
@@ -112,7 +129,7 @@ class _Onward:
     def copies(self) -> tuple[tuple[BrokerId, Dests], ...]:
         order = self._state.order
         made = sorted(self.to.items(), key=lambda copy: order[copy[0]])
-        return tuple((to, Dests(dests)) for to, dests in made)
+        return tuple((to, _for_brokers(dests)) for to, dests in made)
 
     def add(self, to: BrokerId, dests: int) -> None:
         self.to[to] = self.to.get(to, 0) | dests

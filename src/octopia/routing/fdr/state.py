@@ -59,14 +59,14 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     with them.
     """
 
-    __slots__ = ("_any_order", "_bits", "_bound", "borrowed")
+    __slots__ = ("_bits", "_bound", "any_order", "borrowed")
 
     def __init__(self, make_index: MakeIndex, bits: Mapping[BrokerId, int]) -> None:
         super().__init__(make_index)
         self._bits = bits
         self.borrowed: dict[Key, Borrowed] = {}
         # subscriptions of clients of this broker, by client and its id, that want notifications in any order
-        self._any_order: dict[tuple[str, str], None] = {}
+        self.any_order: dict[tuple[str, str], None] = {}
         # by advertisement and cluster the borrowed subscriptions bound to it
         self._bound: dict[tuple[Key, int], dict[Key, None]] = {}
 
@@ -80,22 +80,17 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     def takes_any(self, key: Key) -> None:
         """A subscription of a client of this broker wants notifications in any order."""
         entry = self._entries[key]
-        self._any_order[entry.client, entry.id] = None
-
-    @property
-    def has_any_order(self) -> bool:
-        """Whether any subscription does."""
-        return bool(self._any_order)
+        self.any_order[entry.client, entry.id] = None
 
     def out_of_order(self, recipients: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
         """Those all of whose subscriptions named here want notifications in any order."""
-        any_order = self._any_order
+        any_order = self.any_order
         return tuple(each for each in recipients if all((each.client, id) in any_order for id in each.subscriptions))
 
     def remove(self, key: Key) -> PrtEntry:
         entry = super().remove(key)
-        if self._any_order and entry.last_hop is None:
-            self._any_order.pop((entry.client, entry.id), None)
+        if self.any_order and entry.last_hop is None:
+            self.any_order.pop((entry.client, entry.id), None)
         return entry
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:

@@ -71,6 +71,7 @@ class DestStreams:
     __slots__ = (
         "_again",
         "_again_due",
+        "_any_order",
         "_below",
         "_found",
         "_match_key",
@@ -96,6 +97,7 @@ class DestStreams:
     def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
         self._state = state
         self._prt = state.prt
+        self._any_order = state.prt.any_order
         self._match_key, self._found = state.prt.match_key, state.prt.found
         self._me = state.me
         self._below = state.me - 1
@@ -221,7 +223,7 @@ class DestStreams:
         if ready:
             return self._release(ready)
         # in a burst most have to wait, so they are not matched before it is their turn
-        if self._prt.has_any_order and number in stream.held and stream.held[number][1] is waiting:
+        if self._any_order and number in stream.held and stream.held[number][1] is waiting:
             return self._overtake(stream, number)
         return _NOTHING
 
@@ -376,5 +378,6 @@ def receive_confirm(state: "FdrState", sender: BrokerId, message: Confirm, out: 
         raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
     if message.header.dests & state.me:
         state.streams.confirmed(message.by, message.streams, state.now)
-    for to, header in notify.copies_onward(state, message.header, sender):
-        out.append(Send(to, Confirm(message.by, message.streams, header)))
+    for to, header in notify.passed_on(state, message.header, sender).copies:
+        # copies of this routing carry nothing else
+        out.append(Send(to, Confirm(message.by, message.streams, header)))  # type: ignore[arg-type]
