@@ -163,9 +163,15 @@ class Broker:
 
     def receive_one(self, sender: BrokerId, header: Header, notification: Values, now: float) -> Decision:
         """As `receive`, for hosts that take one at a time."""
-        if self._passed is not None and (known := self._passed.get(sender)) and (decision := known.get(header)):
-            self._state.now = now
-            return decision
+        passed = self._passed
+        if passed is not None:
+            try:
+                decision = passed[sender][header]
+            except KeyError:
+                pass
+            else:
+                self._state.now = now
+                return decision
         return self.receive(sender, header, (notification,), now)[0]
 
     def handle(self, event: Event, now: float) -> list[Action]:

@@ -251,7 +251,7 @@ class Simulation:
                         event = Received(senders[link], event)
                     done, handled, actions = self._control(node, event, now, begin)
                     copies = [(action.to, action.message) for action in actions if type(action) is Send]
-                    if numbers_copies:
+                    if numbers_copies and (len(copies) < len(actions) or node.streams.due is not None):
                         self._release(node, actions, done)
                     if link < 0:
                         node.registered.append(event)
@@ -369,12 +369,13 @@ class Simulation:
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, []
         unchanged = begin + node.control_ns(0, False)
-        node.catch_up(unchanged)
+        if unchanged >= node.alarm_ns:
+            node.catch_up(unchanged)
         actions = node.broker.handle_whole(event, unchanged / SECOND_NS)
         if (len(srt), len(prt)) == before:
-            done = unchanged
-        else:
-            node.tables_changed()
+            node.free_ns = unchanged
+            return unchanged, unchanged, actions
+        node.tables_changed()
         node.free_ns = done
         # what it ordered comes after the ticks until then
         node.catch_up(done)

@@ -22,7 +22,7 @@ from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
-from octopia.routing.messages import Key, LinkReport
+from octopia.routing.messages import Dests, Key, LinkReport
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import Passed
 from octopia.routing.tables import Matched, SubscriptionTable
@@ -166,6 +166,7 @@ class FdrState(ScotState):
         "order",
         "overlay",
         "places",
+        "sent_to",
         "streams",
         "trees",
         "untold",
@@ -199,6 +200,8 @@ class FdrState(ScotState):
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
+        # by place of a broker the copies of what begins here for it alone; forgotten with decisions
+        self.sent_to: dict[int, tuple[tuple[BrokerId, Dests], ...]] = {}
         self.lst: WaitingLst = WaitingLst(self.neighbours, congestion)
         self.beyond = Beyond(self.lst, self.a_links, self.i_links)
         self.trees = Trees(id, self.lst, self.beyond, self.a_links)
@@ -236,6 +239,7 @@ class FdrState(ScotState):
 
     def _forget_decisions(self) -> None:
         self.prt.forget_matches()
+        self.sent_to.clear()
         self.passed.clear()
         self.passed.update((neighbour, {}) for neighbour in self.neighbours if neighbour in self.up)
 

@@ -85,13 +85,17 @@ class Owed:
         """Hosts whose confirmation is due now, and the publishers to be named; they are owed nothing any more."""
         if self.due is None or now < self.due:
             return []
-        ready = [host for host, owed in self._hosts.items() if owed.due <= now]
         taken = []
-        for host in ready:
-            owed = self._hosts.pop(host)
-            owed.left = 0
-            taken.append((host, list(owed.publishers)))
-        self._renew_due()
+        next_due = None
+        for host, owed in self._hosts.items():
+            if owed.due <= now:
+                owed.left = 0
+                taken.append((host, list(owed.publishers)))
+            elif next_due is None or owed.due < next_due:
+                next_due = owed.due
+        for host, _ in taken:
+            del self._hosts[host]
+        self.due = next_due
         return taken
 
     def _new(self, due: float) -> Account:

@@ -30,7 +30,7 @@ from octopia.routing.fdr import notify
 from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Entry, Log, places
-from octopia.routing.messages import Confirm, Confirmed, Key, LinkReport, Notify, Stamp
+from octopia.routing.messages import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
 from octopia.routing.streams import Released
 from octopia.topology import BrokerId
 
@@ -202,7 +202,9 @@ class DestStreams:
             self.misaddressed += 1
             return _NOTHING
         gate = self.gate
-        stream = gate.stream(host, publisher)
+        stream = self._recent.get(publisher)
+        if stream is None or stream.host != host:
+            stream = gate.stream(host, publisher)
         before = number - stamp.gaps[(dests & self._below).bit_count()]
         last = stream.last
         waiting = (publisher, notification, kept, _NOBODY)
@@ -268,8 +270,16 @@ class DestStreams:
         for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
             part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
             self.confirmations_total += 1
-            for to, header in notify.copies_for(state, 1 << host, state.id.cluster):
+            for to, header in self._copies_to(host):
                 out.append(Send(to, Confirm(state.id, part, header)))
+
+    def _copies_to(self, host: int) -> tuple[tuple[BrokerId, Dests], ...]:
+        """Of a confirmation: remembered until something changes that decides about copies."""
+        state = self._state
+        copies = state.sent_to.get(host)
+        if copies is None:
+            copies = state.sent_to[host] = notify.copies_for(state, 1 << host, state.id.cluster)
+        return copies
 
     # -- time and links
 
