@@ -25,6 +25,7 @@ class Recorder:
 
     def __init__(self, live: Live) -> None:
         self.hops: list[Hop] = []
+        self._sending = False
         for broker in live.scot.brokers:
             for neighbour, link in live.host(f"{broker.region},{broker.cluster}").links.items():
                 link.send = self._recording(broker, neighbour, link.send)
@@ -32,8 +33,9 @@ class Recorder:
 
     def _recording_plain(self, sender: BrokerId, receiver: BrokerId, put_all: Callable[[list[bytes]], None]) -> Any:
         def record(frames: list[bytes]) -> None:
-            # Notifications of one read, without CIV.
-            self.hops += [(str(sender), str(receiver), "000") for frame in frames if b"\xa5probe" in frame]
+            # Notifications of one read, without CIV; what `send` puts there was noted.
+            if not self._sending:
+                self.hops += [(str(sender), str(receiver), "000") for frame in frames if b"\xa5probe" in frame]
             put_all(frames)
 
         return record
@@ -42,7 +44,9 @@ class Recorder:
         def record(message: Any, frames: list[bytes]) -> None:
             if isinstance(message, Notify) and "probe" in message.notification:
                 self.hops.append((str(sender), str(receiver), f"{message.civ:03b}"))
+            self._sending = True
             send(message, frames)
+            self._sending = False
 
         return record
 

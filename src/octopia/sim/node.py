@@ -131,7 +131,8 @@ class Node:
         last = now_ns - now_ns % tick_ns
         while at <= last and busy:
             at_s, sampled = at / SECOND_NS, at % self._sample_ns == 0
-            for link in sorted(busy, key=_index) if sampled else list(busy):
+            # in one order, since a routing may compare what it was told before at this moment
+            for link in sorted(busy, key=_index):
                 # as `length_at`, written out: for a routing that goes by queues this is done at every tick
                 if not link.plain:
                     length = link.length_at(at)

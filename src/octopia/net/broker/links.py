@@ -215,7 +215,7 @@ class Link:
             self._intake.hold_back(self.box, clients_only=self._repeats)
         elif self.is_up:
             # Broken, and no room to wait for it: everything that follows would have a gap.
-            self._soon(self.go_down)
+            self._soon(self._wait_no_longer)
         else:
             self.box.discard_newest()
             self.dropped += 1
@@ -417,6 +417,11 @@ class Link:
         if sample != self._sampled or waiting:
             self._sampled = sample
             self._router.link_sampled(self.neighbour, sample, now)
+
+    def _wait_no_longer(self) -> None:
+        """It was broken a moment ago; if it was taken up since, there is nothing to wait for, and no gap."""
+        if self.channel is None:
+            self.go_down()
 
     def go_down(self, *, returns: bool = False) -> None:
         """The link cannot be resumed: only what was never sent, and is no change of tables, may still go.
