@@ -4,6 +4,7 @@ Links keep order and delay arbitrarily: which link's oldest message arrives next
 `Random` that each method is given, so the same history can be driven by a seed or by Hypothesis.
 """
 
+from collections.abc import Callable
 from random import Random
 
 from octopia.embedded import Hop, Network
@@ -277,3 +278,17 @@ def check_tid_tables(network: Network, world: World) -> None:
         assert len(broker.state.srt) == len(world.advertisements)
         assert len(broker.state.prt) == len(expected[id])
         assert broker.state.fading == {}
+
+
+def play_history(make: Callable[[Random], Harness], operations: list[str], seed: int, steps: int) -> None:
+    """Operations as they are drawn; then all is quiet, everyone publishes, and all is withdrawn."""
+    draw = Random(seed)
+    harness = make(draw)
+    try:
+        for _ in range(steps):
+            getattr(harness, draw.choice(operations))(draw)
+        harness.quiet_then_publish(draw)
+        harness.withdraw_everything(draw)
+    except Exception as error:
+        error.add_note(f"routing {harness.routing}, seed {seed}")
+        raise

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from tests.effort import cases
 from tests.routing.breaking import FdrHarness
+from tests.routing.harness import play_history
 from tests.routing.test_recovery_properties import PATIENT, WEIGHTS
 
 OFTEN_IN_PARTS = {**WEIGHTS, "become_quiet_in_parts": 4}
@@ -23,16 +24,7 @@ RANDOMS = st.randoms(use_true_random=False)
 def test_an_outage_changes_nothing_for_who_can_be_reached(weights: dict[str, int]) -> None:
     operations = [name for name, weight in weights.items() for _ in range(weight)]
     for seed in range(cases(70)):
-        draw = Random(seed)
-        harness = FdrHarness(draw)
-        try:
-            for _ in range(70):
-                getattr(harness, draw.choice(operations))(draw)
-            harness.quiet_then_publish(draw)
-            harness.withdraw_everything(draw)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+        play_history(lambda draw: FdrHarness(draw), operations, seed, steps=70)
 
 
 class Machine(RuleBasedStateMachine):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from octopia.matching import matcher, use_kernels
 from octopia.routing import POLICIES
 from tests.effort import cases
-from tests.routing.harness import Harness
+from tests.routing.harness import Harness, play_history
 
 RANDOMS = st.randoms(use_true_random=False)
 ROUTINGS = sorted(POLICIES)
@@ -54,16 +54,7 @@ def test_exact_with_either_kernels(routing: str, kernels: str, monkeypatch: pyte
 def run_histories(routing: str, seeds: range) -> None:
     operations = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
     for seed in seeds:
-        draw = Random(seed)
-        harness = Harness(routing, draw)
-        try:
-            for _ in range(60):
-                getattr(harness, draw.choice(operations))(draw)
-            harness.quiet_then_publish(draw)
-            harness.withdraw_everything(draw)
-        except Exception as error:
-            error.add_note(f"routing {routing}, seed {seed}")
-            raise
+        play_history(lambda draw: Harness(routing, draw), operations, seed, steps=60)
 
 
 class OverlayMachine(RuleBasedStateMachine):

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
+from tests.routing.harness import play_history
 
 ROUTINGS = ("snr", "idr", "fdr")
 
@@ -46,16 +47,7 @@ PATIENT = {**WEIGHTS, "give_up": 0, "restart": 2, "ordeal": 6}
 def test_exact_again_after_any_history_of_faults(routing: str, weights: dict[str, int], batch: int) -> None:
     operations = [name for name, weight in weights.items() for _ in range(weight)]
     for seed in range(batch * 70, batch * 70 + cases(70)):
-        draw = Random(seed)
-        harness = BreakingHarness(routing, draw)
-        try:
-            for _ in range(70):
-                getattr(harness, draw.choice(operations))(draw)
-            harness.quiet_then_publish(draw)
-            harness.withdraw_everything(draw)
-        except Exception as error:
-            error.add_note(f"routing {routing}, seed {seed}")
-            raise
+        play_history(lambda draw: BreakingHarness(routing, draw), operations, seed, steps=70)
 
 
 RANDOMS = st.randoms(use_true_random=False)

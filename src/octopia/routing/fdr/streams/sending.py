@@ -19,6 +19,7 @@ from functools import lru_cache
 
 from octopia.language import Notification
 from octopia.routing.messages import Stamp
+from octopia.topology import civ
 
 ENTRIES_MAX = 200_000
 BYTES_MAX = 64 << 20
@@ -64,15 +65,8 @@ class _Publisher:
         self.to: dict[int, deque[Entry]] = {}
 
 
-@lru_cache(maxsize=1 << 16)
-def places(dests: int) -> tuple[int, ...]:
-    """The places of the bits of a set, ascending."""
-    found = []
-    while dests:
-        lowest = dests & -dests
-        found.append(lowest.bit_length() - 1)
-        dests ^= lowest
-    return tuple(found)
+# The places of the bits of a set, ascending: few sets come again and again.
+places = lru_cache(maxsize=1 << 16)(civ.bits)
 
 
 class Log:
