@@ -19,6 +19,7 @@ SLOW_FIRST = (
     "tests/pipeline/test_spark.py",
     "tests/pipeline/test_processes.py",
     "tests/cli/test_pipeline.py",
+    "tests/net/test_fdr.py",
     "tests/experiments/test_sweep.py",
     "tests/routing/test_fdr_detours.py",
     "tests/routing/test_recovery_properties.py",
