@@ -173,3 +173,27 @@ def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the_same(
 
     patient = NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S, link_give_up_s=HANG_S)
     in_overlay(scene, tree="path:2", clusters=1, net_limits=patient)
+
+
+def test_a_link_that_is_taken_up_while_it_is_about_to_be_given_up_stays_up() -> None:
+    """Its queue was full while it was broken, and a turn later it is connected again."""
+
+    async def scene(live: Live) -> None:
+        link = live.host("a,0").links[B]
+        later: list[Callable[[], None]] = []
+        soon, link._soon = link._soon, later.append
+        assert link.channel is not None
+        link.channel.abort()
+        await until(lambda: link.channel is None)
+        link._overflow()
+        link._soon = soon
+        await until(lambda: link.channel is not None)
+        for call in later:
+            call()
+        assert link.is_up
+        subscription = await live.subscriber("b,0", "x > 0")
+        publisher = await live.publisher("a,0", "x > 0")
+        await publisher.publish({"x": 1})
+        assert len(await take(subscription, 1)) == 1
+
+    in_overlay(scene, tree="path:2", clusters=1)

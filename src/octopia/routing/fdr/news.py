@@ -152,10 +152,6 @@ class LinkState:
     def is_down(self, one: BrokerId, other: BrokerId) -> bool:
         return bool(self._down.get(one, 0) & self._bits[other])
 
-    def downs_of(self, broker: BrokerId) -> int:
-        """The neighbours of a broker, as bits, whose link to it is down."""
-        return self._down.get(broker, 0)
-
     @property
     def unreachable(self) -> int:
         """The brokers that no way leads to from here, as bits."""
