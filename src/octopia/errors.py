@@ -9,11 +9,12 @@
     ├── RefusedError          a broker refused a client's request, and says why
     ├── UnreachableError      no broker answers, or the connection is gone for good
     │   └── UndeliveredError  a client was closed before a broker had taken everything it published
+    ├── PipelineError         Spark, the machine or the storage could not do the work
     └── ProtocolError
         ├── LocalProtocolError    our own host or broker broke the protocol: a bug on this side
         └── RemoteProtocolError   a peer broke the protocol: its connection is at fault, not ours
 
-Rules of this file: every error that leaves the package is one of these; the message is one line that names the place
+Every error that leaves the package is one of these; the message is one line that names the place
 and, where there is one, the fix. Hosts catch `RemoteProtocolError` and drop the peer; nobody catches
 `LocalProtocolError`.
 """
@@ -100,6 +101,10 @@ class UndeliveredError(UnreachableError):
         self.why = why
         noun = "notification was" if count == 1 else "notifications were"
         super().__init__(f"{count:,} published {noun} not delivered to a broker: {why}")
+
+
+class PipelineError(OctopiaError):
+    """Spark, the machine or the storage could not do the work. The message says what to do about it."""
 
 
 class ProtocolError(OctopiaError):

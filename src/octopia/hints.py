@@ -1,6 +1,6 @@
 """Guesses at what was meant, and texts cut to what one line of an error can bear.
 
-Rules of this file: a hint is one short phrase or nothing; it never decides anything, and one is offered only where it
+A hint is one short phrase or nothing; it never decides anything, and one is offered only where it
 is close, since a far guess misleads more than none. Comparing words costs time that grows with their length and
 number, so only short words and the first few candidates are compared.
 """
@@ -22,12 +22,21 @@ def did_you_mean(word: str, known: Iterable[str], *, usual: Mapping[str, str] | 
     wanted = word.strip().lower()
     guess = (usual or {}).get(wanted)
     if guess is None:
-        candidates = {n.lower(): n for n in islice(known, _CANDIDATES_MAX) if len(n) <= _WORD_CHARS_MAX}
-        near = get_close_matches(wanted, candidates, n=1, cutoff=0.6) or [
-            name for name in candidates if len(wanted) > 1 and name.startswith(wanted)
-        ]
-        guess = candidates[near[0]] if near else None
-    return None if guess is None else f"did you mean {one_line(guess)}?"
+        guess = nearest(word, known)
+    # A word that is known as it stands was not misspelt: to repeat it helps nobody.
+    return None if guess is None or guess == word else f"did you mean {one_line(guess)}?"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like this one, or that starts so; None where none is close."""
+    if len(word) > _WORD_CHARS_MAX:
+        return None
+    wanted = word.strip().lower()
+    candidates = {n.lower(): n for n in islice(known, _CANDIDATES_MAX) if len(n) <= _WORD_CHARS_MAX}
+    near = get_close_matches(wanted, candidates, n=1, cutoff=0.6) or [
+        name for name in candidates if len(wanted) > 1 and name.startswith(wanted)
+    ]
+    return candidates[near[0]] if near else None
 
 
 def maybe_meant(word: str, known: Iterable[str]) -> str:

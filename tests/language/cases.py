@@ -1,6 +1,6 @@
 """Error cases from the text files of this folder.
 
-Rules of this file: a case is two lines, the text and, indented, the whole message; `#` lines and empty lines are
+A case is two lines, the text and, indented, the whole message; `#` lines and empty lines are
 skipped. Messages are long and compared in full, which reads better in a text file than in Python.
 """
 

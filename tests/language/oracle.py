@@ -1,6 +1,6 @@
 """What predicates mean, written a second time, for judging the package.
 
-Rules of this file: it shares no code with `octopia.language` beyond the enumeration of operators. It is slow and plain:
+It shares no code with `octopia.language` beyond the enumeration of operators. It is slow and plain:
 relations are decided by trying every notification of a small universe that has the neighbours of every constant in it.
 """
 

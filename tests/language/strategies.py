@@ -1,6 +1,6 @@
 """Hypothesis strategies for filters, notifications and their parts.
 
-Rules of this file: constants come from small pools, so that random predicates meet, touch and exclude each other
+Constants come from small pools, so that random predicates meet, touch and exclude each other
 instead of passing by. Runs are derandomized: the same code sees the same examples.
 """
 

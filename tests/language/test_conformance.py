@@ -1,6 +1,6 @@
 """The shared vectors of the PADRES language, where they are at hand.
 
-Rules of this file: a case not marked suspect agrees with PADRES, a suspect one with its `ideal`. Where this language
+A case not marked suspect agrees with PADRES, a suspect one with its `ideal`. Where this language
 deliberately differs, the difference is one of the kinds named here; everything else must agree.
 """
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octopia.language import Operator, Predicate, Value, parse_filter
-from octopia.language.sat import Answer, Verdict, solve
-from octopia.language.sat_numbers import successor
+from octopia.language.sat import Answer, Verdict, solve, successor
 from tests.language import oracle
 from tests.language.strategies import COMPARISONS, NUMBERS, PATTERNS, any_number, any_string, fixed, predicates
 

@@ -4,6 +4,7 @@ Attributes become columns and absence becomes null. Types agree within a column,
 different types where this language lets no predicate hold; booleans are left out, because SQLite has none.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 
@@ -42,6 +43,7 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
         st.builds("({}) and ({})".format, inner, inner),
         st.builds("({}) or ({})".format, inner, inner),
+        st.builds("({}) xor ({})".format, inner, inner),
         st.builds("not ({})".format, inner),
     )
 
@@ -51,7 +53,9 @@ NEGATABLE = st.one_of(
     st.builds("{} and {} or not {} and {} or {}".format, LEAF, LEAF, LEAF, LEAF, LEAF),
 )
 # Presence is the one condition that cannot be negated, so it is joined from outside.
-PRESENCE = st.sampled_from("nmst").map("{} is not null".format)
+PRESENCE = st.one_of(
+    st.builds(str.format, st.sampled_from(["{} is not null", "exists {}", "EXISTS({})"]), st.sampled_from("nmst"))
+)
 CONDITIONS = st.one_of(
     NEGATABLE,
     PRESENCE,
@@ -87,5 +91,7 @@ def test_matches_the_rows_that_sqlite_selects(
         "insert into row (rowid, n, m, s, t) values (?, ?, ?, ?, ?)",
         [(index, *(row.get(column) for column in "nmst")) for index, row in enumerate(rows)],
     )
-    selected = {index for (index,) in database.execute(f"select rowid from row where {condition}")}  # noqa: S608
+    # SQLite has neither word, but its conditions are numbers: unequal ones are an xor, unknown where either is.
+    theirs = re.sub(r"exists\W(\w)\)?", r"\1 is not null", condition, flags=re.IGNORECASE).replace(" xor ", " <> ")
+    selected = {index for (index,) in database.execute(f"select rowid from row where {theirs}")}  # noqa: S608
     assert {index for index, row in enumerate(rows) if matches(made, row)} == selected

@@ -2,7 +2,10 @@
 
 from random import Random
 
+import pytest
+
 from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value
+from octopia.matching import store
 from tests.language.strategies import COMPARISONS, PATTERNS
 
 NAMES = ("x", "y", "z")
@@ -30,3 +33,11 @@ def draw_filter(draw: Random) -> Filter:
 def draw_notification(draw: Random) -> Notification:
     names = [name for name in NAMES if draw.random() < 0.8] or ["x"]
     return Notification.of({name: draw.choice(VALUES) for name in names})
+
+
+def build_in_small_steps(monkeypatch: pytest.MonkeyPatch, at_once: int, run: int) -> None:
+    """Merges begin with few boxes and take many steps, as they do with many boxes."""
+    monkeypatch.setattr(store, "AT_ONCE_BOXES_MAX", at_once)
+    monkeypatch.setattr(store, "WAITING_BOXES_MAX", at_once)
+    monkeypatch.setattr(store, "RUN_BOXES_MAX", run)
+    monkeypatch.setattr(store, "WORK_STEP", 256)

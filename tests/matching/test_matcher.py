@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from octopia.language import Filter, Notification, Value, matches, overlaps, par
 from octopia.matching import Matcher, kernels_in_use, store, use_kernels, warm_up
 from tests.effort import cases
 from tests.language.strategies import SMALL_NUMBERS, few_names, fixed, small_filter, small_strings
-from tests.matching.histories import draw_filter, draw_notification
+from tests.matching.histories import build_in_small_steps, draw_filter, draw_notification
 
 
 @pytest.mark.parametrize("batch", range(4))
@@ -89,8 +90,41 @@ def test_same_under_hypothesis(name: str) -> None:
         use_kernels(None)
 
 
+@pytest.mark.parametrize("seed", range(cases(18)))
+def test_filters_come_and_go_while_runs_are_merged(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Random(seed)
+    build_in_small_steps(monkeypatch, at_once=draw.choice((4, 16)), run=draw.choice((64, 300)))
+    monkeypatch.setattr(store, "WORK_PER_CHANGE", draw.choice((4, 64, 256)))
+    monkeypatch.setattr(store, "WORK_STEP", draw.choice((1, 100)))
+    monkeypatch.setattr(store, "REBUILD_DEAD_MIN", draw.choice((4, 128)))
+    index: Matcher[Any] = Matcher()
+    stored: dict[Any, Filter] = {}
+    merging = 0
+    for step in range(600):
+        # they grow in number, then shrink, then grow again
+        if stored and draw.random() < (0.3 if step // 150 % 2 == 0 else 0.7):
+            id = draw.choice(list(stored))
+            index.remove(id)
+            del stored[id]
+        else:
+            # ids that are no integers are kept in another way
+            id = step if step < 300 or seed % 2 else f"s{step}"
+            stored[id] = draw_filter(draw)
+            index.add(id, stored[id])
+        merging += index._merge is not None
+        if step % 20 == 0:
+            seen = [draw_notification(draw) for _ in range(3)]
+            wanted = [[i for i, f in stored.items() if matches(f, n)] for n in seen]
+            assert [sorted(each, key=str) for each in index.match_many(seen)] == [sorted(w, key=str) for w in wanted]
+            assert sorted(index.match(seen[0]), key=str) == sorted(wanted[0], key=str)
+        if step == 400 and draw.random() < 0.5:
+            index = pickle.loads(pickle.dumps(index))  # noqa: S301
+    assert merging > 50
+    assert sum(run.live for run in index.runs()) + len(index._waiting.rows) >= len(stored)
+
+
 def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "RUN_BOXES_MAX", 512)
+    build_in_small_steps(monkeypatch, at_once=64, run=512)
     draw = Random(5)
     index: Matcher[int] = Matcher()
     stored: dict[int, Filter] = {}
@@ -114,7 +148,7 @@ def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.M
 
 
 def test_a_large_run_is_given_back_piece_by_piece(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "RUN_BOXES_MAX", 256)
+    build_in_small_steps(monkeypatch, at_once=32, run=256)
     draw = Random(6)
     index: Matcher[int] = Matcher()
     stored: dict[int, Filter] = {}
@@ -351,7 +385,7 @@ def test_without_numba_numpy_is_chosen_by_itself() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "numpy ['s'] numpy",
-        "numba is not installed: pip install octopia[fast], or use_kernels(None)",
+        "numba is not installed: pip install 'octopia[fast]', or use_kernels(None)",
     ]
 
 

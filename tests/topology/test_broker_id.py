@@ -24,11 +24,11 @@ def test_a_broker_is_its_pair() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("b", "'b' is no broker: write region,cluster, for example b,2 or (b,2)"),
+        ("b", "'b' is not a broker: write region,cluster, for example b,2 or (b,2)"),
         ("", "write region,cluster"),
         ("(b,2", "write region,cluster"),
         ("((b,2))", "write region,cluster"),
-        ("b,x", "'b,x' is no broker: the cluster after the comma must be a number from 0, not 'x'"),
+        ("b,x", "'b,x' is not a broker: the cluster after the comma must be a number from 0, not 'x'"),
         ("b,-1", "must be a number from 0, not '-1'"),
         ("b,", "must be a number from 0, not ''"),
         ("b,²", "must be a number from 0"),

@@ -54,8 +54,8 @@ def test_edges_as_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("path:0", "path:0 is no tree: at least 1 node is needed"),
-        ("star:-3", "star:-3 is no tree: at least 1 node is needed"),
+        ("path:0", "path:0 is not a tree: at least 1 node is needed"),
+        ("star:-3", "star:-3 is not a tree: at least 1 node is needed"),
         ("path:1000000000", "path:1000000000 is too large: a tree has at most 100,000 nodes"),
         ("path:" + "9" * 5000, "is too large"),
         ("balanced:2,1000000000", "is too large"),

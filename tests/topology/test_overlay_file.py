@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from octopia import InputError, PlacementError, TopologyError
-from octopia.topology import OverlayFile, Scot, Tree, find_overlay, load_overlay, parse_tree, place
+from octopia.topology import (
+    OverlayFile,
+    Scot,
+    Sites,
+    Tree,
+    find_overlay,
+    load_overlay,
+    parse_tree,
+    place,
+    place_at_sites,
+)
 
 
 def _load(folder: Path, text: str | bytes) -> OverlayFile:
@@ -84,9 +94,9 @@ def test_machines_by_number_and_a_single_node(tmp_path: Path) -> None:
             '[overlay]\ntree = "h"\nclusters = 3.0',
             "line 3: overlay.clusters: the number of clusters must be a whole number",
         ),
-        ("[overlay]\ntree =\nclusters = 3", "no TOML: Invalid value (at line 2, column 7)"),
-        ("x = " + "[" * 100_000, "no TOML: values are nested too deeply"),
-        (b'[overlay]\ntree = "\xff"', "line 2: the text is not UTF-8"),
+        ("[overlay]\ntree =\nclusters = 3", "line 2, column 7: is not TOML: invalid value"),
+        ("x = " + "[" * 100_000, "is nested too deeply"),
+        (b'[overlay]\ntree = "\xff"', "line 2: is not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_is_named_by_file_and_key(tmp_path: Path, text: str | bytes, problem: str) -> None:
@@ -113,14 +123,14 @@ def test_placement_errors_say_so(tmp_path: Path, text: str, problem: str) -> Non
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere\.toml: no such file"):
+    with pytest.raises(InputError, match=r"nowhere\.toml: cannot be read: No such file"):
         load_overlay(tmp_path / "nowhere.toml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         load_overlay(tmp_path)
 
 
 def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the file is larger than"):
+    with pytest.raises(InputError, match="is too large: it may have at most"):
         _load(tmp_path, b"#" * 20_000_001)
 
 
@@ -152,7 +162,7 @@ def test_an_overlay_is_found_by_name_by_edges_or_in_a_file(tmp_path: Path, monke
     assert find_overlay("path:2").scot.clusters == 3
     with pytest.raises(TopologyError, match=r"three-machines\.toml gives the number of clusters itself"):
         find_overlay("three-machines.toml", 3)
-    with pytest.raises(TopologyError, match=r"no-such\.toml: no such file"):
+    with pytest.raises(TopologyError, match=r"no-such\.toml: cannot be read: No such file"):
         find_overlay("no-such.toml")
     with pytest.raises(TopologyError, match=r"'three-machines\.toml' is an overlay file"):
         parse_tree("three-machines.toml")
@@ -165,3 +175,94 @@ def test_an_overlay_is_found_by_name_by_edges_or_in_a_file(tmp_path: Path, monke
 )
 def test_the_overlays_of_the_examples_can_be_read(file: Path) -> None:
     assert load_overlay(file).scot.broker_count > 1
+
+
+# -- sites
+
+_SITES = """
+[overlay]
+tree = "path:3"
+clusters = 3
+[sites]
+by = "cluster"
+members = { east = [0, 2], west = [1] }
+"""
+
+
+def test_sites_with_machines_and_delays(tmp_path: Path) -> None:
+    more = """machines = { east = 3, west = ["w1", "w2"] }
+delay_ms = 40
+[[sites.delays]]
+between = ["west", "east"]
+ms = 2.5
+[[sites.delays]]
+between = ["east", "east"]
+ms = 1
+"""
+    scot = Scot(parse_tree("path:3"), 3)
+    found = _load(tmp_path, _SITES + more)
+    delays = {("west", "east"): 2.5, ("east", "east"): 1}
+    sites = Sites.of(scot, "cluster", {"east": [0, 2], "west": [1]}, delays, delay_ms=40)
+    assert found == OverlayFile("site", scot, place_at_sites(scot, sites, {"east": 3, "west": ["w1", "w2"]}), sites)
+    assert found.machines == ("east1", "east2", "east3", "w1", "w2")
+
+
+def test_sites_of_regions_in_tables_of_their_own(tmp_path: Path) -> None:
+    text = (
+        '[overlay]\ntree = "path:3"\nclusters = 2\n[sites]\nby = "region"\n[sites.members]\nx = ["a", "b"]\ny = ["c"]\n'
+    )
+    scot = Scot(parse_tree("path:3"), 2)
+    expected = Sites.of(scot, "region", {"x": ["a", "b"], "y": ["c"]})
+    assert _load(tmp_path, text) == OverlayFile("site", scot, None, expected)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("maschines = {}", "line 8: sites.maschines: unknown key (did you mean machines?)"),
+        ("machines = 3", "line 8: sites.machines: must be a table of site = machines, not 3"),
+        ("machines = { east = 3 }", "line 8: sites.machines: site west has no machines"),
+        ("machines = { east = 3, west = 0 }", "line 8: sites.machines: 0 machines: between 1 and"),
+        (
+            "machines = { east = 1, west = 2 }\n[placement]\nstrict = true",
+            "line 8: sites.machines: site east: 2 machine",
+        ),
+        ("[placement]\nmachines = 3", "line 9: placement.machines: machines belong to sites: write sites.machines = {"),
+        ("[placement]\nstrict = true", "line 8: placement: sites.machines is missing"),
+        ("delay_ms = -1", "line 8: sites.delay_ms: a delay of -1.0 ms: a number from 0 to 60,000"),
+        ("delays = 3", "line 8: sites.delays: must be tables: write [[sites.delays]]"),
+        ('[[sites.delays]]\nbetween = ["east"]\nms = 3', "line 9: sites.delays.between: must be a pair of sites"),
+        ('[[sites.delays]]\nbetween = ["east", "wst"]\nms = 3', "line 9: sites.delays.between: no site 'wst' (did you"),
+        ('[[sites.delays]]\nbetween = ["east", "west"]', "line 8: sites.delays: ms is missing"),
+        ('[[sites.delays]]\nbetween = ["east", "west"]\nms = "3"', "line 10: sites.delays.ms: must be a number"),
+        ('[[sites.delays]]\nbetween = ["east", "west"]\nms = 1e9', "line 10: sites.delays.ms: a delay of 1000000000.0"),
+        (
+            '[[sites.delays]]\nbetween=["east", "west"]\nms = 1\n[[sites.delays]]\nbetween = ["west", "east"]\nms = 2',
+            "line 12: sites.delays.between: west and east have a delay already",
+        ),
+    ],
+)
+def test_what_is_wrong_with_sites_is_named(tmp_path: Path, more: str, problem: str) -> None:
+    with pytest.raises(InputError) as caught:
+        _load(tmp_path, f"{_SITES}{more}\n")
+    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("members = { x = [0, 1, 2] }", "sites.by: say what a site holds: cluster or region"),
+        (
+            'by = "clusters"\nmembers = { x = [0, 1, 2] }',
+            "line 5: sites.by: say what a site holds: cluster or region (did",
+        ),
+        ('by = "cluster"', "sites.members: 0 sites: between 1 and 256"),
+        ('by = "cluster"\nmembers = { x = 1 }', "line 6: sites.members: x must be a list of clusters, not 1"),
+        ('by = "cluster"\nmembers = { x = [0, 1] }', "line 6: sites.members: cluster 2 is at no site"),
+        ('by = "region"\nmembers = { x = [0, 1] }', "line 6: sites.members: site x: there is no region 0"),
+    ],
+)
+def test_members_that_make_no_sense(tmp_path: Path, table: str, problem: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        _load(tmp_path, f'[overlay]\ntree = "path:3"\nclusters = 3\n[sites]\n{table}\n')
+    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")

@@ -15,8 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octopia import PlacementError
-from octopia.topology import BrokerId, Placement, Scot, Tree, fewest_violations, machines_needed, parse_tree, place
+from octopia.topology import (
+    BrokerId,
+    Placement,
+    Scot,
+    Sites,
+    Tree,
+    fewest_violations,
+    machines_needed,
+    parse_tree,
+    place,
+    place_at_sites,
+)
 from octopia.topology import spread as spread_module
+from octopia.topology.placement import _chosen
+from octopia.topology.sites import UNITS, Unit
 from tests.topology.trees import scots
 
 
@@ -178,3 +191,114 @@ def test_a_stranger_has_no_machine() -> None:
 def test_more_machines_than_brokers() -> None:
     placement = place(Scot(parse_tree("path:2"), 2), 9)
     assert Counter(placement.loads.values()) == {1: 4, 0: 5}
+
+
+# -- sites
+
+
+def _at(scot: Scot, by: Unit, count: int) -> Sites:
+    return Sites.even(scot, by, count)
+
+
+@settings(max_examples=60)
+@given(scots(nodes_max=9, clusters_max=6), st.sampled_from(UNITS), st.data())
+def test_every_broker_is_at_its_site_with_the_fewest_violations(scot: Scot, by: Unit, data: st.DataObject) -> None:
+    units: list[int | str] = [*range(scot.clusters)] if by == "cluster" else [*scot.tree.nodes]
+    drawn = [data.draw(st.integers(0, 2)) for _ in units]
+    members = {
+        f"s{site}": [unit for unit, at in zip(units, drawn, strict=True) if at == site] for site in sorted({*drawn})
+    }
+    sites = Sites.of(scot, by, members)
+    machines = {site: data.draw(st.integers(1, 6)) for site in sites.names}
+    placement = place_at_sites(scot, sites, machines)
+    for broker in scot.brokers:
+        assert placement.machine(broker).startswith(sites.site_of(broker))
+    fewest = sum(fewest_violations(scot, machines[site], sites, site) for site in sites.names)
+    assert len(placement.violations) == _checked_violations(placement) == fewest
+    for site, brokers in sites.brokers(scot).items():
+        loads = [load for machine, load in placement.loads.items() if machine.startswith(site)]
+        assert sum(loads) == len(brokers)
+        inside = scot.clusters if by == "region" else len(sites.members_of(site))
+        if inside >= 2 and machines[site] >= 3:
+            assert max(loads) - min(loads) <= 1
+        if machines[site] >= machines_needed(scot, sites, site):
+            ends = {*brokers}
+            assert not [link for link in placement.violations if link[0] in ends]
+
+
+@pytest.mark.parametrize(
+    ("tree", "clusters", "regions"),
+    [
+        ("path:5", 1, ["a", "c", "e"]),
+        ("path:6", 1, ["a", "b", "d", "f"]),
+        ("star:6", 1, ["b", "c", "d", "e", "f"]),
+        ("star:6", 1, ["a", "c", "d"]),
+        ("balanced:2,2", 1, ["a", "b", "c", "d"]),
+        ("balanced:2,2", 1, ["b", "d", "e", "c", "g"]),
+        ("path:3", 3, ["a", "c"]),
+        ("path:4", 3, ["a", "b", "d"]),
+        ("star:4", 2, ["b", "c", "d"]),
+        ("path:5", 2, ["a", "b", "d", "e"]),
+    ],
+)
+def test_a_site_of_regions_against_every_placement(tree: str, clusters: int, regions: list[str]) -> None:
+    scot = Scot(parse_tree(tree), clusters)
+    rest = [node for node in scot.tree.nodes if node not in regions]
+    sites = Sites.of(scot, "region", {"here": regions, "there": rest})
+    here = sites.brokers(scot)["here"]
+    number = {broker: at for at, broker in enumerate(here)}
+    links = [(number[one], number[other]) for one, other in scot.links if one in number and other in number]
+    for machines in (1, 2, 3):
+        best = min(
+            (
+                sum(places[one] == places[other] for one, other in links),
+                _squares([places.count(machine) for machine in range(machines)]),
+            )
+            for places in product(range(machines), repeat=len(here))
+        )
+        placement = place_at_sites(scot, sites, {"here": machines, "there": 1})
+        loads = [load for machine, load in placement.loads.items() if machine.startswith("here")]
+        violations = [link for link in placement.violations if link[0] in number and link[1] in number]
+        assert (len(violations), _squares(loads)) == best, (tree, clusters, machines)
+        assert best[0] == fewest_violations(scot, machines, sites, "here")
+
+
+@settings(max_examples=80)
+@given(st.lists(st.integers(0, 9), max_size=9), st.integers(-20, 60))
+def test_pieces_are_mirrored_as_well_as_any_choice(sizes: list[int], twice: int) -> None:
+    chosen = _chosen(sizes, twice)
+    found = abs(2 * sum(size for size, taken in zip(sizes, chosen, strict=True) if taken) - twice)
+    every = product((False, True), repeat=len(sizes))
+    assert found == min(
+        abs(2 * sum(size for size, taken in zip(sizes, some, strict=True) if taken) - twice) for some in every
+    )
+
+
+def test_many_pieces_on_two_machines() -> None:
+    scot = Scot(parse_tree("star:20001"), 1)
+    sites = Sites.of(scot, "region", {"hub": ["a"], "leaves": scot.tree.nodes[1:]})
+    placement = place_at_sites(scot, sites, {"hub": 1, "leaves": ["x", "y"]})
+    assert placement.loads == {"hub1": 1, "x": 10_000, "y": 10_000}
+
+
+def test_one_site_is_as_if_there_were_none() -> None:
+    scot = Scot(parse_tree("evaluation"), 5)
+    for by in UNITS:
+        assert place_at_sites(scot, _at(scot, by, 1), {"s1": ["m1", "m2", "m3"]}) == place(scot, 3)
+
+
+@pytest.mark.parametrize(
+    ("machines", "problem"),
+    [
+        ({"s1": 3}, "site s2 has no machines"),
+        ({"s1": 3, "s2": 3, "s3": 1}, "no site 's3'"),
+        ({"s1": ["a", "b"], "s2": ["c", "b"]}, "machine b is given twice"),
+        ({"s1": 1, "s2": 3}, "site s1: 2 machines are needed so that no broker shares one with a neighbour; 1 given"),
+        ({"s1": 3, "s2": 0}, "0 machines: between 1 and"),
+    ],
+)
+def test_machines_of_sites_that_make_no_sense(machines: dict[str, list[str] | int], problem: str) -> None:
+    scot = Scot(parse_tree("h"), 3)
+    with pytest.raises(PlacementError) as caught:
+        place_at_sites(scot, _at(scot, "cluster", 2), machines, strict=True)
+    assert problem in str(caught.value)

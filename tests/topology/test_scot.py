@@ -87,7 +87,7 @@ def test_membership_takes_brokers_and_pairs() -> None:
     [
         (BrokerId("b", 3), "no broker (b,3): clusters are 0..2"),
         (BrokerId("berlni", 0), "no broker (berlni,0): no region 'berlni' (did you mean berlin?)"),
-        ("b", "'b' is no broker: a broker is (region, cluster)"),
+        ("b", "'b' is not a broker: a broker is (region, cluster)"),
     ],
 )
 def test_unknown_brokers_are_named(broker: BrokerId, problem: str) -> None:

@@ -1,8 +1,8 @@
 """`conforms`, for many notifications of the same advertisement.
 
-What an advertisement says of a notification depends first on the names of its attributes, and a publisher uses the same
-few combinations of names again and again. Rules of this file: the answers are those of `conforms`. What the names alone
-decide is worked out once per combination and remembered, up to a bound, at which all is forgotten and worked out anew.
+Gives the same answers as `conforms`. Whether a notification conforms depends first on its attribute names, and a
+publisher uses the same few combinations of names over and over. The part of the answer that the names decide is
+computed once per combination and cached. When the cache is full it is cleared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,19 @@ from octopia.language.filter import Filter
 from octopia.language.predicate import Predicate
 from octopia.language.values import Value
 
-# Combinations of names remembered per advertisement, and names in one; longer ones are worked out each time.
+# Cached combinations of names per advertisement, and names per combination; longer ones are computed each time.
 COMBINATIONS_MAX: Final = 256
 COMBINED_NAMES_MAX: Final = 64
 
 Alternatives: TypeAlias = tuple[tuple[Predicate, ...], ...]
-# Whatever the values, nothing is left to test.
+# Every value conforms: nothing is left to test.
 ALWAYS: Final[Alternatives] = ((),)
 
 
 def left_to_test(names: tuple[str, ...], advertisement: Filter) -> Alternatives:
-    """What the values of attributes with these names must satisfy: all predicates of one of the alternatives.
+    """The predicates that values under these names must satisfy: all those of one alternative.
 
-    Without any alternative no values will do; `ALWAYS` is given where all do.
+    No alternatives: no values conform. `ALWAYS`: all of them do.
     """
     named = frozenset(names)
     left = []
@@ -49,7 +49,7 @@ def one_holds(alternatives: Alternatives, values: Mapping[str, Value]) -> bool:
 
 
 def all_hold(tests: tuple[Predicate, ...], batch: Sequence[Mapping[str, Value]]) -> bool:
-    """Whether the values of all these notifications, which have the same names, satisfy all the predicates."""
+    """Whether the values of all these notifications, which share the same names, satisfy every predicate."""
     for predicate in tests:
         attribute = predicate.attribute
         if not predicate.accepts_all([values[attribute] for values in batch]):
@@ -58,7 +58,7 @@ def all_hold(tests: tuple[Predicate, ...], batch: Sequence[Mapping[str, Value]])
 
 
 class Conformity:
-    """One advertisement, to be asked about many notifications."""
+    """One advertisement, checked against many notifications."""
 
     __slots__ = ("_advertisement", "_by_names")
 

@@ -1,11 +1,10 @@
 """Why a relation does not hold, in one line.
 
-Rules of this file: each function returns None exactly when the relation of the same name holds, and decides that by
-asking the relation itself; the explanation never has an opinion of its own. Of a disjunction, the conjunction that
-comes nearest is explained: the one with the fewest failures, the first of those.
+Each function returns None exactly when the relation of the same name holds, and calls that relation to decide. For a
+disjunction it explains the nearest conjunction: the one with the fewest failures, or the first of several.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from octopia.hints import did_you_mean, one_line
@@ -36,11 +35,37 @@ def why_not_conforms(notification: NotificationLike, advertisement: FilterLike) 
 
 
 def why_not_overlaps(advertisement: FilterLike, subscription: FilterLike) -> str | None:
-    """What keeps every notification of the advertisement from matching; None when the two overlap."""
+    """The reason why no notification of the advertisement can match; None when the two overlap."""
     promised, wanted = parse_filter(advertisement), parse_filter(subscription)
     if overlaps(promised, wanted):
         return None
     return _nearest([_apart(adv, sub) for adv in promised for sub in wanted])
+
+
+def why_subscription_misses(id: str, subscription: FilterLike, notification: NotificationLike) -> str | None:
+    """A line about a client's subscription that a notification does not match; None when it does."""
+    reason = why_not_matches(subscription, notification)
+    return None if reason is None else f"subscription {id} does not match: {reason}"
+
+
+def why_can_get_nothing(
+    subscriptions: Mapping[str, FilterLike], advertised: Mapping[tuple[str, str], FilterLike]
+) -> list[str]:
+    """A line for each subscription that cannot receive anything: no advertisement in force overlaps it.
+
+    Advertisements are by client and id; without any, the result is empty.
+    """
+    lines = []
+    for id, wanted in subscriptions.items():
+        misses = {which: why_not_overlaps(promised, wanted) for which, promised in advertised.items()}
+        if misses and None not in misses.values():
+            (client, advertisement), reason = next(iter(misses.items()))
+            more = f" (nor do the other {len(misses) - 1})" if len(misses) > 1 else ""
+            lines.append(
+                f"subscription {id} can get nothing: no advertisement in force overlaps it; "
+                f"{advertisement} of {client}: {reason}{more}"
+            )
+    return lines
 
 
 def _nearest(failures: Sequence[Sequence[str]]) -> str:
@@ -57,7 +82,7 @@ def _unmatched(conjunction: Conjunction, seen: Notification) -> list[str]:
             failures.append(_absent(predicate.attribute, seen))
         elif not predicate.accepts(value):
             failures.append(_failed(predicate, value))
-    # Two predicates on one absent attribute are one reason.
+    # Two predicates on one absent attribute count as one reason.
     return list(dict.fromkeys(failures))
 
 
@@ -100,7 +125,7 @@ def _failed(predicate: Predicate, value: Value) -> str:
 
 
 def _excluded(name: str, predicates: Sequence[Predicate]) -> str:
-    """The smallest group that shows it: one predicate, a pair, or all of them."""
+    """The smallest group of predicates that shows the conflict: one, a pair, or all of them."""
     for size in (1, 2):
         for group in combinations(dict.fromkeys(predicates), size):
             if impossible(group):

@@ -1,20 +1,30 @@
 """Subscriptions and advertisements as values: a filter is a disjunction of conjunctions of predicates.
 
-Rules of this file: both are frozen, hashable, and in canonical order (sorted, without duplicates), so that text which
-differs only in the order of its parts gives equal filters. Nothing is simplified beyond that: `x > 5 and x > 10`
-keeps both, and a conjunction that nothing can satisfy is kept and matches nothing. A filter always has at least one
-conjunction; the empty conjunction (SQL's `true`) matches everything.
+Both are frozen, hashable, and in canonical order (sorted, without duplicates), so texts that differ only in the order
+of their parts give equal filters. Nothing is simplified beyond that: `x > 5 and x > 10` keeps both, and an
+unsatisfiable conjunction is kept and matches nothing. A filter always has at least one conjunction; the empty
+conjunction (SQL's `true`) matches everything.
+
+Parsers build a filter from terms (`any_of`, `all_of`, `as_filter`). The size of a result is computed before the result
+itself. Twenty two-way `or`s under one `and` make a million terms; the fourteenth step would exceed the limit, so it is
+refused and never built.
+
+`pattern_count` and `unequal_count` give the cost of holding a filter, before a broker accepts it. It depends on the
+filter alone, not on a clock, so every broker gives the same answer. Intervals and equal strings are cheap: thousands of
+them are searched together. The cost counts *patterns*: conditions that are tested one by one, against values and
+against other filters.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from octopia.errors import LanguageError
 from octopia.language.limits import DISJUNCTS_MAX, PREDICATES_MAX
 from octopia.language.predicate import Operator, Predicate, SortKey
+from octopia.language.values import Kind
 
 Grouped: TypeAlias = Mapping[str, tuple[Predicate, ...]]
 
@@ -26,8 +36,10 @@ class Conjunction:
     predicates: tuple[Predicate, ...]
     # The same predicates by attribute, in order of attribute: the form that overlap and covering work on.
     by_attribute: Grouped = field(init=False, repr=False, compare=False)
-    # Those that look at a value: whether an attribute is there at all is known before any value is looked at.
+    # Predicates that look at a value; presence is tested before any value is.
     testing: tuple[Predicate, ...] = field(init=False, repr=False, compare=False)
+    # Cached: filters and their parts are keys of many tables and caches.
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
         ordered = _canonical(predicates)
@@ -36,6 +48,10 @@ class Conjunction:
         object.__setattr__(self, "by_attribute", MappingProxyType(groups))
         testing = tuple(predicate for predicate in ordered if predicate.operator is not Operator.PRESENT)
         object.__setattr__(self, "testing", testing)
+        object.__setattr__(self, "_hash", hash(ordered))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __iter__(self) -> Iterator[Predicate]:
         return iter(self.predicates)
@@ -73,7 +89,7 @@ class Filter:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names that the filter mentions, sorted."""
+        """The attribute names in the filter, sorted."""
         return tuple(sorted({name for conjunction in self.conjunctions for name in conjunction.by_attribute}))
 
     def __iter__(self) -> Iterator[Conjunction]:
@@ -91,7 +107,7 @@ class Filter:
 
 
 def check_size(conjunctions: int, predicates: int) -> None:
-    """Refuse a filter of so many parts; callers that build one ask first, and build after."""
+    """Refuse a filter with too many parts; callers check before they build one."""
     for count, what, limit in (
         (conjunctions, "conjunctions", DISJUNCTS_MAX),
         (predicates, "predicates", PREDICATES_MAX),
@@ -114,3 +130,81 @@ def _canonical(predicates: Iterable[Predicate]) -> tuple[Predicate, ...]:
 
 def _sort_key(conjunction: Conjunction) -> tuple[SortKey, ...]:
     return tuple(p.sort_key for p in conjunction.predicates)
+
+
+Terms: TypeAlias = tuple[tuple[Predicate, ...], ...]
+
+EVERYTHING: Terms = ((),)
+# The empty disjunction: never true. `or` drops it; `and` with it is empty again.
+NOTHING: Terms = ()
+
+
+def any_of(parts: Iterable[Terms]) -> Terms:
+    """`or` of all parts."""
+    result: Terms = ()
+    for part in parts:
+        check_size(len(result) + len(part), _size(result) + _size(part))
+        result += part
+    return result
+
+
+def all_of(parts: Iterable[Terms]) -> Terms:
+    """`and` of all parts, multiplied out.
+
+    Parts with a single term are gathered first: they multiply nothing, so a long `and` of plain predicates stays
+    linear.
+    """
+    common: list[Predicate] = []
+    unions: list[Terms] = []
+    for part in parts:
+        if len(part) == 1:
+            common.extend(part[0])
+            check_size(1, len(common))
+        else:
+            unions.append(part)
+    result: Terms = (tuple(common),)
+    for union in unions:
+        check_size(len(result) * len(union), _size(result) * len(union) + len(result) * _size(union))
+        result = tuple(left + right for left in result for right in union)
+    return result
+
+
+def one(predicate: Predicate) -> Terms:
+    """A single predicate."""
+    return ((predicate,),)
+
+
+def as_filter(terms: Terms) -> Filter:
+    """The finished filter."""
+    return Filter(Conjunction(term) for term in terms)
+
+
+def _size(terms: Terms) -> int:
+    return sum(map(len, terms))
+
+
+# A pattern of up to this many characters counts as one, of twice as many as two, and so on.
+PATTERN_CHARS: Final = 64
+# Up to here every integer is a float, and comparing with it is an interval.
+_EXACT_MAX: Final = 2**53
+
+
+def pattern_count(filter: Filter) -> int:
+    """The patterns of a filter: `like`, the order of strings, and numbers past 2^53; a long string counts several."""
+    return sum(_patterns(predicate) for conjunction in filter.conjunctions for predicate in conjunction.predicates)
+
+
+def unequal_count(filter: Filter) -> int:
+    """The conjunctions of a filter that leave values out (`<>`, `not in`)."""
+    return sum(any(p.operator is Operator.NE for p in conjunction) for conjunction in filter.conjunctions)
+
+
+def _patterns(predicate: Predicate) -> int:
+    value = predicate.value
+    if predicate.kind is Kind.STRING:
+        if predicate.operator is Operator.EQ or predicate.operator is Operator.NE:
+            return 0
+        return -(-len(str(value)) // PATTERN_CHARS) or 1
+    if predicate.kind is Kind.NUMBER:
+        return int(not -_EXACT_MAX < value < _EXACT_MAX)  # type: ignore[operator]
+    return 0

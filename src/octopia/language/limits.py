@@ -1,8 +1,8 @@
 """Every bound of the language, in one place.
 
-Rules of this file: constants only, the unit last in the name, and for each the reason of its size. Text comes from
-strangers, so whatever grows with it (time, memory, stack) is bounded here and refused with a `LanguageError`
-before it is built.
+Constants only, each with its unit last in the name and the reason for its size. Text comes from untrusted clients, so
+everything that grows with it (time, memory, stack) is bounded here, and anything larger is refused with a
+`LanguageError` before it is built.
 """
 
 from typing import Final
@@ -26,8 +26,8 @@ PREDICATES_MAX: Final = 4096
 # Attributes of one notification.
 NOTIFICATION_ATTRIBUTES_MAX: Final = 10_000
 
-# Characters of a string, in a notification or a filter. A string is held against thousands of substrings that filters
-# ask for; at this length that takes milliseconds.
+# Characters of a string, in a notification or a filter. A string is tested against thousands of substrings from
+# filters; at this length that takes milliseconds.
 STRING_CHARS_MAX: Final = 65_536
 
 # Size of an integer. Python refuses to print far larger ones (4300 digits), so every value can be shown and parsed;
@@ -37,7 +37,7 @@ INTEGER_MAX: Final = 2**INTEGER_BITS_MAX - 1
 INTEGER_DIGITS_MAX: Final = len(str(INTEGER_MAX))
 
 # Candidate strings that one satisfiability question may try before it answers "unknown". Short constants need a
-# handful; only bounds of a thousand characters and more come near.
+# handful; only bounds of a thousand characters and more come close.
 STRING_CANDIDATES_MAX: Final = 1024
 
 # Predicates that the candidates of one such question may be tested against, all together: about 2 ms.

@@ -1,8 +1,8 @@
 """What a publisher publishes: attributes and their values, frozen.
 
-Rules of this file: a notification is checked when it is made and never again, so everything behind it may trust its
-values. It keeps them as they were given (`10.0` stays a float) in the order they were given; equality and hash go by
-content, whatever the order, and tell `1` from `True`.
+A notification is checked once, when it is made, and its values can be trusted from then on. It keeps the values and
+their order as given (`10.0` stays a float). Equality and hash go by content regardless of order, and tell `1` from
+`True`.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
@@ -44,7 +44,7 @@ class Notification(Mapping[str, Value]):
 
     @classmethod
     def trusted(cls, values: dict[str, Value]) -> "Notification":
-        """The notification of values that were checked already, as `of` does; the dict is its own from now on."""
+        """A notification from values already checked as `of` does; takes ownership of the dict."""
         notification = _new(cls)
         _set_values(notification, values)
         _set_hash(notification, None)
@@ -115,7 +115,7 @@ class Notification(Mapping[str, Value]):
         return (Notification.of, (self._values,))
 
 
-# A notification is frozen for everyone; these fill a new one, and are quicker than `object.__setattr__`.
+# Notifications are frozen; these setters fill a new one, faster than `object.__setattr__`.
 _new = object.__new__
 _set_values = Notification._values.__set__  # type: ignore[attr-defined]  # noqa: SLF001
 _set_hash = Notification._hash.__set__  # type: ignore[union-attr]  # noqa: SLF001

@@ -4,33 +4,132 @@
     union         {{[class,eq,'STOCK'],[price,>,10]}||{[class,eq,'BOND']}}
     notification  [class,'STOCK'],[price,10.5]
 
-Rules of this file: it accepts what the PADRES grammar accepts, with the exceptions listed in docs/reference/language.md
-(it takes several predicates on one attribute and refuses variables and `&`, above all). `;` ends the text and what
-follows is ignored, as PADRES does, but for the time that may follow a notification. Recursion is bounded by
-NESTING_LEVELS_MAX.
+It accepts what the PADRES grammar accepts, with the exceptions listed in docs/reference/language.md (above all, it
+accepts several predicates on one attribute and refuses variables and `&`). As in PADRES, `;` ends the text and the rest
+is ignored, except for the time that may follow a notification. Recursion is bounded by NESTING_LEVELS_MAX.
+
+The lexer cuts text into tokens and checks nothing else. It follows the PADRES lexer where that matters: whitespace
+between tokens is skipped, except that a space right after an unquoted word makes the word part of a time format, which
+the grammar accepts in one place only (after a notification's `;`). It also accepts text that PADRES fails to lex: any
+character inside quotes (but that quote), exponents in numbers, `%` in names.
 """
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final, NoReturn
 
 from octopia.errors import LanguageError
 from octopia.hints import did_you_mean, shortened
-from octopia.language.disjunction import Terms, all_of, any_of, as_filter, one
-from octopia.language.filter import Filter
+from octopia.language.filter import Filter, Terms, all_of, any_of, as_filter, one
 from octopia.language.limits import NESTING_LEVELS_MAX, NOTIFICATION_ATTRIBUTES_MAX
-from octopia.language.literals import number_from
 from octopia.language.notification import Notification
-from octopia.language.padres_lexer import Lexeme, Token, lexemes
-from octopia.language.padres_text import CLASS, NUMBER_OPERATORS, PRESENT_OPERATOR, RESERVED, STRING_OPERATORS
+from octopia.language.padres_text import CLASS, NAME, NUMBER_OPERATORS, PRESENT_OPERATOR, RESERVED, STRING_OPERATORS
 from octopia.language.predicate import Operator, Predicate
+from octopia.language.sql_text import number_from
 from octopia.language.values import Value
+
+
+class Token(Enum):
+    """What a token is."""
+
+    OPEN = auto()  # [
+    CLOSE = auto()  # ]
+    OPEN_BRACE = auto()
+    CLOSE_BRACE = auto()
+    COMMA = auto()
+    SEMICOLON = auto()
+    COLON = auto()
+    JOINER = auto()  # & and ||, between the parts of a composite subscription
+    WORD = auto()
+    TIME = auto()  # a word with a space after it, and what follows
+    SYMBOL = auto()  # a run of comparison signs, known or not
+    NUMBER = auto()
+    STRING = auto()
+    VARIABLE = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A token with its text (a string without its quotes) and the offset it starts at."""
+
+    token: Token
+    text: str
+    position: int
+
+    @property
+    def shown(self) -> str:
+        """The token in an error message."""
+        if self.token is Token.END:
+            return "end of text"
+        quoted = f"'{shortened(self.text)}'"
+        return f"string {quoted}" if self.token is Token.STRING else quoted
+
+
+# A time: a word, then any number of single spaces, each with a word, a number or nothing after it.
+_TIME: Final = rf"(?:{NAME.pattern})(?: (?:{NAME.pattern}|[+-][1-9][0-9]*|[:0-9]*))+"
+
+# In this order: a time is longer than the word it starts with, and a lone colon is not a word.
+_PATTERNS: Final = (
+    (Token.TIME, _TIME),
+    (Token.WORD, NAME.pattern),
+    (Token.STRING, r"'[^']*'|\"[^\"]*\""),
+    (Token.NUMBER, r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
+    (Token.VARIABLE, r"\$[SIF]\$[A-Za-z_][A-Za-z0-9_\-]*"),
+    (Token.SYMBOL, r"[=<>!~]+"),
+    (Token.JOINER, r"\|\||&"),
+    (Token.OPEN, r"\["),
+    (Token.CLOSE, r"\]"),
+    (Token.OPEN_BRACE, r"\{"),
+    (Token.CLOSE_BRACE, r"\}"),
+    (Token.COMMA, ","),
+    (Token.SEMICOLON, ";"),
+    (Token.COLON, ":"),
+)
+_LEXEME: Final = re.compile("|".join(f"(?P<{token.name}>{pattern})" for token, pattern in _PATTERNS))
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+
+
+def lexemes(text: str) -> Iterator[Lexeme]:
+    """The tokens of `text`, then `END`; lazy, so text after the end of a filter is never read."""
+    position = 0
+    while True:
+        position = _skip(text, position)
+        if position == len(text):
+            yield Lexeme(Token.END, "", position)
+            return
+        found = _LEXEME.match(text, position)
+        if found is None:
+            raise _unreadable(text, position)
+        token = Token[found.lastgroup or ""]
+        content = found.group()
+        yield Lexeme(token, content[1:-1] if token is Token.STRING else content, position)
+        position = found.end()
+
+
+def _skip(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
+
+
+def _unreadable(text: str, position: int) -> LanguageError:
+    character = text[position]
+    if character in "'\"":
+        return LanguageError(
+            "unterminated string", text=text, position=position, expected=f"a closing {character} before the end"
+        )
+    hint = "strings with such characters stand in quotes" if character.isprintable() else None
+    return LanguageError(f"unexpected character {character!r}", text=text, position=position, hint=hint)
+
 
 _STRING_OPERATORS: Final = {word: Operator[name] for name, word in STRING_OPERATORS.items()}
 _NUMBER_OPERATORS: Final = {sign: Operator[name] for name, sign in NUMBER_OPERATORS.items()}
 _OPERATORS: Final = (*_STRING_OPERATORS, *_NUMBER_OPERATORS, PRESENT_OPERATOR)
 _BOOLEANS: Final = {"true": True, "false": False}
 
-# What people write who know another language.
+# Spellings from other languages.
 _USUAL_SLIPS: Final = {
     "==": "=",
     "!=": "<>",
@@ -51,7 +150,7 @@ _USUAL_SLIPS: Final = {
 }
 _LEADING_ZERO: Final = re.compile(r"[+-]?0[0-9]")
 # Java's "EEE MMM dd kk:mm:ss zzz yyyy", as PADRES reads it: names short or in full, and any spaces before a number (a
-# one-digit day usually has two). The time itself is dropped: a notification has none.
+# one-digit day usually has two). The time itself is dropped: notifications carry no time.
 _DATE: Final = re.compile(
     r"(?:mon|tue|wed|thu|fri|sat|sun|monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
     r" (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|january|february|march|april|june|july|august|september"
@@ -62,12 +161,12 @@ _DATE: Final = re.compile(
 
 
 def padres_filter(text: str) -> Filter:
-    """The filter that `text` says."""
+    """Parse the filter in `text`."""
     return as_filter(_Parser(text).filter())
 
 
 def padres_notification(text: str) -> Notification:
-    """The notification that `text` says."""
+    """Parse the notification in `text`."""
     return Notification.of(_Parser(text).notification())
 
 
@@ -149,7 +248,7 @@ class _Parser:
 
     def _compared(self, name: str, sign: Lexeme) -> Predicate:
         if sign.text == PRESENT_OPERATOR:
-            # PADRES types isPresent by this value and then fails to see values of other types; we only ask presence.
+            # PADRES types isPresent by this value and then misses values of other types; we only test presence.
             self._value()
             return Predicate(name, Operator.PRESENT)
         if sign.text in _STRING_OPERATORS:
@@ -191,7 +290,7 @@ class _Parser:
         self._take(Token.CLOSE, "']'")
 
     def _time(self) -> None:
-        """What follows a notification's `;`: a time, which is checked and dropped, or anything else, ignored unread."""
+        """The text after a notification's `;`: a time, which is checked and dropped, or anything else, ignored."""
         try:
             self._advance()
         except LanguageError:

@@ -1,9 +1,9 @@
 """Filters and notifications as PADRES text.
 
-Rules of this file: what `padres` writes, the PADRES parser reads back to an equal value; where the text form has no
-way to say something (no class, a name with a space, a string with both quotes, a boolean in a notification) it is an
-error and never an approximation. `notification_as_text` is for people: it follows the same form and always succeeds.
-It works on plain values and knows nothing of filters: `Notification` itself prints through it.
+The PADRES parser reads the output of `padres` back to an equal value. Anything the text form cannot express (no class,
+a name with a space, a string with both quotes, a boolean in a notification) is an error, never an approximation.
+`notification_as_text` is for people: it follows the same form and always succeeds. It works on plain values and knows
+nothing of filters: `Notification` itself prints through it.
 """
 
 import re
@@ -33,14 +33,14 @@ STRING_OPERATORS: Final = {
 PRESENT_OPERATOR: Final = "isPresent"
 CLASS: Final = "class"
 
-# Words of PADRES itself: as a name or as an unquoted value they would be read as what they stand for. Our own
-# operators (str-not-...) are not among them: to PADRES they are plain words, and they stay so where no operator stands.
+# Words of PADRES itself: as a name or as an unquoted value they would be read as what they stand for. Our own operators
+# (str-not-...) are not among them: to PADRES they are plain words, and outside the operator's place they stay so.
 RESERVED: Final = frozenset(
     {CLASS, PRESENT_OPERATOR, *(word for name, word in STRING_OPERATORS.items() if not name.startswith("NOT_"))}
 )
 
-# PADRES allows letters, digits and _ - : / in a name. `%` is ours: names like `openDiff%` are in stock data, and
-# PADRES has no use for the character outside quotes.
+# PADRES allows letters, digits and _ - : / in a name. `%` is our addition: stock data has names like `openDiff%`, and
+# PADRES does not use the character outside quotes.
 NAME: Final = re.compile(r"(?!:(?![A-Za-z0-9_\-:/%]))[A-Za-z_:/][A-Za-z0-9_\-:/%]*")
 
 
@@ -87,7 +87,7 @@ def value_as_text(value: Value) -> str:
 
 
 def checked_name_text(name: str) -> str:
-    """`name`, if it can stand in the text as it is."""
+    """`name`, if it can be written as it is."""
     if name in RESERVED:
         raise LanguageError(f"{name!r} is a word of the PADRES form and cannot be the name of a further attribute")
     if not NAME.fullmatch(name):

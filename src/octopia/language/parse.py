@@ -1,18 +1,21 @@
-"""The two doors of the language: text in, values out.
+"""The entry points of the language: text in, values out, and back to PADRES text.
 
-Rules of this file: text that starts with `[` or `{` is PADRES text, everything else is SQL. Length is checked before
-anything reads the text. Values that are already parsed pass through, so callers need not care which they have.
+Text that starts with `[` or `{` is PADRES text, everything else is SQL. The length is checked before the text is read.
+Parsed values pass through unchanged, so callers can pass either.
+
+The PADRES parser reads the output of `to_padres` back to an equal value; a value without a PADRES form raises.
 """
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from octopia.errors import LanguageError
-from octopia.language.filter import Filter
+from octopia.language.filter import Conjunction, Filter
 from octopia.language.limits import FILTER_TEXT_CHARS_MAX, NOTIFICATION_TEXT_CHARS_MAX
 from octopia.language.notification import Notification
 from octopia.language.padres_parser import padres_filter, padres_notification
-from octopia.language.sql_parser import sql_filter
+from octopia.language.padres_text import CLASS, class_triple, notification_as_padres, triple
+from octopia.language.predicate import Operator
 from octopia.language.values import Value, checked_string
 
 FilterLike: TypeAlias = Filter | str
@@ -26,6 +29,9 @@ def parse_filter(text: FilterLike) -> Filter:
     checked = _checked_text(text, "filter", FILTER_TEXT_CHARS_MAX)
     if checked.lstrip().startswith(("[", "{")):
         return padres_filter(checked)
+    # Only SQL text needs sqlglot, which takes longer to load than the rest of a client.
+    from octopia.language.sql_parser import sql_filter
+
     return sql_filter(checked)
 
 
@@ -48,3 +54,24 @@ def _checked_text(text: object, what: str, chars_max: int) -> str:
         example = "[class,eq,'STOCK'],[price,>,10] or price > 10" if what == "filter" else "[class,'STOCK'],[price,10]"
         raise LanguageError(f"the {what} text is empty", text=text, position=0, expected=f"something like {example}")
     return checked
+
+
+def to_padres(value: Filter | Notification) -> str:
+    """`value` as PADRES text; a union is written `{{…}||{…}}`. `LanguageError` if PADRES text cannot express it."""
+    if isinstance(value, Notification):
+        return notification_as_padres(value)
+    conjunctions = [_conjunction(conjunction) for conjunction in value]
+    if len(conjunctions) == 1:
+        return conjunctions[0]
+    return "{" + "||".join(f"{{{text}}}" for text in conjunctions) + "}"
+
+
+def _conjunction(conjunction: Conjunction) -> str:
+    about_class = conjunction.by_attribute.get(CLASS, ())
+    only = about_class[0] if len(about_class) == 1 else None
+    if only is None or only.operator is not Operator.EQ or not isinstance(only.value, str):
+        raise LanguageError(
+            f"'{conjunction}' has no PADRES form", expected="exactly one condition on class, such as class = 'STOCK'"
+        )
+    others = [triple(p.attribute, p.operator.name, p.value) for p in conjunction if p is not only]
+    return ",".join([class_triple(only.value), *others])

@@ -1,9 +1,8 @@
 """One condition on one attribute: `price > 10`, `name like 'A%'`, `volume is not null`.
 
-Rules of this file: a predicate is typed by its constant. A value of another kind satisfies neither the predicate nor
-its negation, as an absent attribute does not: `x <> 5` says that x is a number, and another one than 5. So there is
-one `=` and one `<` for all kinds, and nobody needs to ask which. Equality and hash tell `x = 1` from `x = true`,
-which Python's own do not, and take `x = 1` and `x = 1.0` for the same.
+A predicate is typed by its constant. Like an absent attribute, a value of another kind satisfies neither the predicate
+nor its negation: `x <> 5` means that x is a number other than 5. So one `=` and one `<` serve all kinds. Equality and
+hash tell `x = 1` from `x = true`, unlike Python's own, and treat `x = 1` and `x = 1.0` as equal.
 """
 
 import operator
@@ -20,7 +19,7 @@ from octopia.language.values import Kind, Value, canonical, checked_name, checke
 
 
 class Operator(StrEnum):
-    """What a predicate asks. Ordered as printed: predicates of one attribute sort by this order."""
+    """The operator of a predicate. Predicates of one attribute sort, and print, in this order."""
 
     EQ = "="
     NE = "<>"
@@ -38,7 +37,7 @@ class Operator(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The place in the order of this enumeration."""
+        """The position in this enumeration."""
         return _RANKS[self]
 
 
@@ -126,7 +125,7 @@ class Predicate:
     attribute: str
     operator: Operator
     value: Value | None = None
-    # What follows is computed once, for the sake of `accepts`, which every notification calls.
+    # The fields below are computed once, for `accepts`, which runs for every notification.
     kind: Kind | None = field(init=False, repr=False)
     sort_key: SortKey = field(init=False, repr=False)
     _types: frozenset[type] = field(init=False, repr=False)
@@ -140,7 +139,7 @@ class Predicate:
         if value == "":
             op = _OF_EMPTY.get(op, op)
         kind = None if value is None else kind_of(value)
-        # The type's name comes last: it only settles which of two equal spellings of a huge number is kept.
+        # The type's name comes last: it only decides which of two equal spellings of a huge number is kept.
         key = (name, op.rank, -1 if kind is None else int(kind), 0 if value is None else value, type(value).__name__)
         for slot, content in (
             ("attribute", name),
@@ -165,7 +164,7 @@ class Predicate:
     def negated(self) -> "Predicate":
         """The predicate that holds for exactly the other values of the same kind.
 
-        `PRESENT` has none: what it excludes is absence, and a filter cannot ask for that.
+        `PRESENT` has none: its negation is absence, which a filter cannot ask for.
         """
         if self.operator is Operator.PRESENT:
             raise LanguageError(

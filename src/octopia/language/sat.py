@@ -1,18 +1,94 @@
 """Can one value satisfy these predicates of one attribute? The question behind overlap and covering.
 
-Rules of this file: "unsatisfiable" is said only when it is proved, "satisfiable" only with a witness that every
-predicate has accepted, and "unknown" when neither was found within the limits. It dispatches by kind; the arithmetic
-lives in `sat_numbers` and `sat_strings`.
+"unsatisfiable" is always proved, "satisfiable" always comes with a witness that every predicate accepts, and "unknown"
+means that neither was found within the limits.
+
+Numbers are exact, over all ints and floats of the language as one ordered set. Between two of them there are finitely
+many, so "the next number after v" exists: the next float where floats are denser than integers, the next integer where
+integers are. `<>` removes single numbers. Strings are in `sat_strings`.
+
+`extremes` gives examples of what a conjunction accepts: its least and greatest values. A filter that covers it accepts
+all its examples, so examples quickly rule out filters that cannot. An example always satisfies its predicates. For
+strings, booleans and attributes that only need to be present, one example serves as both.
 """
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import NamedTuple
+from functools import lru_cache
+from math import inf, nextafter
+from typing import Final, NamedTuple
 
-from octopia.language import sat_numbers, sat_strings
-from octopia.language.limits import STRING_TESTS_MAX
+from octopia.language import sat_strings
+from octopia.language.filter import Conjunction
+from octopia.language.limits import INTEGER_MAX, STRING_TESTS_MAX
 from octopia.language.predicate import Operator, Predicate
-from octopia.language.values import Kind, Value
+from octopia.language.values import Kind, Number, Value
+
+# From here on floats are at least 1 apart, and all of them are integers.
+_FLOATS_ARE_INTEGERS: Final = 2**53
+
+
+def number_candidates(predicates: Sequence[Predicate]) -> list[Number]:
+    """A number that satisfies all predicates, if any number does; empty if no number is left to try."""
+    number: Number | None = _lower_end(predicates)
+    excluded = {p.value for p in predicates if p.operator is Operator.NE}
+    while number is not None and number in excluded:
+        number = successor(number)
+    return [] if number is None else [number]
+
+
+def greatest_number(predicates: Sequence[Predicate]) -> Number | None:
+    """The greatest number that no `<`, `<=` or `<>` excludes: it satisfies all predicates, if any number does."""
+    number: Number | None = _upper_end(predicates)
+    excluded = {p.value for p in predicates if p.operator is Operator.NE}
+    while number is not None and number in excluded:
+        number = predecessor(number)
+    return number
+
+
+def predecessor(number: Number) -> Number | None:
+    """The greatest number of the language below this one; None below minus infinity."""
+    below = successor(-number)
+    return None if below is None else -below
+
+
+def successor(number: Number) -> Number | None:
+    """The least number of the language above this one; None above infinity."""
+    if number == inf:
+        return None
+    if number == -inf:
+        return -INTEGER_MAX
+    if abs(number) < _FLOATS_ARE_INTEGERS:
+        return nextafter(float(number), inf)
+    return int(number) + 1 if number < INTEGER_MAX else inf
+
+
+def _lower_end(predicates: Sequence[Predicate]) -> Number | None:
+    """The least number that no `>` or `>=` excludes; None when they exclude all."""
+    lowest: Number = -inf
+    for predicate in predicates:
+        value = predicate.value
+        if predicate.operator not in (Operator.GT, Operator.GE) or not isinstance(value, int | float):
+            continue
+        least = successor(value) if predicate.operator is Operator.GT else value
+        if least is None:
+            return None
+        lowest = max(lowest, least)
+    return lowest
+
+
+def _upper_end(predicates: Sequence[Predicate]) -> Number | None:
+    """The greatest number that no `<` or `<=` excludes; None when they exclude all."""
+    highest: Number = inf
+    for predicate in predicates:
+        value = predicate.value
+        if predicate.operator not in (Operator.LT, Operator.LE) or not isinstance(value, int | float):
+            continue
+        most = predecessor(value) if predicate.operator is Operator.LT else value
+        if most is None:
+            return None
+        highest = min(highest, most)
+    return highest
 
 
 class Verdict(Enum):
@@ -35,7 +111,7 @@ UNKNOWN = Answer(Verdict.UNKNOWN)
 
 
 def solve(predicates: Sequence[Predicate]) -> Answer:
-    """The answer for predicates that are all about the same attribute."""
+    """The answer for predicates on one attribute."""
     typed = [p for p in predicates if p.kind is not None]
     if not typed:
         return Answer(Verdict.SATISFIABLE, 0)
@@ -48,12 +124,12 @@ def solve(predicates: Sequence[Predicate]) -> Answer:
     if kind is Kind.BOOL:
         return _first_accepted(typed, (True, False))
     if kind is Kind.NUMBER:
-        return _first_accepted(typed, sat_numbers.candidates(typed))
+        return _first_accepted(typed, number_candidates(typed))
     return _of_strings(typed)
 
 
 def impossible(predicates: Sequence[Predicate]) -> bool:
-    """Whether it is proved that no value satisfies them all."""
+    """Whether it is proved that no value satisfies all of them."""
     return not sat_strings.plainly_possible(predicates) and solve(predicates).verdict is Verdict.UNSATISFIABLE
 
 
@@ -77,3 +153,50 @@ def _of_strings(predicates: Sequence[Predicate]) -> Answer:
     except sat_strings.GaveUp:
         return UNKNOWN
     return UNSATISFIABLE
+
+
+# Cached examples, about 1 KiB each; the least recently used are evicted.
+REMEMBERED_MAX: Final = 16_384
+
+
+class Extremes(NamedTuple):
+    """Two notifications that match a conjunction and have only attributes that it names."""
+
+    least: dict[str, Value]
+    greatest: dict[str, Value]
+
+
+@lru_cache(REMEMBERED_MAX)
+def extremes(conjunction: Conjunction) -> Extremes | None:
+    """The examples of a conjunction; None if nothing matches it or none was found within the limits.
+
+    Cached and shared, so do not modify them. A broker asks for a subscription's examples once per link.
+    """
+    found = Extremes({}, {})
+    for attribute, predicates in conjunction.by_attribute.items():
+        ends = _ends(predicates)
+        if ends is None:
+            return None
+        found.least[attribute], found.greatest[attribute] = ends
+    return found
+
+
+def _ends(predicates: tuple[Predicate, ...]) -> tuple[Value, Value] | None:
+    typed = [p for p in predicates if p.kind is not None]
+    if not typed:
+        return True, True
+    if len(typed) == 1 and typed[0].operator is Operator.EQ:
+        value = typed[0].value
+        return None if value is None else (value, value)
+    if all(p.kind is Kind.NUMBER and p.operator is not Operator.EQ for p in typed):
+        return _numbers(typed)
+    witness = solve(typed).witness
+    return None if witness is None else (witness, witness)
+
+
+def _numbers(predicates: Sequence[Predicate]) -> tuple[Value, Value] | None:
+    least = next(iter(number_candidates(predicates)), None)
+    if least is None or not all(p.accepts(least) for p in predicates):
+        return None
+    greatest = greatest_number(predicates)
+    return None if greatest is None else (least, greatest)

@@ -1,15 +1,15 @@
 """Strings that could satisfy a set of string predicates.
 
-Rules of this file: the candidates are complete. If any string satisfies the predicates, one of those yielded does;
+The candidates are complete. If any string satisfies the predicates, one of those yielded does;
 when there would be too many to try, `GaveUp` is raised instead. Strings are ordered by code point, as Python's `<`.
 
 Why it is complete. Comparisons and prefixes leave intervals [low, high) of strings; excluded prefixes cut holes into
-them. Take a string s that satisfies everything, in one of the intervals. Either s is itself a prefix of `high` (there
-are only so many of those: all are candidates), or some prefix u of s is *free*: every extension of u lies in the
-interval. Then u + x + piece + x + piece + x + postfix is another solution, where the pieces are the required
-substrings and x is a character that occurs in no constant: it cannot complete any forbidden substring or postfix, nor
-equal an excluded string. So it is enough to try the shortest free prefixes, which branch off `low` or `high` by one
-character; and of the characters that can stand there, x again, or when x does not fit, all of them.
+them. Take a string s that satisfies everything, in one of the intervals. Either s is itself a prefix of `high` (their
+number is finite: all are candidates), or some prefix u of s is *free*: every extension of u lies in the interval. Then
+u + x + piece + x + piece + x + postfix is another solution, where the pieces are the required substrings and x is a
+character that occurs in no constant: it cannot complete any forbidden substring or postfix, nor equal an excluded
+string. So it is enough to try the shortest free prefixes, which branch off `low` or `high` by one character; and of the
+characters that can stand there, x again, or when x does not fit, all of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 _UNUSED_FROM: Final = ord("a")
 
 
-# What is forbidden, in which of the required parts it may lie (prefixes, postfixes, all), and how.
+# Each negated operator: the required parts it may lie in (prefixes, postfixes, all), and how.
 _WITHIN: Final[dict[Operator, Callable[[str, str], bool]]] = {
     Operator.NOT_PREFIX: str.startswith,
     Operator.NOT_POSTFIX: str.endswith,
@@ -51,10 +51,10 @@ class _Interval(NamedTuple):
 
 
 def plainly_possible(predicates: Sequence[Predicate]) -> bool:
-    """Whether a look at patterns alone shows that a string satisfies them: nearly all questions end here.
+    """Whether the patterns alone show that some string satisfies them, which settles nearly all questions.
 
-    The string is prefix + x + pieces, with x between them, + x + postfix, where x occurs in no constant. What is
-    forbidden has no x in it, so it lies within one of the parts or it is not there.
+    The string is prefix + x + pieces, with x between them, + x + postfix, where x occurs in no constant. A forbidden
+    substring does not contain x, so it lies within one of the parts or is absent.
     """
     required: dict[Operator, list[str]] = {Operator.PREFIX: [], Operator.POSTFIX: [], Operator.CONTAINS: []}
     forbidden: list[tuple[Operator, str]] = []
@@ -105,7 +105,7 @@ def _constants(predicates: Iterable[Predicate], operator: Operator) -> list[str]
 
 
 def _intervals(predicates: Sequence[Predicate]) -> Iterator[_Interval]:
-    """What comparisons, prefixes and excluded prefixes leave, in order."""
+    """The intervals left by comparisons, prefixes and excluded prefixes, in order."""
     low, high = "", None
     for predicate in predicates:
         bounds = _bounds(predicate)
@@ -173,13 +173,13 @@ def _free_prefixes(interval: _Interval, fresh: str, used: frozenset[str], forbid
 
 
 def _prefixes_of_high(interval: _Interval) -> Iterator[str]:
-    """The strings inside that have no free prefix: those that `high` starts with."""
+    """The strings in the interval without a free prefix: the prefixes of `high`."""
     if interval.high is not None:
         yield from (interval.high[:j] for j in range(_first_inside(interval), len(interval.high)))
 
 
 def _shared_length(interval: _Interval) -> int:
-    """How many characters `low` and `high` start with in common; 0 without a `high`."""
+    """The length of the common prefix of `low` and `high`; 0 without a `high`."""
     pairs = enumerate(zip(interval.low, interval.high or "", strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(interval.low), len(interval.high or "")))
 

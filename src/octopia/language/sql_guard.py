@@ -1,15 +1,20 @@
-"""What is checked on the tokens of an SQL text before sqlglot may parse it.
+"""Which SQL reaches the parser of filters, and the errors for what does not.
 
-Rules of this file: sqlglot reads whole scripts in many dialects and recurses as deep as the text nests. So here ends
-what must not reach it (deep nesting, a second statement, comments) and what it would silently read as something else
-(`==`, `&&`). Its errors are translated here too, with the place in the text. Positions are offsets into the text as
-the user wrote it.
+Sqlglot reads whole scripts in many dialects and recurses as deep as the text nests. This module refuses text that must
+not reach it (deep nesting, a second statement, comments) and text that it would silently read as something else (`==`,
+`&&`). It also translates sqlglot's errors, with their position in the text. Positions are offsets into the text as the
+user wrote it.
+
+`WhereParser` adds `xor`, and `exists` for the presence of an attribute, to sqlglot's common grammar. `refused` is the
+error for valid SQL that is not a filter: the construct's name, its position, and what to write instead. Every construct
+that sqlglot can parse has a name here; sqlglot's own name is the fallback.
 """
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
-from sqlglot import ParseError, Token, TokenError, Tokenizer, TokenType
+from sqlglot import ParseError, Token, TokenError, Tokenizer, TokenType, exp
+from sqlglot.parser import Parser
 
 from octopia.errors import LanguageError
 from octopia.hints import did_you_mean, shortened
@@ -55,7 +60,7 @@ _DOUBLED_QUOTE: Final = "a quote inside a string is written twice: 'it''s'"
 
 
 def checked_tokens(text: str) -> list[Token]:
-    """The tokens of `PREFIX + text`, the prefix's own first, if they are fit to be parsed."""
+    """The tokens of `PREFIX + text`, the prefix's first, if they pass the checks."""
     try:
         tokens = Tokenizer().tokenize(PREFIX + text)
     except TokenError as error:
@@ -155,7 +160,7 @@ def _untokenized(text: str) -> LanguageError:
 
 
 def _without_quoted(text: str) -> str:
-    """The text with what is properly quoted blanked out; a doubled quote inside is a quote, not an end."""
+    """The text with properly quoted parts blanked out; a doubled quote inside is a quote, not an end."""
     return _QUOTED.sub(lambda found: " " * len(found.group()), text)
 
 
@@ -196,3 +201,121 @@ def _token_at(tokens: list[Token], line: object, col: object) -> Token | None:
 
 def _end_of(token: Token) -> int:
     return token.end + 1 - len(PREFIX)
+
+
+# `exists x` and `exists(x)` are read as `x is not null`.
+_IS_NOT_NULL = ((TokenType.IS, "is"), (TokenType.NOT, "not"), (TokenType.NULL, "null"))
+_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+
+
+class WhereParser(Parser):
+    """sqlglot's parser, with `xor` between `and` and `or`, where MySQL has it."""
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        this = super()._parse_conjunction()
+        while self._match(TokenType.XOR):
+            this = self.expression(exp.Xor(this=this, expression=super()._parse_conjunction()))
+        return this
+
+
+def with_exists(tokens: list[Token]) -> list[Token]:
+    """The tokens with each `exists x` and `exists(x)` replaced by `x is not null`, at the same positions."""
+    result: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        name, used = _name_after_exists(tokens, index)
+        if name is None:
+            result.append(tokens[index])
+            index += 1
+            continue
+        last = tokens[index + used - 1]
+        result.append(name)
+        result += [
+            Token(kind, word, line=last.line, col=last.col, start=last.start, end=last.end)
+            for kind, word in _IS_NOT_NULL
+        ]
+        index += used
+    return result
+
+
+def _name_after_exists(tokens: list[Token], index: int) -> tuple[Token | None, int]:
+    """The name tested by `exists` at `index`, and the number of tokens it takes; None if it is not a presence test."""
+    kinds = [token.token_type for token in tokens[index : index + 4]]
+    if kinds[0] is not TokenType.EXISTS or len(kinds) < 2:
+        return None, 0
+    if kinds[1] in _NAMES:
+        return tokens[index + 1], 2
+    if len(kinds) == 4 and kinds[1] is TokenType.L_PAREN and kinds[2] in _NAMES and kinds[3] is TokenType.R_PAREN:
+        return tokens[index + 2], 4
+    return None, 0
+
+
+# Tokens that can stand between or before the operands of a calculation.
+OPERATORS: Final = frozenset(
+    {TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.DIV, TokenType.MOD, TokenType.DPIPE}
+    | {TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.TILDE}
+)
+_ARITHMETIC: Final = (exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow)
+_BITS: Final = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot)
+_CALCULATIONS: Final = (*_ARITHMETIC, *_BITS, exp.DPipe)
+
+_Names: TypeAlias = tuple[tuple[tuple[type, ...], str, str | None], ...]
+
+# The first that fits: special cases stand before the classes that include them.
+_CONSTRUCTS: Final[_Names] = (
+    ((exp.Cast, exp.TryCast), "a cast", "write the value itself"),
+    ((exp.Exists,), "a subquery", "to ask for an attribute, write exists x"),
+    ((exp.Subquery, exp.Query), "a subquery", None),
+    ((exp.Case, exp.If), "a case distinction", "write it with and/or"),
+    ((exp.ILike,), "ilike", "like is case-sensitive here, and the only one"),
+    ((exp.RegexpLike, exp.RegexpILike, exp.SimilarTo, exp.Glob), "a regular expression", "like knows % only"),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), "is distinct from", "write = or <>"),
+    ((exp.Concat,), "concatenation", "a quote inside a string is written twice: 'it''s'"),
+    ((exp.DPipe,), "concatenation", "to combine conditions, write or"),
+    ((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), "a comparison as a value", "write x > 1 and x < 3"),
+    ((exp.And, exp.Or, exp.Not, exp.In, exp.Is, exp.Like, exp.Between), "a condition as a value", None),
+    ((exp.Any, exp.All), "any/all", "write in (…)"),
+    ((exp.Placeholder, exp.Parameter, exp.SessionParameter), "a parameter", "write the value itself"),
+    (_ARITHMETIC, "arithmetic", "write the result"),
+    (_BITS, "bit arithmetic", None),
+    ((exp.BitwiseLeftShift, exp.BitwiseRightShift), "bit arithmetic", None),
+    ((exp.Collate,), "collate", "strings are ordered by code point"),
+    ((exp.Interval,), "an interval", "write a number or a string"),
+    ((exp.Bracket, exp.Dot, exp.JSONExtract), "access into a value", "values are str, int, float and bool"),
+    ((exp.Tuple, exp.Array, exp.Struct), "a list", "write in (…)"),
+    ((exp.Star,), "*", None),
+    ((exp.Literal, exp.Null), "a value without a comparison", None),
+    ((exp.Alias,), "an alias", None),
+    ((exp.National, exp.HexString, exp.BitString, exp.ByteString, exp.RawString), "a prefixed string", "write '…'"),
+)
+
+
+def refused(
+    text: str, node: exp.Expression, problem: str, expected: str | None = None, hint: str | None = None
+) -> LanguageError:
+    """The error for `node`."""
+    return LanguageError(problem, text=text, position=position_of(node), expected=expected, hint=hint)
+
+
+def construct(text: str, node: exp.Expression, expected: str, operator: int | None = None) -> LanguageError:
+    """The error for a node that a filter cannot contain, by its name; `operator` is its operator's position."""
+    for types, name, hint in _CONSTRUCTS:
+        if isinstance(node, types):
+            problem = f"{name} is not part of the language"
+            if isinstance(node, _CALCULATIONS) and operator is not None:
+                return LanguageError(problem, text=text, position=operator, expected=expected, hint=hint)
+            return refused(text, node, problem, expected, hint)
+    if isinstance(node, exp.Func):
+        return refused(text, node, f"the function {_function_name(node)} is not part of the language", expected)
+    return refused(text, node, f"{node.key} is not part of the language", expected)
+
+
+def position_of(node: exp.Expression) -> int | None:
+    """The position of the first part of `node` that has one; an operator comes roughly after it."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return max(0, min(starts) - len(PREFIX)) if starts else None
+
+
+def _function_name(node: exp.Func) -> str:
+    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+    return f"{shortened(name).lower()}()"

@@ -1,27 +1,40 @@
 """SQL where-clauses to filters.
 
-Rules of this file: sqlglot gives the tree, and every node of it is either understood or refused by name; nothing is
-skipped. `not` is pushed down to the predicates: `not (price > 10)` is `price <= 10`. That is SQL's own three-valued
-logic as seen from outside: an absent attribute, or a value of another kind, satisfies neither a predicate nor its
-negation. `or` and `in` multiply out under the limits of `disjunction`. Recursion is bounded: nesting was checked on
-the tokens, and long chains of `and` and `or`, which nest on the left without any parenthesis, are walked in a loop.
+sqlglot gives the tree, and every node of it is either understood or refused by name; nothing is skipped. `not` is
+pushed down to the predicates: `not (price > 10)` is `price <= 10`. That is SQL's own three-valued logic as seen from
+outside: an absent attribute, or a value of another kind, satisfies neither a predicate nor its negation. `xor` holds
+when one side holds and the negation of the other does. `or` and `in` multiply out under the limits of `filter`.
+Recursion is bounded: nesting was checked on the tokens, and long chains of `and` and `or`, which nest on the left
+without any parenthesis, are walked in a loop.
+
+LIKE patterns become string predicates. A pattern is accepted only if prefix, postfix, contains and equals can express
+it exactly; anything else (`_`, more than one gap) is refused. `'A%B'` is "starts with A and ends with B" only if A and
+B cannot share characters: 'ab%bc' needs at least four characters, while 'abc' starts with 'ab' and ends with 'bc'.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from sqlglot import ParseError, exp
-from sqlglot.parser import Parser
+from sqlglot import ParseError, Token, exp
 
 from octopia.errors import LanguageError
 from octopia.hints import shortened
-from octopia.language.disjunction import EVERYTHING, Terms, all_of, any_of, as_filter, one
-from octopia.language.filter import Filter
-from octopia.language.literals import number_from
+from octopia.language.filter import EVERYTHING, NOTHING, Filter, Terms, all_of, any_of, as_filter, one
 from octopia.language.predicate import Operator, Predicate
-from octopia.language.sql_constructs import construct, position_of, refused
-from octopia.language.sql_guard import PREFIX, checked_tokens, too_deep, unparsed
-from octopia.language.sql_like import like_predicates
+from octopia.language.sql_guard import (
+    OPERATORS,
+    PREFIX,
+    WhereParser,
+    checked_tokens,
+    construct,
+    position_of,
+    refused,
+    start_of,
+    too_deep,
+    unparsed,
+    with_exists,
+)
+from octopia.language.sql_text import number_from
 from octopia.language.values import Value
 
 _COMPARISONS: Final[dict[type[exp.Expression], Operator]] = {
@@ -44,26 +57,30 @@ _A_VALUE: Final = "a string, a number, true or false"
 
 
 def sql_filter(text: str) -> Filter:
-    """The filter that the where-clause `text` says (written without the word `where`)."""
-    tokens = checked_tokens(text)
+    """The filter of the where-clause `text` (written without the word `where`)."""
+    tokens = with_exists(checked_tokens(text))
     try:
-        trees = Parser().parse_into(exp.Where, tokens, PREFIX + text)
+        trees = WhereParser().parse_into(exp.Where, tokens, PREFIX + text)
     except ParseError as error:
         raise unparsed(text, tokens, error) from error
     except RecursionError:
-        # Some constructs nest without brackets; whoever calls us from deep inside may also have little stack left.
+        # Some constructs nest without brackets, and a caller deep in the stack may have little of it left.
         raise too_deep(text, None) from None
     condition = trees[0].this if len(trees) == 1 and isinstance(trees[0], exp.Where) else None
     if condition is None:
         raise LanguageError("this is not a condition", text=text, position=0, expected=_A_CONDITION)
-    return as_filter(_Compiler(text).terms(condition, negated=False))
+    terms = _Compiler(text, tokens).terms(condition, negated=False)
+    if not terms:
+        raise LanguageError("this condition is never true", text=text, position=0, expected="a condition that can hold")
+    return as_filter(terms)
 
 
 class _Compiler:
     """One text's tree to terms; each method reads the node it is named for."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tokens: list[Token]) -> None:
         self._text = text
+        self._tokens = tokens
         self._leaves: Final[dict[type[exp.Expression], Callable[[Any, bool], Terms]]] = {
             exp.Boolean: self._constant,
             exp.Column: self._flag,
@@ -83,9 +100,11 @@ class _Compiler:
         if isinstance(node, exp.And | exp.Or):
             parts = (self.terms(part, negated) for part in _chain(node))
             return all_of(parts) if isinstance(node, exp.And) is not negated else any_of(parts)
+        if isinstance(node, exp.Xor):
+            return self._xor(node, negated)
         leaf = self._leaves.get(type(node))
         if leaf is None:
-            raise construct(self._text, node, _A_CONDITION)
+            raise self._construct(node, _A_CONDITION)
         try:
             return leaf(node, negated)
         except LanguageError as error:
@@ -93,12 +112,21 @@ class _Compiler:
                 raise
             raise refused(self._text, node, error.problem, error.expected, error.hint) from None
 
+    def _xor(self, node: exp.Xor, negated: bool) -> Terms:
+        # The terms that make the chain so far true, and those that make it false; a loop, as chains may be long.
+        holds, fails = NOTHING, EVERYTHING
+        for operand in _chain(node):
+            one_holds, one_fails = self.terms(operand, False), self.terms(operand, True)
+            holds, fails = (
+                any_of((all_of((holds, one_fails)), all_of((fails, one_holds)))),
+                any_of((all_of((holds, one_holds)), all_of((fails, one_fails)))),
+            )
+        return fails if negated else holds
+
     # ---- leaves
 
     def _constant(self, node: exp.Boolean, negated: bool) -> Terms:
-        if bool(node.this) is negated:
-            raise LanguageError("this condition is never true", expected="a condition that can hold")
-        return EVERYTHING
+        return NOTHING if bool(node.this) is negated else EVERYTHING
 
     def _flag(self, node: exp.Column, negated: bool) -> Terms:
         return one(Predicate(self._name(node), Operator.EQ, not negated))
@@ -122,7 +150,7 @@ class _Compiler:
 
     def _in(self, node: exp.In, negated: bool) -> Terms:
         if node.args.get("query") is not None:
-            raise construct(self._text, node.args["query"], "a list of values")
+            raise self._construct(node.args["query"], "a list of values")
         if node.args.get("field") is not None:
             raise LanguageError("the values after 'in' stand without parentheses", expected="a list such as in (1, 2)")
         self._check_options(node, "this", "expressions")
@@ -153,15 +181,20 @@ class _Compiler:
         self._check_options(node, "this", "expression", "negate")
         name = self._name(node.this)
         pattern = self._value(node.expression, name)
-        if not isinstance(pattern, str):
-            raise LanguageError(f"'like' needs a pattern in quotes, not {shortened(str(pattern))}", expected="'A%'")
+        try:
+            predicates = like_predicates(name, pattern, escape)
+        except LanguageError as error:
+            position = self._position_after(node.this, str(pattern))
+            raise LanguageError(
+                error.problem, text=self._text, position=position, expected=error.expected, hint=error.hint
+            ) from None
         # Newer sqlglot marks `not like` on the node, older ones wrap it.
-        return _all(like_predicates(name, pattern, escape), negated ^ bool(node.args.get("negate")))
+        return _all(predicates, negated ^ bool(node.args.get("negate")))
 
     def _escape(self, node: exp.Escape, negated: bool) -> Terms:
         escape = _bare(node.expression)
         if not isinstance(node.this, exp.Like):
-            raise construct(self._text, node.this, "like before escape")
+            raise self._construct(node.this, "like before escape")
         if not isinstance(escape, exp.Literal) or not escape.is_string or len(escape.this) != 1:
             raise LanguageError("'escape' needs one character", expected="something like escape '!'")
         return self._like(node.this, negated, escape.this)
@@ -173,11 +206,11 @@ class _Compiler:
         if not isinstance(column, exp.Column):
             what = _constant_of(self._text, column)
             if what is None:
-                raise construct(self._text, column, "an attribute name")
+                raise self._construct(column, "an attribute name")
             raise refused(self._text, column, f"'{shortened(str(what))}' is a value", "an attribute name")
         identifier = column.this
         if not isinstance(identifier, exp.Identifier):
-            raise construct(self._text, identifier, "an attribute name")
+            raise self._construct(identifier, "an attribute name")
         if len(column.parts) > 1:
             dotted = shortened(".".join(part.name for part in column.parts))
             raise refused(self._text, column, f"{dotted} has a dot", "an attribute name", f'quote it: "{dotted}"')
@@ -199,7 +232,7 @@ class _Compiler:
                 _A_VALUE,
                 f"write {shortened(name)} is not null",
             )
-        raise construct(self._text, bare, _A_VALUE)
+        raise self._construct(bare, _A_VALUE)
 
     def _two_attributes(self, column: exp.Column, name: str) -> LanguageError:
         other = shortened(self._name(column))
@@ -215,7 +248,7 @@ class _Compiler:
     def _no_attribute(self, left: exp.Expression, right: exp.Expression) -> LanguageError:
         for side in (left, right):
             if _constant_of(self._text, side) is None:
-                return construct(self._text, side, "an attribute name")
+                return self._construct(side, "an attribute name")
         return refused(self._text, left, "two constants are compared", "an attribute name on one side")
 
     def _check_variable(self, identifier: exp.Identifier) -> None:
@@ -228,14 +261,31 @@ class _Compiler:
                 f"to compare with this very text, quote it: '{shortened(identifier.this)}'",
             )
 
+    def _construct(self, node: exp.Expression, expected: str) -> LanguageError:
+        return construct(self._text, node, expected, self._operator_in(node))
+
+    def _operator_in(self, node: exp.Expression) -> int | None:
+        """The position of the operator of `node`: the next one after its first name, or else the first of all."""
+        if not isinstance(node, exp.Binary | exp.Unary):
+            return None
+        places = [start_of(token) for token in self._tokens if token.token_type in OPERATORS]
+        start = position_of(node) or 0
+        return next((place for place in places if place > start), next(iter(places), None))
+
+    def _position_after(self, node: exp.Expression, literal: str) -> int | None:
+        """The position of `literal` after `node`; sqlglot knows the positions of names, but not of literals."""
+        start = position_of(node) or 0
+        found = (start_of(token) for token in self._tokens if token.text == literal and start_of(token) > start)
+        return next(found, start)
+
     def _check_options(self, node: exp.Expression, *known: str) -> None:
-        """Refuse what sqlglot parsed and we would not look at."""
+        """Refuse parts that sqlglot parsed but that we would ignore."""
         for option, content in node.args.items():
             if content and option not in known:
                 raise refused(self._text, node, f"'{option}' after '{node.key}' is not part of the language")
 
 
-def _chain(node: exp.And | exp.Or) -> Iterator[exp.Expression]:
+def _chain(node: exp.And | exp.Or | exp.Xor) -> Iterator[exp.Expression]:
     """The operands of a chain of one connector, from left to right."""
     operands: list[exp.Expression] = []
     rest: exp.Expression = node
@@ -275,3 +325,65 @@ def _any(predicates: Iterable[Predicate], negated: bool) -> Terms:
     if negated:
         return all_of(one(predicate.negated()) for predicate in predicates)
     return any_of(one(predicate) for predicate in predicates)
+
+
+_ANY_RUN: Final = "%"
+_ANY_ONE: Final = "_"
+
+
+def like_predicates(attribute: str, pattern: Value, escape: str | None) -> tuple[Predicate, ...]:
+    """Predicates whose conjunction is exactly `attribute like pattern`."""
+    if not isinstance(pattern, str):
+        raise LanguageError(f"'like' needs a pattern in quotes, not {shortened(str(pattern))}", expected="'A%'")
+    parts = _literal_parts(pattern, escape)
+    first, last = parts[0], parts[-1]
+    if len(parts) == 1:
+        return (Predicate(attribute, Operator.EQ, first),)
+    if len(parts) == 3 and not first and not last:
+        return (Predicate(attribute, Operator.CONTAINS, parts[1]),)
+    if len(parts) > 2:
+        raise LanguageError(
+            f"the pattern '{shortened(pattern)}' has too many gaps", expected="'A%', '%A', '%A%', 'A%B' or no % at all"
+        )
+    if first and last and _can_share(first, last):
+        raise LanguageError(
+            f"the pattern '{shortened(pattern)}' cannot be told from its ends: an end of '{shortened(first)}'"
+            f" is a start of '{shortened(last)}'",
+            expected="a prefix and a postfix that cannot overlap",
+        )
+    ends = [Predicate(attribute, Operator.PREFIX, first)] if first or not last else []
+    if last:
+        ends.append(Predicate(attribute, Operator.POSTFIX, last))
+    return tuple(ends)
+
+
+def _literal_parts(pattern: str, escape: str | None) -> list[str]:
+    """The parts between the runs of `%`, with escapes resolved."""
+    parts = [""]
+    in_gap = False
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, None)
+            if escaped is None:
+                raise LanguageError(f"the pattern '{shortened(pattern)}' ends with its escape character")
+            parts[-1] += escaped
+        elif character == _ANY_ONE:
+            raise LanguageError(
+                f"the pattern '{shortened(pattern)}' has the wildcard '_'",
+                expected="'%' as the only wildcard",
+                hint="for a plain underscore write like '…!_…' escape '!'",
+            )
+        elif character == _ANY_RUN:
+            if not in_gap:
+                parts.append("")
+            in_gap = True
+            continue
+        else:
+            parts[-1] += character
+        in_gap = False
+    return parts
+
+
+def _can_share(first: str, last: str) -> bool:
+    return any(first.endswith(last[:length]) for length in range(1, min(len(first), len(last)) + 1))

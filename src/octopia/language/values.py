@@ -1,9 +1,9 @@
 """The values that notifications carry and predicates compare with.
 
-Rules of this file: a value is a str, an int, a float or a bool, and nothing else. Three kinds of value never mix:
-ints and floats are one kind (numbers, compared by value), strings are another, and bools a third. Python says
-`True == 1`, so nothing outside this file may compare values without comparing their kinds first. What cannot be
-ordered (NaN), printed (integers of millions of digits) or sent as UTF-8 (lone surrogates) is refused here, once.
+A value is a str, an int, a float or a bool, and nothing else. Three kinds of value never mix: ints and floats are one
+kind (numbers, compared by value), strings are another, and bools a third. Python says `True == 1`, so nothing outside
+this file may compare values without comparing their kinds first. Values that cannot be ordered (NaN), printed (integers
+of millions of digits) or sent as UTF-8 (lone surrogates) are refused here, once.
 """
 
 from enum import IntEnum
@@ -16,12 +16,12 @@ from octopia.language.limits import INTEGER_BITS_MAX, STRING_CHARS_MAX
 Value: TypeAlias = str | int | float | bool
 Number: TypeAlias = int | float
 
-# Integral floats below this are the same set of numbers as the integers, so a constant has one spelling there.
+# Below this, integral floats and integers are the same set of numbers, so a constant has one spelling.
 _INTEGRAL_MAX: Final = 2.0**63
 
 
 class Kind(IntEnum):
-    """What a value is; values of different kinds are never equal and never ordered. The order is for sorting only."""
+    """The kind of a value; values of different kinds are never equal or ordered. The order is for sorting only."""
 
     BOOL = 0
     NUMBER = 1

@@ -1,7 +1,25 @@
-"""The index of filters: which of them does a notification match, which does an advertisement overlap?"""
+"""Indexes of filters: which does a notification match, an advertisement overlap, another filter cover?"""
 
-from octopia.matching.kernels import kernels_in_use, use_kernels
+from octopia.matching.arena import Arena
+from octopia.matching.batch import Answers
+from octopia.matching.covers import CoverIndex
+from octopia.matching.kernels import chosen_kernels, kernels_in_use, use_kernels
 from octopia.matching.matcher import Matcher
+from octopia.matching.question import Question
+from octopia.matching.tokens import Counts, Names, Tokens
 from octopia.matching.warm_up import warm_up
 
-__all__ = ["Matcher", "kernels_in_use", "use_kernels", "warm_up"]
+__all__ = [
+    "Answers",
+    "Arena",
+    "Counts",
+    "CoverIndex",
+    "Matcher",
+    "Names",
+    "Question",
+    "Tokens",
+    "chosen_kernels",
+    "kernels_in_use",
+    "use_kernels",
+    "warm_up",
+]

@@ -1,8 +1,8 @@
-"""Matching many events: all of them against all runs, and the answers put together again.
+"""Matching many events: all of them against all runs, with the answers merged.
 
-Rules of this file: the same answers as one by one. Rows come out event after event. Memory is bounded by the answers:
-a run's rows are collected in chunks of `CHUNK_ROWS` or what one event may need, if that is more. What one run found in
-one chunk is the answer as it is: copying it would take as long as half of the search.
+The answers are the same as for one event at a time, and rows are ordered by event. Memory is bounded by the answers: a
+run's rows are collected in chunks of `CHUNK_ROWS`, or of what one event may need if that is more. A result from one run
+in one chunk is returned without a copy, which would take half as long as the search.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from octopia.language import Notification
+from octopia.matching.box_run import BLOCK_BOXES, Layout
 from octopia.matching.kernels import kernels
-from octopia.matching.points import Points
-from octopia.matching.run import BLOCK_BOXES, Layout
+from octopia.matching.placing import Points
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,19 +23,19 @@ CHUNK_ROWS = 1 << 22
 
 
 class Room:
-    """An array to write answers to, of which only what was written is kept."""
+    """An array to write answers to; only the part written is kept."""
 
     def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
         self.array: npt.NDArray[Any] = np.empty(count, dtype=dtype)
 
     def cut(self, count: int) -> npt.NDArray[Any]:
-        """The first of it; the rest is given back, which nobody else may hold."""
+        """The first part of the array; the rest is freed, so nothing else may refer to it."""
         self.array.resize(count, refcheck=False)
         return self.array
 
 
 class Answers(NamedTuple):
-    """How many matches each event has, and what stands for each match, event after event."""
+    """The number of matches of each event, and the value for each match, event by event."""
 
     counts: npt.NDArray[np.int64]
     found: npt.NDArray[Any]
@@ -48,7 +48,7 @@ def search_batch(
     before: Sequence[Answers] = (),
     room: type[Room] = Room,
 ) -> Answers:
-    """What the layouts hold for each match, of this type; for each event after what was found `before`."""
+    """The layouts' values for each match, of this type; for each event they follow those found `before`."""
     answers = [*before, *(_search_run(layout, events, room) for layout in layouts)]
     if not answers:
         return Answers(np.zeros(len(events.combination), dtype=np.int64), np.empty(0, dtype=dtype))
@@ -56,7 +56,7 @@ def search_batch(
 
 
 def merged(answers: Sequence[Answers], dtype: npt.DTypeLike) -> Answers:
-    """Several answers about the same events as one; for each event in the order of the answers."""
+    """Merge several answers about the same events; for each event in the order of the answers."""
     if len(answers) == 1:
         return answers[0]
     total = np.zeros(len(answers[0].counts), dtype=np.int64)
@@ -98,7 +98,7 @@ def agreed(answers: Answers, to_check: npt.NDArray[np.bool_], agrees: Callable[[
 
 
 def notification_of(batch: "pa.RecordBatch", row: int) -> Notification | None:
-    """One event of a batch as a notification; None where all its columns are null."""
+    """One event of a batch as a notification; None if all its columns are null."""
     values = {name: batch.column(i)[row].as_py() for i, name in enumerate(batch.schema.names)}
     there = {name: value for name, value in values.items() if value is not None}
     return Notification.of(there) if there else None

@@ -1,13 +1,12 @@
-"""A conjunction as a box: closed intervals on dimensions, values left out, and conditions that neither can hold.
+"""A conjunction as a box: closed intervals on dimensions, excluded values, and conditions that neither can express.
 
 Most of a filter is intervals in disguise. `price > 10` is one already; `symbol = 'AAPL'` is the interval [c, c] on the
-number c that stands for that string; `flag = true` is [1, 1], and so is "is present". `<>` leaves a value out: a number
-or the code of a string. What remains are the other conditions on strings (prefix, contains, order, …), the atoms, whose
-truth depends on nothing but one string.
+number c that stands for that string; `flag = true` is [1, 1], and so is "is present". `<>` excludes a value: a number
+or the code of a string. The remaining conditions on strings (prefix, contains, order, …) are the atoms, whose truth
+depends on one string alone.
 
-Rules of this file: a box never misses a notification that the conjunction accepts. Where floats cannot say exactly what
-the predicate says (an integer past 2^53), the box is wider and marked inexact, and its matches are tested again with
-the filter itself.
+A box never misses a notification that the conjunction accepts. Where floats cannot express the predicate exactly (an
+integer past 2^53), the box is wider and marked inexact, and its matches are tested again with the filter itself.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 from octopia.language import Conjunction, Kind, Operator, Predicate
 
-# Up to here every integer is a float, so that there is nothing between a float and its successor.
+# Up to here every integer is a float, so no integer lies between a float and its successor.
 EXACT_MAX = 2.0**53
 
 
@@ -46,7 +45,7 @@ class Box(NamedTuple):
     inexact: bool
 
 
-# Looked up once: reaching a member through its enumeration costs more than the comparison it is wanted for.
+# Looked up once: reaching a member through its enumeration costs more than the comparison it is used in.
 _NUMBER, _STRING, _BOOL, _PRESENT = Axis
 _KIND_NUMBER, _KIND_STRING, _KIND_BOOL = Kind.NUMBER, Kind.STRING, Kind.BOOL
 _EQ, _NE, _GE, _LE, _GT = Operator.EQ, Operator.NE, Operator.GE, Operator.LE, Operator.GT
@@ -54,7 +53,7 @@ _THERE = (1.0, 1.0)
 
 
 def coded_strings(conjunction: Conjunction) -> list[tuple[str, str]]:
-    """The strings, with their attributes, whose codes `take_apart` asks for: each as often as it does."""
+    """The strings, with their attributes, whose codes `take_apart` asks for, with the same repeats."""
     return [
         (p.attribute, p.value)  # type: ignore[misc]
         for p in conjunction.predicates
@@ -110,13 +109,13 @@ def take_apart(conjunction: Conjunction, code_of: Callable[[str, str], float]) -
 
 
 def _is_empty(spans: Mapping[Dimension, Span]) -> bool:
-    """Whether nothing satisfies the intervals: to another box they may seem to be met, so let the filter decide."""
+    """Whether the intervals are unsatisfiable: another box may still seem to meet them, so the filter must decide."""
     typed_before = None
     for (attribute, axis), (low, high) in spans.items():
         if low > high:
             return True
         if axis is not _PRESENT:
-            # intervals of one attribute follow each other, and no value is of two types
+            # intervals of one attribute are adjacent, and no value has two types
             if attribute == typed_before:
                 return True
             typed_before = attribute
@@ -124,9 +123,9 @@ def _is_empty(spans: Mapping[Dimension, Span]) -> bool:
 
 
 def _interval(predicate: Predicate) -> Span | None:
-    """The floats that satisfy a condition on a number, as a closed interval; None where there is no such interval.
+    """The floats that satisfy a condition on a number, as a closed interval; None if there is none.
 
-    For `<>` it is the interval that is left out.
+    For `<>` it is the excluded interval.
     """
     constant, operator = predicate.value, predicate.operator
     try:
@@ -151,7 +150,7 @@ def _interval(predicate: Predicate) -> Span | None:
 
 
 def floats_around(number: int) -> tuple[float, float]:
-    """The greatest float not above and the least not below an integer: equal where it is a float itself."""
+    """The greatest float not above and the least not below an integer; equal if the integer is a float itself."""
     try:
         near = float(number)
     except OverflowError:

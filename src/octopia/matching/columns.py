@@ -1,6 +1,6 @@
-"""A record batch as points: one line per event, one column per dimension, and which kinds each event opens.
+"""A record batch as points: one row per event, one column per dimension, and the kinds that each event opens.
 
-Rules of this file: columns are read as arrays; a loop in Python runs over the distinct strings of a column, never over
+Columns are read as arrays; a loop in Python runs over the distinct strings of a column, never over
 its rows, except for types that Arrow cannot give as plain arrays (unions and the like), which are read value by value.
 Null is absent. NaN is refused, with its column and row, as everywhere.
 """
@@ -18,8 +18,8 @@ from octopia.language import Value
 from octopia.matching.batch import Room
 from octopia.matching.boxes import EXACT_MAX, floats_around
 from octopia.matching.openings import Key
-from octopia.matching.placing import Sides
-from octopia.matching.points import Points, nowhere
+from octopia.matching.placing import Points, Sides
+from octopia.matching.points import nowhere
 from octopia.matching.space import Space
 
 Floats = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ _Named = tuple[tuple[str, str | None], ...]
 
 
 class _Column(NamedTuple):
-    """One attribute: numbers, booleans and strings apart, each with where it is; strings as indices into distinct."""
+    """One attribute: numbers, booleans and strings apart, each with its mask; strings as indices into distinct."""
 
     present: Bools
     above: Floats
@@ -41,7 +41,7 @@ class _Column(NamedTuple):
 
 
 def points(batch: pa.RecordBatch, space: Space) -> Points:
-    """The events of a batch in a space. Columns that no filter asks for are not looked at."""
+    """The events of a batch in a space. Columns that no filter names are not read."""
     columns = {name: _read(batch.column(name), name) for name in space.attributes if name in batch.schema.names}
     sides = nowhere(space.size, batch.num_rows)
     for name, column in columns.items():
@@ -52,7 +52,7 @@ def points(batch: pa.RecordBatch, space: Space) -> Points:
 
 
 class ArrowRoom(Room):
-    """Room from Arrow's pool, which keeps what was given back: new pages from the system cost a tenth of a search."""
+    """Memory from Arrow's pool, which reuses freed blocks: new pages from the system cost a tenth of a search."""
 
     def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
         self._buffer = pa.allocate_buffer(count * np.dtype(dtype).itemsize, resizable=True)
@@ -60,14 +60,14 @@ class ArrowRoom(Room):
 
     def cut(self, count: int) -> npt.NDArray[Any]:
         dtype = self.array.dtype
-        # nobody may look at the memory while it is moved
+        # nothing may read the memory while it is moved
         del self.array
         self._buffer.resize(count * dtype.itemsize)
         return np.frombuffer(self._buffer, dtype=dtype)
 
 
 def plain_column(values: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> pa.Array:
-    """Integers as an Arrow array, where they are. `pa.array` does the same, and loads pandas to ask whose they are."""
+    """Integers as an Arrow array, without a copy. `pa.array` does the same, but loads pandas to check their type."""
     kind = pa.int32() if values.dtype == np.int32 else pa.int64()
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
@@ -95,7 +95,7 @@ def _put_where(sides: Sides, place: int, there: Bools, above: Floats, below: Flo
 
 
 def _combinations(space: Space, columns: dict[str, _Column], count: int) -> tuple[npt.NDArray[np.int64], Sequence[Key]]:
-    """Which strings events have together in the attributes that open kinds: a number per event, and their strings."""
+    """The combinations of strings in the attributes that open kinds: a number per event, and the strings of each."""
     names = space.atom_attributes
     if space.opens_by_name:
         return _named_combinations(space, columns, count)
@@ -116,14 +116,14 @@ def _combinations(space: Space, columns: dict[str, _Column], count: int) -> tupl
 def _named_combinations(
     space: Space, columns: dict[str, _Column], count: int
 ) -> tuple[npt.NDArray[np.int64], list[Key]]:
-    """The same where there are many attributes: of those that the batch has, which are there, with which string."""
+    """The same for many attributes: which of the batch's attributes are present, and with which string."""
     combination = np.zeros(count, dtype=np.int64)
     known: list[_Named] = [()]
     with_atoms = frozenset(space.atom_attributes)
     for name, column in columns.items():
         if not space.decides_openings(name):
             continue
-        # absent, there, and there with a string that matters
+        # absent, present, and present with a string that matters
         choices: list[_Named] = [(), ((name, None),)]
         index = column.present.astype(np.int64)
         if name in with_atoms:
@@ -190,7 +190,7 @@ def _read_bools(array: pa.Array) -> _Column:
 
 
 def _read_objects(array: pa.Array, name: str) -> _Column:
-    """Any other type, value by value: unions of our types, nulls, and nothing else."""
+    """Any other type, value by value: only unions of our types and nulls are accepted."""
     count = len(array)
     # arrays of its own: `_nothing` shares them between fields
     flags = [np.zeros(count, dtype=np.bool_) for _ in range(4)]

@@ -1,8 +1,8 @@
 """The filters of a matcher, by row.
 
-Rules of this file: a filter is checked anew when it is unpickled, which takes some 50 µs, and most copies of a matcher
-that are sent to other processes never look at one. So filters travel packed, some hundred together, and a pack is
-opened when one of its filters is asked for.
+Unpickling a filter checks it again, which takes about 50 µs, and most copies of a matcher that are sent to other
+processes never look at one. So filters are pickled in packs of about a hundred, and a pack is opened when one of its
+filters is requested.
 """
 
 import pickle
@@ -14,7 +14,7 @@ PACK_FILTERS = 256
 
 
 class Filters:
-    """A list of filters; None where a row is free."""
+    """A list of filters; None for a free row."""
 
     __slots__ = ("_by_row", "_packed")
 

@@ -1,27 +1,33 @@
 """Which kernels search the runs: the compiled ones where numba is installed, else numpy.
 
-Rules of this file: numba is imported when a run is first searched, not before; importing it takes longer than many a
-small program runs. Both give the same results; a program or a test may choose with `use_kernels`.
+Numba is imported when a run is first searched, since the import takes longer than many small programs run. Both give
+the same results; `use_kernels` chooses between them.
 """
 
 import importlib
 from types import ModuleType
 
 from octopia.errors import InputError
+from octopia.extras import install
 
 CHOICES = ("numba", "numpy")
 _chosen: str | None = None
 _loaded: dict[str, ModuleType | None] = {}
-# Those in use, once they are known: asked for with every notification.
+# The kernels in use, once chosen: read for every notification.
 _current: ModuleType | None = None
 
 
 def use_kernels(name: str | None) -> None:
-    """Search with `numba` or `numpy` from now on; None goes back to what is best here."""
+    """Search with `numba` or `numpy` from now on; None restores the default."""
     global _chosen, _current
     if name is not None and name not in CHOICES:
         raise InputError(f"no kernels {name!r}: there are {' and '.join(CHOICES)}")
     _chosen, _current = name, None
+
+
+def chosen_kernels() -> str | None:
+    """The choice made with `use_kernels`; loads nothing."""
+    return _chosen
 
 
 def kernels_in_use() -> str:
@@ -40,13 +46,13 @@ def _find() -> ModuleType:
     global _current
     found = _load(_chosen or "numba")
     if found is None and _chosen == "numba":
-        raise InputError("numba is not installed: pip install octopia[fast], or use_kernels(None)")
+        raise InputError(f"numba is not installed: {install('numba')}, or use_kernels(None)")
     _current = found or _numpy()
     return _current
 
 
 def _load(name: str) -> ModuleType | None:
-    """A module of kernels; None where what it needs is not installed, or does not work here."""
+    """A module of kernels; None if its dependencies are not installed or do not work here."""
     if name not in _loaded:
         try:
             _loaded[name] = importlib.import_module(f"octopia.matching.kernels_{name}")

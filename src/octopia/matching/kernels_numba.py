@@ -1,9 +1,9 @@
 """The search of a run, compiled. Same signatures and results as `kernels_numpy`.
 
-Rules of this file: plain loops over typed arrays; a set of up to 64 boxes is one 64-bit mask. One function does all the
-searching, and what it calls is put into it and has one way out: else arrays that are handed on are counted in and out,
-by an instruction that locks memory, which takes longer than comparing a block. Compiled code is kept on disk beside
-this file (or where NUMBA_CACHE_DIR says), so that it is compiled once per installation.
+Plain loops over typed arrays; a set of up to 64 boxes is one 64-bit mask. One function does all the searching, and the
+functions it calls are inlined and have a single return: otherwise the reference counts of passed arrays are updated
+with a locking instruction, which takes longer than comparing a block. Compiled code is cached on disk beside this file
+(or in NUMBA_CACHE_DIR), so it is compiled once per installation.
 """
 
 from typing import Any
@@ -13,20 +13,20 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from octopia.matching.run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, LEVELS_MAX, PLACE
-from octopia.matching.tree_numba import plant
+from octopia.matching.box_run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, LEVELS_MAX, PLACE
+from octopia.matching.tree_numba import live_boxes, plant, planting
 
-__all__ = ["drop_repeats", "gather", "mark_groups", "plant", "search"]
+__all__ = ["drop_repeats", "gather", "live_boxes", "mark_groups", "plant", "planting", "search"]
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _NONE, _ONE = np.uint64(0), np.uint64(1)
 _WHOLE, _AT_ONCE = np.uint64(BLOCK_BOXES), np.uint64(8)
-# Bit i for i from 0 to 63: to pick from a table is faster than to shift, for many at once.
+# Bit i for i from 0 to 63: for many at once, a table lookup is faster than a shift.
 _BITS = _ONE << np.arange(BLOCK_BOXES, dtype=np.uint64)
 
 
 def _lowest_bit(typing_context, mask):  # type: ignore[no-untyped-def]
-    """The number of the lowest bit that is set, by the processor's own instruction; one must be set."""
+    """The index of the lowest set bit, by the processor's own instruction; at least one must be set."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -35,7 +35,7 @@ def _lowest_bit(typing_context, mask):  # type: ignore[no-untyped-def]
 
 
 def _highest_bit(typing_context, mask):  # type: ignore[no-untyped-def]
-    """The highest bit that is set, alone; any, if none is."""
+    """The highest set bit alone; undefined if none is set."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         word = ir.IntType(64)
@@ -91,7 +91,7 @@ def _around(cells, column, count, high_side, low_side):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _beside(cells, column, count, high_side, low_side):  # type: ignore[no-untyped-def]
-    """Which of these values, or ranges of values, that are left out are not this very value."""
+    """Which of these excluded values, or ranges of values, are not this value."""
     at = np.uint64(column)
     mask = np.uint64(0)
     for i in range(np.uint64(count)):
@@ -103,7 +103,7 @@ def _beside(cells, column, count, high_side, low_side):  # type: ignore[no-untyp
 def _blocks_around(parts, part, places, cells, sides, event, first, count):  # type: ignore[no-untyped-def]
     """Which of the blocks of a part, or of 64 blocks each, the point lies in; `first` is a number in its columns."""
     mask = _ALL >> np.uint64(BLOCK_BOXES - count)
-    # 16 at a time, without a rest
+    # 16 at a time, without a remainder
     compared = (count + 15) & ~15
     column = parts[part, CELL] + first
     with_interval = parts[part, PLACE] + parts[part, INTERVALS]
@@ -123,7 +123,7 @@ def _boxes_around(kinds, line, places, cells, inners, sides, event, block, mask)
     with_interval = kinds[line, PLACE] + kinds[line, INTERVALS]
     for at in range(kinds[line, PLACE], with_interval):
         high_side, low_side = sides[0, places[at], event], sides[1, places[at], event]
-        # a side on which the point lies in all boxes of the block is not looked at
+        # skip a side on which the point lies in all boxes of the block
         if mask and high_side < inners[0, inner]:
             mask &= _up_to(cells, column, high_side)
         if mask and low_side > inners[1, inner]:
@@ -145,8 +145,8 @@ def _emit(mask, rows, start, out, found):  # type: ignore[no-untyped-def]
         for i in range(_WHOLE):
             out[to + i] = rows[slot + i]
         to += _WHOLE
-    # Eight at a time, the last one again and again until there are eight; what is too much is written over by the next
-    # block. A loop that may end after each of them is one whose end the processor guesses wrong.
+    # Eight at a time, repeating the last one to fill up; the next block overwrites the surplus. The processor would
+    # mispredict the end of a loop that may stop after any of them.
     while to < end:
         for i in range(_AT_ONCE):
             out[to + i] = rows[slot + _lowest(mask | last)]
@@ -222,9 +222,9 @@ def search(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def drop_repeats(counts, rows, repeatable, last_event, first_event):  # type: ignore[no-untyped-def]
-    """Of the rows of each event keep one of each, where it is first; returns how many are left, in front.
+    """Remove repeated rows of each event, keeping the first; returns how many remain, at the front.
 
-    `last_event` is where it is noted, per row, for which event it was last kept: they are numbered from `first_event`.
+    `last_event` holds, per row, the last event it was kept for; events are numbered from `first_event`.
     """
     at = kept = 0
     for event in range(len(counts)):
@@ -244,7 +244,7 @@ def drop_repeats(counts, rows, repeatable, last_event, first_event):  # type: ig
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(counts, starts, rows, out):  # type: ignore[no-untyped-def]
-    """What was found in one run, event after event, to where each event's part of the whole begins."""
+    """Copy what one run found, event by event, to where each event's part of the whole begins."""
     at = 0
     for event in range(len(counts)):
         out[starts[event] : starts[event] + counts[event]] = rows[at : at + counts[event]]
@@ -253,7 +253,7 @@ def gather(counts, starts, rows, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mark_groups(counts, groups, masks):  # type: ignore[no-untyped-def]
-    """Set in each event's mask the bits of the groups of its matches; -1 is no group."""
+    """Set in each event's mask the bits of the groups of its matches; -1 means without a group."""
     at = 0
     for event in range(len(counts)):
         for group in groups[at : at + counts[event]]:

@@ -1,6 +1,6 @@
-"""The search of a run in numpy alone, for where numba is not installed. Same signatures and results as `kernels_numba`.
+"""The search of a run in numpy alone, if numba is not installed. Same signatures and results as `kernels_numba`.
 
-It compares an event with all boxes of a kind at once instead of walking the tree: slower, and as exact.
+It compares an event with all boxes of a kind at once instead of walking the tree: slower, but equally exact.
 """
 
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from octopia.matching.run import BLOCK, BLOCK_BOXES, FIRST
-from octopia.matching.tree_numpy import plant
+from octopia.matching.box_run import BLOCK, BLOCK_BOXES, FIRST
+from octopia.matching.tree_numpy import live_boxes, plant, planting
 
-__all__ = ["drop_repeats", "gather", "mark_groups", "plant", "search"]
+__all__ = ["drop_repeats", "gather", "live_boxes", "mark_groups", "plant", "planting", "search"]
 
 Array = npt.NDArray[Any]
 
@@ -60,7 +60,7 @@ def _inside(kind: list[list[int]], places: Array, cells: Array, alive: Array, si
 
 
 def drop_repeats(counts: Array, rows: Array, repeatable: Array, last_event: Array, first_event: int) -> int:
-    """Of the rows of each event keep one of each, where it is first; returns how many are left, in front."""
+    """Remove repeated rows of each event, keeping the first; returns how many remain, at the front."""
     events = np.repeat(np.arange(len(counts)), counts)
     keep = ~repeatable[rows]
     places = np.flatnonzero(~keep)
@@ -73,13 +73,13 @@ def drop_repeats(counts: Array, rows: Array, repeatable: Array, last_event: Arra
 
 
 def gather(counts: Array, starts: Array, rows: Array, out: Array) -> None:
-    """What was found in one run, event after event, to where each event's part of the whole begins."""
+    """Copy what one run found, event by event, to where each event's part of the whole begins."""
     before = np.cumsum(counts) - counts
     out[np.repeat(starts - before, counts) + np.arange(len(rows))] = rows
 
 
 def mark_groups(counts: Array, groups: Array, masks: Array) -> None:
-    """Set in each event's mask the bits of the groups of its matches; -1 is no group."""
+    """Set in each event's mask the bits of the groups of its matches; -1 means without a group."""
     events = np.repeat(np.arange(len(counts)), counts)
     grouped = groups >= 0
     bits = np.uint64(1) << (groups[grouped] & 63).astype(np.uint64)

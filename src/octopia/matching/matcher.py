@@ -1,7 +1,7 @@
 """`octopia.Matcher`: stored filters by id, and which of them a notification matches.
 
-Rules of this file: results are exactly those of `octopia.matches` on every stored filter, each id once. How filters are
-stored, and what that costs, is `store`'s affair; here they are searched. Not safe for use by several threads at once.
+Results are exactly those of `octopia.matches` on every stored filter, each id once. `store` holds the filters; this
+module searches them. Not thread-safe.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,25 +22,34 @@ from octopia.language import (
     parse_notification,
 )
 from octopia.matching.batch import Answers, agreed, merged, notification_of, search_batch
+from octopia.matching.box_run import BLOCK_BOXES, Layout
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Questions, Stored
-from octopia.matching.placing import Sides
-from octopia.matching.points import Points, fit_together, one_point, point_of, points_of
-from octopia.matching.run import BLOCK_BOXES, Layout
+from octopia.matching.placing import Points, Sides
+from octopia.matching.points import TOGETHER_NUMBERS_MAX, fit_together, one_point, point_of, points_of
 from octopia.matching.store import Id, Rows, Store
+from octopia.matching.tokens import Names, Tokens
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Testing a waiting filter costs about a microsecond, making a run of them a few hundred.
+# Testing a waiting filter takes about a microsecond, building a run a few hundred.
 WAITING_TESTS_MAX = 256
 _ROOM_FOR_ONE = BLOCK_BOXES + 1
-# Where the kernels count the matches of one event, which is what they found.
+# The kernels' match counts of one event, which equal the number of rows found.
 _UNREAD = np.zeros(1, dtype=np.int64)
 
 
 class Matcher(Store[Id]):
-    """An index of filters. Ids are any hashable; `group` sorts ids into numbered groups, see `match_groups`."""
+    """An index of filters. Ids are any hashable; `group` sorts ids into numbered groups, see `match_groups`.
+
+    Examples:
+        >>> matcher = Matcher()
+        >>> matcher.add("cheap", "price < 10")
+        >>> matcher.add("tech", "symbol in ('AAPL', 'MSFT')")
+        >>> matcher.match({"symbol": "AAPL", "price": 120})
+        ['tech']
+    """
 
     # -- matching
 
@@ -50,48 +59,49 @@ class Matcher(Store[Id]):
         return ids
 
     def match_array(self, notification: NotificationLike) -> npt.NDArray[Any]:
-        """As `match`, in an array: of int64 where all ids are such integers, otherwise of objects.
+        """Like `match`, as an array: int64 if all ids are such integers, otherwise objects.
 
-        For answers of thousands: making a list of so many integers takes Python longer than finding them.
+        For answers of thousands of ids: building a Python list of them takes longer than finding them.
         """
         return self._match(notification).copy()
 
     def _match(self, notification: NotificationLike) -> npt.NDArray[Any]:
-        """The ids, in memory that the next call may write to."""
+        """The ids, in memory that the next call may overwrite."""
         seen = notification if isinstance(notification, Notification) else parse_notification(notification)
         if self._waiting.rows or self._several or self._inexact or not self._integer_ids:
             return self._ids_at(self.match_rows(seen))
         return self._search_ids(point_of(seen, self._space))
 
     def match_many(self, notifications: Iterable[NotificationLike]) -> list[list[Id]]:
-        """As `match`, for many at once: from a few on, that takes a fraction of the time of one by one."""
+        """Like `match`, for many at once: a fraction of the time of separate calls, unless there are only a few."""
         counts, rows = self.match_rows_many([parse_notification(notification) for notification in notifications])
         ids = self.ids_at(rows)
         return [ids[start:stop] for start, stop in pairwise([0, *np.cumsum(counts).tolist()])]
 
     def ids_at(self, rows: Rows) -> list[Id]:
-        """The ids behind the numbers that `match_rows` gave, as long as no filter came or went since."""
+        """The ids of rows from `match_rows`; valid until a filter is added or removed."""
         ids: list[Id] = self._ids_at(rows).tolist()
         return ids
 
     def _ids_at(self, rows: Rows) -> npt.NDArray[Any]:
-        # "clip": rows are in range, and need no test
+        # "clip": rows are in range and need no check
         return self._ids.take(rows, mode="clip")
 
     def match_rows(self, seen: Notification) -> Rows:
-        """As `match`, with the matcher's own dense numbers in place of ids; valid until the next call."""
+        """Like `match`, with the matcher's own dense numbers instead of ids; valid until the next call."""
         waiting: list[int] = []
         if self._waiting.rows and not self._settle_if_it_pays():
             waiting = [row for row in self._waiting.rows if self._satisfies(row, seen)]
         if not self._runs:
             return np.array(waiting, dtype=np.int32)
+        self._attend(1)
         found = self._search(point_of(seen, self._space))
         if self._several or self._inexact:
             found = self._checked(Answers(np.array([len(found)]), found), lambda _: seen).found
         return np.concatenate([np.array(waiting, dtype=np.int32), found]) if waiting else found
 
     def match_rows_many(self, seen: Sequence[Notification]) -> Answers:
-        """As `match_rows`, for many at once: how many rows each of them has, and the rows, one after the other."""
+        """Like `match_rows`, for many at once: the number of rows of each, and all rows in sequence."""
         if not seen:
             return Answers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))
         waiting = []
@@ -99,6 +109,7 @@ class Matcher(Store[Id]):
             matching = [[row for row in self._waiting.rows if self._satisfies(row, one)] for one in seen]
             rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
             waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
+        self._attend(len(seen))
         layouts = [run.layout for run in self._runs.values()]
         if fit_together(len(seen), self._space):
             answers = search_batch(layouts, points_of(seen, self._space), np.int32, waiting)
@@ -108,10 +119,81 @@ class Matcher(Store[Id]):
             answers = merged([*waiting, found], np.int32)
         return self._checked(answers, lambda event: seen[event])
 
-    def _checked(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:
-        """Each row of an event once, and those of inexact boxes only if the filter itself agrees.
+    def match_rows_tokens(self, tokens: Tokens, seen: Callable[[int], Notification]) -> Answers:
+        """Like `match_rows_many`, for notifications read as tokens; `seen` returns one as a notification, by number.
 
-        `event` gives the one of a number.
+        It is called only if a filter itself must be tested, or if few notifications meet new filters. The rows lie in
+        memory that the next call of this method may overwrite.
+        """
+        events, space = tokens.counts.notes, self._space
+        together = max(1, TOGETHER_NUMBERS_MAX // max(space.size, 1))
+        if len(self._runs) == 1 and not self._waiting.rows and not space.something_decides and events <= together:
+            answers = self._checked(self._search_tokens(tokens), seen)
+            # afterwards: it may bring another run
+            self._attend(events)
+            return answers
+        waiting = []
+        if self._waiting.rows and not self._settle_if_it_pays(events):
+            matching = [[row for row in self._waiting.rows if self._satisfies(row, seen(at))] for at in range(events)]
+            rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
+            waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
+        self._attend(events)
+        layouts = [run.layout for run in self._runs.values()]
+        if events <= together:
+            points = space.token_points.points(tokens, 0, events)
+            if len(layouts) == 1 and not waiting:
+                answers = self._search_again(layouts[0], points)
+            else:
+                answers = search_batch(layouts, points, np.int32, waiting)
+        else:
+            parts = []
+            for first in range(0, events, together):
+                points = space.token_points.points(tokens, first, min(together, events - first))
+                parts.append(search_batch(layouts, points, np.int32))
+            found = Answers(np.concatenate([p.counts for p in parts]), np.concatenate([p.found for p in parts]))
+            answers = merged([*waiting, found], np.int32)
+        return self._checked(answers, seen)
+
+    def search_arguments(self, names: Names) -> tuple[Any, ...] | None:
+        """What a kernel needs to search for notifications with the names of this reader itself (`place_and_search`).
+
+        The arrays of the only run, the openings, and those of the space; None if more than a search is needed. They
+        hold until the next change of this matcher. Say afterwards for how many you searched (`searched`).
+        """
+        space = self._space
+        if len(self._runs) != 1 or self._waiting.rows or self._several or self._inexact or space.something_decides:
+            return None
+        (run,) = self._runs.values()
+        more = space.token_points.arguments(names)
+        return (*run.layout, space.openings.starts, space.openings.probes, *more)
+
+    def searched(self, events: int) -> None:
+        """A kernel has searched for so many notifications."""
+        self._attend(events)
+
+    def _search_tokens(self, tokens: Tokens) -> Answers:
+        """The rows of a batch in the only run, in memory that the next call reuses."""
+        (run,) = self._runs.values()
+        counts: npt.NDArray[np.int64] = np.empty(tokens.counts.notes, dtype=np.int64)
+        while True:
+            stopped, found = self._space.token_points.search(run.layout, tokens, self._out_many, counts)
+            if stopped == len(counts):
+                return Answers(counts, self._out_many[:found])
+            self._out_many = np.empty(4 * len(self._out_many), dtype=np.int32)
+
+    def _search_again(self, layout: Layout, points: Points) -> Answers:
+        """Like `search_batch` in one run, in memory that the next call reuses: for callers that ask on every read."""
+        counts = np.zeros(len(points.combination), dtype=np.int64)
+        while True:
+            stopped, found = kernels().search(*layout, *points, 0, self._out_many, 0, counts)
+            if stopped == len(counts):
+                return Answers(counts, self._out_many[:found])
+            self._out_many = np.empty(4 * len(self._out_many), dtype=np.int32)
+
+    def _checked(self, answers: Answers, event: Callable[[int], Notification | None]) -> Answers:
+        """Each row of an event once; rows of inexact boxes only if the filter itself matches.
+
+        `event` returns an event by its number.
         """
         if self._several:
             answers = self._repeats.drop(answers, self._has_several)
@@ -120,7 +202,7 @@ class Matcher(Store[Id]):
         return answers
 
     def _satisfies(self, row: int, seen: Notification | None) -> bool:
-        """The filter's own word. An event without any attribute (None) satisfies the empty conjunction alone."""
+        """Whether the filter itself matches. An event without attributes (None) matches only the empty conjunction."""
         filter = self._filters[row]
         if filter is None:
             return False
@@ -135,7 +217,7 @@ class Matcher(Store[Id]):
             return False
         if self._inexact:
             return bool(len(self.match_rows(seen)))
-        # an answer that does not fit is an answer
+        # an answer too large for the array is a match as well
         room = np.empty(_ROOM_FOR_ONE, dtype=np.int32)
         return _search_all([run.layout for run in self._runs.values()], point_of(seen, self._space), room) is None
 
@@ -166,7 +248,7 @@ class Matcher(Store[Id]):
         return self.ids_at(rows)
 
     def _more_rows(self, rows: Rows, found: Rows) -> Rows:
-        """All of both, each once, in memory of its own: what was found may hold rows twice."""
+        """The union of both, without repeats, in its own memory; the rows found may contain repeats."""
         if len(found) > 1:
             found = np.unique(found)
         return np.concatenate([rows, found[~np.isin(found, rows)] if len(rows) else found])
@@ -212,13 +294,18 @@ class Matcher(Store[Id]):
         return mask
 
     def match_groups_many(self, notifications: Iterable[NotificationLike]) -> list[int]:
-        """As `match_groups`, for many at once."""
+        """Like `match_groups`, for many at once."""
         counts, rows = self.match_rows_many([parse_notification(notification) for notification in notifications])
         masks = self._masks(counts, self._group_of[rows])
         if masks.shape[1] == 1:
             mine: list[int] = masks[:, 0].tolist()
             return mine
         return [int.from_bytes(line.astype("<u8").tobytes(), "little") for line in masks]
+
+    def match_tokens_groups(self, tokens: Tokens, seen: Callable[[int], Notification]) -> npt.NDArray[np.uint64]:
+        """The same for every notification of a batch of tokens, as `match_batch_groups` gives it."""
+        counts, rows = self.match_rows_tokens(tokens, seen)
+        return self._masks(counts, self._group_of[rows])
 
     def match_batch_groups(self, batch: "pa.RecordBatch") -> npt.NDArray[np.uint64]:
         """The same for every event of a batch: one line of 64-bit words per event, group g in word g // 64."""
@@ -231,8 +318,8 @@ class Matcher(Store[Id]):
         return masks
 
     def _search_batch(self, batch: "pa.RecordBatch", values: npt.NDArray[Any] | None) -> Answers:
-        """Matches per event, and for each match what stands for its row in `values`, or the row itself."""
-        # Arrow is loaded here and not above: it takes longer than everything else, and brokers may never need it
+        """Matches per event, and for each match its row's entry in `values`, or the row itself."""
+        # Arrow is imported here: it takes longer to load than everything else, and brokers may never need it
         from octopia.matching.columns import ArrowRoom, points
 
         self._flush()
@@ -264,12 +351,12 @@ class Matcher(Store[Id]):
         return self._out[:found]
 
     def _search_ids(self, point: Points) -> npt.NDArray[np.int64]:
-        """The same as ids, where they are integers; as `_search_all`, written out for whoever asks one by one."""
+        """The same as integer ids; a copy of `_search_all`, specialised for single notifications."""
         search = kernels().search
         while True:
             found = 0
             for run in self._runs.values():
-                # every run has such a layout where ids are integers
+                # every run has such a layout if ids are integers
                 layout: Layout = run.layout_by_id  # type: ignore[assignment]
                 done, found = search(*layout, *point, 0, self._out_ids, found, _UNREAD)
                 if not done:
@@ -279,7 +366,7 @@ class Matcher(Store[Id]):
                 return self._out_ids[:found]
 
     def _settle_if_it_pays(self, times: int = 1) -> bool:
-        """Waiting filters are tested one by one, until that has cost as much as making a run of them."""
+        """Test waiting filters one by one, until that has cost as much as building a run of them."""
         self._waiting.tests += self._waiting.boxes * times
         if self._waiting.tests < WAITING_TESTS_MAX:
             return False
@@ -299,7 +386,7 @@ def _search_all(layouts: Iterable[Layout], point: Points, out: npt.NDArray[Any])
 
 
 def _id_values(row_of: Mapping[Any, int], rows: int) -> Any:
-    """String ids by row, as an Arrow array; rows that are free hold anything."""
+    """String ids by row, as an Arrow array; the content of free rows is undefined."""
     import pyarrow as pa
 
     if not all(type(id) is str for id in row_of):

@@ -1,9 +1,9 @@
-"""Which families a combination of strings opens, remembered.
+"""A cache of the families that each combination of strings opens.
 
-Rules of this file: what is remembered lies in two arrays, as the kernels take them, so that the answers for many events
-need not be put together; a combination is its number in there. Numbers, and the arrays, hold until the next call of any
-method. Up to `OPENINGS_REMEMBERED_MAX` combinations are remembered, and as many more as one call brings, of up to
-`OPENINGS_WEIGHT_MAX` characters and families; then all are forgotten, and worked out anew as they come.
+The cache is two arrays in the kernels' format, so that answers for many events need not be assembled; a combination is
+identified by its index there. Indices and arrays are valid until the next call of any method. The cache holds up to
+`OPENINGS_REMEMBERED_MAX` combinations, plus those of one call, with up to `OPENINGS_WEIGHT_MAX` characters and
+families; then it is cleared, and combinations are computed again as they come.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,26 +17,28 @@ OPENINGS_WEIGHT_MAX = 1 << 24
 _STARTS_MIN = 4
 _PROBES_MIN = 8
 
-# One string per attribute, None where there is none; or the attributes, each with its string or None.
+# One string per attribute, or None; or the attributes, each with its string or None.
 Key = tuple[str | None, ...] | tuple[tuple[str, str | None], ...]
 
 
 class Openings:
     """The families that combination c opens are `probes[starts[c]:starts[c + 1]]`."""
 
-    __slots__ = ("_alone", "_number_of", "_weight", "_work_out", "probes", "starts")
+    __slots__ = ("_alone", "_number_of", "_weight", "_work_out", "generation", "probes", "starts")
 
     def __init__(self, work_out: Callable[[Key], Sequence[int]]) -> None:
         self._work_out = work_out
         self._alone: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self.generation = 0  # numbers of one generation mean nothing in the next
         self._start_anew()
 
     def forget(self) -> None:
-        """To be called when families come or go."""
+        """Call this when families come or go."""
         if self._number_of:
             self._start_anew()
 
     def _start_anew(self) -> None:
+        self.generation += 1
         self._number_of: dict[Key, int] = {}
         self._weight = 0
         self.starts: npt.NDArray[np.int64] = np.zeros(_STARTS_MIN, dtype=np.int64)
@@ -46,16 +48,20 @@ class Openings:
         return len(self._number_of)
 
     def numbers_of(self, combinations: Iterable[Key]) -> list[int]:
-        """The numbers of combinations, which are worked out if they are not known."""
+        """The indices of combinations, computed if they are not cached."""
         if len(self._number_of) >= OPENINGS_REMEMBERED_MAX or self._weight > OPENINGS_WEIGHT_MAX:
             self.forget()
         known = self._number_of
         return [known[key] if key in known else self._remember(key) for key in combinations]
 
-    def number_alone(self, key: Key) -> npt.NDArray[np.int64]:
-        """The number of one combination, as the kernels take it; the same array every time."""
+    def number_of(self, key: Key) -> int:
+        """The index of one combination."""
         number = self._number_of.get(key)
-        self._alone[0] = self.numbers_of((key,))[0] if number is None else number
+        return self.numbers_of((key,))[0] if number is None else number
+
+    def number_alone(self, key: Key) -> npt.NDArray[np.int64]:
+        """The index of one combination, in the kernels' format; the same array every time."""
+        self._alone[0] = self.number_of(key)
         return self._alone
 
     def _remember(self, key: Key) -> int:

@@ -1,14 +1,14 @@
 """Overlap as a search: which stored filters can meet a given one.
 
-Two closed intervals meet when each begins before the other ends, which is the very comparison that the kernels make
+Two closed intervals meet when each begins before the other ends, which is the same comparison that the kernels make
 between a box and a point; so an advertisement is a "point" whose upper side is its upper bound and whose lower side its
 lower bound, and the same search finds the boxes it meets.
 
-Rules of this file: a question never misses a filter that overlaps. It is exact where both sides are intervals, codes
-and presence, and where one value meets boxes that leave values out. Conditions on strings that all boxes of a family
-share are held against the question once. What is left (a string that is asked for by name against a prefix, an interval
-against a value left out, a box wider than its predicate, a filter that names nothing) is `doubtful`: what is found
-there is tested with `octopia.overlaps`.
+A question never misses a filter that overlaps. It is exact where both sides are intervals, codes and presence, and
+where one value meets boxes with excluded values. Conditions on strings that all boxes of a family share are tested
+against the question once. The remaining cases (an equal string against a prefix, an interval against an excluded value,
+a box wider than its predicate, a filter without attributes) are `doubtful`: their results are tested with
+`octopia.overlaps`.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ _NOTHING = (-inf, inf)
 
 
 class Stored(Enum):
-    """What the stored filters are; the question is the other."""
+    """The kind of the stored filters; the question is of the other kind."""
 
     SUBSCRIPTIONS = auto()
     ADVERTISEMENTS = auto()
 
 
 class Question(NamedTuple):
-    """What to search for: the kinds whose boxes decide alone, and those whose filters must be asked."""
+    """One search: the kinds whose boxes decide alone, and those whose filters must be tested."""
 
     certain: list[int]
     doubtful: list[int]
@@ -63,13 +63,13 @@ class _Asked(NamedTuple):
 
     @property
     def likeness(self) -> Hashable:
-        """What conjunctions have in common that meet all kinds alike, but for conditions on strings."""
+        """The common key of conjunctions that meet all kinds alike, conditions on strings aside."""
         types = tuple((attribute, tuple(typed)) for attribute, typed in self.types.items())
         return self.meeting.names, types, self.contradictory
 
 
 class _OpenKind(NamedTuple):
-    """A kind that an equal string decides about: those of its atoms, by attribute, that the string must satisfy."""
+    """A kind decided by an equal string: its atoms, by attribute, that the string must satisfy."""
 
     number: int
     certain: bool
@@ -79,20 +79,20 @@ class _OpenKind(NamedTuple):
 class Questions:
     """The conjunctions of one advertisement, or of one subscription, as searches among the others.
 
-    What names alone decide between a kind and a conjunction is worked out once for all conjunctions that name the same,
-    and these are searched for together; a kind of which all boxes were found is not asked about again. Filters may have
-    hundreds of conjunctions, and tables thousands of kinds.
+    The part that names alone decide is computed once for all conjunctions with the same names, and these are searched
+    for together; a kind whose boxes were all found is not searched again. Filters may have hundreds of conjunctions,
+    and tables thousands of kinds.
     """
 
     def __init__(self, space: Space, stored: Stored) -> None:
         self._space = space
         self._stored = stored
-        # An attribute that the question does not name: subscriptions may not ask for it, advertisements may promise it.
+        # Attributes that the question does not name: subscriptions must not have them, advertisements may.
         self._unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
         self._found_whole: dict[int, None] = {}
 
     def ask(self, conjunctions: Iterable[Conjunction]) -> Iterator[Question]:
-        """All of them, as searches. To be searched one after the other, as they come."""
+        """All conjunctions as searches, to be run one after the other."""
         alike: dict[Hashable, list[_Asked]] = {}
         for conjunction in conjunctions:
             asked = self._taken_apart(conjunction)
@@ -127,7 +127,7 @@ class Questions:
 
     def _taken_apart(self, conjunction: Conjunction) -> _Asked:
         box = take_apart(conjunction, _codes(self._space))
-        # the values that it leaves out follow the intervals, and say nothing that an interval could
+        # the excluded values follow the intervals and cannot be expressed as intervals
         spans = dict(zip(box.dimensions, zip(box.highs, box.lows, strict=True), strict=False))
         with_more = frozenset([*(atom.attribute for atom in box.atoms), *(attribute for attribute, _ in box.without)])
         points = frozenset(
@@ -148,9 +148,9 @@ class Questions:
         return sides
 
     def _by_names(self, meeting: "_Meeting") -> tuple[list[int], list[int], list[BoxKind]]:
-        """Kinds that decide alone, kinds to be asked, and kinds where it depends on what the conjunction says."""
+        """Kinds that decide alone, kinds to be tested, and kinds where it depends on the conjunction's conditions."""
         space, named = self._space, sorted(meeting.asked)
-        # only kinds that the names may allow: there can be many others
+        # only kinds that the names allow: there can be many others
         numbers = (
             space.kinds_naming_only(named) if self._stored is Stored.SUBSCRIPTIONS else space.kinds_naming_all(named)
         )
@@ -167,7 +167,7 @@ class Questions:
         return certain, doubtful, open_kinds
 
     def _decided(self, asked: _Asked, open_kinds: list[BoxKind]) -> tuple[list[int], list[int]]:
-        """The open kinds whose boxes decide alone, and those whose filters must be asked."""
+        """The open kinds whose boxes decide alone, and those whose filters must be tested."""
         certain: list[int] = []
         doubtful: list[int] = []
         for kind in open_kinds:
@@ -177,7 +177,7 @@ class Questions:
         return certain, doubtful
 
     def _open_to_equal_strings(self, first: _Asked, open_kinds: list[BoxKind]) -> list[_OpenKind]:
-        """The kinds that conjunctions like this one may meet, where these have no condition on strings but equality."""
+        """The kinds that conjunctions like this one may meet, if equality is their only condition on strings."""
         equal = {attribute for attribute, typed in first.types.items() if Axis.STRING in typed}
         waiting: list[_OpenKind] = []
         for kind in open_kinds:
@@ -212,7 +212,7 @@ def _codes(space: Space) -> Callable[[str, str], float]:
 
 
 def _types(box: Box) -> dict[str, dict[Axis, None]]:
-    """The axes that each attribute has conditions on, presence aside."""
+    """The axes that each attribute has conditions on, except presence."""
     types: dict[str, dict[Axis, None]] = {}
     for attribute, axis in (*box.dimensions, *box.without):
         if axis is not _PRESENT:
@@ -228,15 +228,15 @@ def _side(span: tuple[float, float] | None, axis: Axis, typed: Collection[Axis],
         return 1.0, 1.0
     if span is not None:
         return span
-    # no condition of this type: anything goes, unless conditions of another type rule it out
+    # no condition of this type: any value fits, unless conditions of another type rule it out
     return _ANYTHING if not typed or axis in typed or wide else _NOTHING
 
 
 class _Terms(NamedTuple):
     """What decides between a question and the kinds of one family.
 
-    `conditioned`: attributes that one of the two has more to say of than an interval. `apart`: those of them that no
-    value satisfies for both. `mixed`: whether the family itself leaves values out on one of them.
+    `conditioned`: attributes on which either side has more than an interval. `apart`: those of them where no value
+    satisfies both sides. `mixed`: whether the family itself excludes values on one of them.
     """
 
     conditioned: frozenset[str]
@@ -245,7 +245,7 @@ class _Terms(NamedTuple):
 
 
 class _Meeting:
-    """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide it."""
+    """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide."""
 
     def __init__(self, asked: Conjunction, with_more: frozenset[str], points: frozenset[str], stored: Stored) -> None:
         self.asked = asked.by_attribute
@@ -259,13 +259,13 @@ class _Meeting:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing in the question but intervals, equal strings and presence."""
+        """Whether the question has only intervals, equal strings and presence."""
         return not self._with_more
 
     def decides(self, kind: BoxKind, besides: Collection[str] = ()) -> bool | None:
-        """Whether boxes of a kind that names allow overlap: False, none. True: intervals say. None: filters must.
+        """Whether boxes of a kind that names allow overlap. False: none do. True: intervals decide. None: filters must.
 
-        What attributes `besides` these say is left open.
+        Conditions on attributes `besides` these are ignored.
         """
         shape, family = kind.shape, kind.family
         if kind.inexact or not self.named or not (shape.attributes or family.attributes):
@@ -285,7 +285,7 @@ class _Meeting:
         return self.named <= shape.attributes | family.attributes
 
     def depends_on_strings(self, family: Family) -> bool:
-        """Whether what the question says of a string, and not only its names, decides about a family."""
+        """Whether the question's conditions on strings, and not only its names, decide about a family."""
         return bool(self._with_more) or any(atom.attribute in self.named for atom in family.atoms)
 
     def _apart(self, attribute: str, theirs: Sequence[Predicate]) -> bool:
@@ -302,7 +302,7 @@ class _Meeting:
         for atom in family.atoms:
             theirs.setdefault(atom.attribute, []).append(atom)
         left_out = {attribute for attribute, _ in family.without}
-        # one value is left out or it is not; of an interval something may remain
+        # a single value is excluded or not; of an interval something may remain
         conditioned = (self._with_more | theirs.keys() | (left_out - self._points)) & self.named
         apart = (a for a in sorted(conditioned - left_out) if self._apart(a, theirs.get(a, ())))
         return _Terms(frozenset(conditioned), tuple(apart), not conditioned.isdisjoint(left_out))

@@ -1,9 +1,9 @@
 """The conditions on strings of one attribute, and which of them a string satisfies.
 
-Rules of this file: exactly those that `Predicate.accepts` says. Prefixes, postfixes and substrings are looked up by
-their length, so that thousands of them cost little more than one. Of substrings of one length, few are searched for
-one after the other, and many are compared with all pieces of that length that the string has. So a string costs, for
-each *length* that substrings have, some 10 ns a character where it is long and 150 ns where it is short, however many
+The answers are exactly those of `Predicate.accepts`. Prefixes, postfixes and substrings are looked up by their length,
+so that thousands of them cost little more than one. If there are few substrings of one length, each is searched for in
+turn; if there are many, they are compared with all pieces of that length in the string. So a string costs, for each
+*length* that substrings have, some 10 ns a character where it is long and 150 ns where it is short, however many
 substrings there are. Comparisons (`<` and its kind) are tested one by one.
 """
 
@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from octopia.language import STRING_CHARS_MAX, Operator, Predicate
 
-# Substrings of one length: up to so many, searching for each is quicker than looking at all pieces of a short string.
+# Substrings of one length: up to this many, searching for each is faster than comparing all pieces of a short string.
 SEARCHED_MAX: Final = 128
-# In strings from this length on, pieces are looked at with numpy, which pays from so many substrings on.
+# From this string length on, pieces are compared with numpy, which pays off from this many substrings on.
 LONG_CHARS_MIN: Final = 1_024
 SEARCHED_IN_LONG_MAX: Final = 8
 # Any odd number: pieces are told apart by sums of powers of it, modulo 2^64.
@@ -29,7 +29,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class Numbered(Protocol):
-    """What stands for a condition."""
+    """The value that identifies a condition."""
 
     number: int
 
@@ -38,7 +38,7 @@ Atom = TypeVar("Atom", bound=Numbered)
 
 
 class _OfLength:
-    """Constants of one length, and their hashes once they were needed."""
+    """Constants of one length, and their hashes once needed."""
 
     __slots__ = ("_hashes", "texts")
 
@@ -92,7 +92,7 @@ class _Constants(Generic[Atom]):
 
 
 class Patterns(Generic[Atom]):
-    """Conditions on the strings of one attribute, each with what stands for it."""
+    """Conditions on the strings of one attribute, each with its identifier."""
 
     __slots__ = ("_atoms", "_comparisons", "_constants")
 
@@ -131,7 +131,7 @@ class Patterns(Generic[Atom]):
             self._constants[operator].remove(str(predicate.value), negated=negated)
 
     def satisfied_by(self, text: str) -> Iterator[Atom]:
-        """What stands for the conditions that a string satisfies."""
+        """The identifiers of the conditions that a string satisfies."""
         yield from (atom for predicate, atom in self._comparisons.items() if predicate.accepts(text))
         for constants in self._constants.values():
             yield from constants.satisfied_by(text)
@@ -190,7 +190,7 @@ class _Pieces:
         at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
         for which in np.flatnonzero(values[at] == wanted).tolist():
             first = int(near[firsts[at[which]]])
-            # two pieces of one hash are rare, and must not hide each other
+            # hash collisions between pieces are rare, but must not hide a match
             if self._text.startswith(texts[which], first) or texts[which] in self._text:
                 yield texts[which]
 
@@ -200,7 +200,7 @@ def _upper(hashes: Hashes) -> npt.NDArray[Any]:
 
 
 def _codes(text: str) -> Hashes:
-    # from 1 on, so that there is no character that a hash does not see
+    # starting at 1, so that every character affects the hash
     return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.uint64) + np.uint64(1)
 
 

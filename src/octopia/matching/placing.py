@@ -1,7 +1,7 @@
-"""Where one notification lies: its values, each at the places of its attribute.
+"""A notification as a point: its values, each at the places of its attribute.
 
-Rules of this file: this is done for every notification that comes alone, and was a fifth of matching it; so what can be
-known beforehand is worked out when the dimensions in use change, and what is left is one pass over their attributes.
+This runs for every notification that is matched on its own, and used to be a fifth of that time. So everything known in
+advance is computed when the dimensions in use change, which leaves one pass over their attributes.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +18,21 @@ from octopia.matching.boxes import EXACT_MAX, floats_around
 Sides = npt.NDArray[np.float64]
 
 
-class Plan(NamedTuple):
-    """What to do with an attribute of a notification: codes of its strings, and the places of its axes or -1."""
+class Points(NamedTuple):
+    """Events as the kernels take them.
+
+    `combination` says for each event which families it opens: `probes[probes_from[c]:probes_from[c + 1]]`; see
+    `Openings`. `sides` are the values compared with lower and with upper bounds, by place and event.
+    """
+
+    combination: npt.NDArray[np.int64]
+    probes_from: npt.NDArray[np.int64]
+    probes: npt.NDArray[np.int32]
+    sides: Sides
+
+
+class AttributePlaces(NamedTuple):
+    """How to place an attribute of a notification: the codes of its strings, and the places of its axes or -1."""
 
     attribute: str
     codes: dict[str, float]
@@ -29,19 +42,19 @@ class Plan(NamedTuple):
     present: int
 
 
-# An attribute, what gives the codes of its strings, and each of its places twice: on either side.
+# An attribute, the lookup for codes of its strings, and each of its places twice, once per side.
 _Step = tuple[str, Callable[[str, float], float], int, int, int, int, int, int, int, int]
 
 
 class Placing:
-    """How notifications are placed in a space of so many dimensions, by the plans of its attributes."""
+    """Places notifications in a space of a given size, by the plans of its attributes."""
 
     __slots__ = ("_nowhere", "_point", "_steps", "_write")
 
-    def __init__(self, size: int, plans: list[Plan]) -> None:
+    def __init__(self, size: int, plans: list[AttributePlaces]) -> None:
         self._point: Sides = np.empty((2, size, 1))
         self._nowhere = [-inf] * size + [inf] * size
-        # twice as fast as making an array of a list
+        # twice as fast as making an array from a list
         self._write: Callable[..., None] = Struct(f"{2 * size}d").pack_into
         self._steps: list[_Step] = [
             (name, codes.get, number, number + size, text, text + size, flag, flag + size, there, there + size)
@@ -49,10 +62,10 @@ class Placing:
         ]
 
     def place(self, values: Mapping[str, Value]) -> Sides:
-        """A notification as a point: what is held against lower bounds, and what against upper bounds.
+        """A notification as a point: the values compared with lower bounds, and those compared with upper bounds.
 
-        Both are the value, but for an integer between two floats, where they are the floats around it, and for what is
-        absent, which lies below every lower and above every upper bound. The same array every time.
+        Both are the value itself, with two exceptions: an integer between two floats becomes the floats around it, and
+        an absent value lies below every lower and above every upper bound. Returns the same array every time.
         """
         sides = self._nowhere.copy()
         for name, code_of, number, number_2, text, text_2, flag, flag_2, there, there_2 in self._steps:
@@ -85,9 +98,9 @@ Axes = Mapping[str, list[int | None]]
 
 
 class WidePlacing:
-    """The same in a space of many attributes: only those that a notification has are looked at.
+    """The same in a space of many attributes: only those that a notification has are visited.
 
-    It reads the space's own tables, so that it holds whatever dimensions come and go.
+    It reads the space's own tables, so it stays valid as dimensions come and go.
     """
 
     __slots__ = ("_axes", "_code_of", "_flat", "_half", "_point", "_touched")
@@ -98,11 +111,11 @@ class WidePlacing:
         self._make_room(0)
 
     def _make_room(self, size: int) -> None:
-        # twice what is needed: the space grows one dimension at a time
+        # twice the size needed: the space grows one dimension at a time
         self._half = 2 * size
         self._point: Sides = np.empty((2, self._half, 1))
         self._point[0], self._point[1] = -inf, inf
-        # to write single numbers to an array takes several times as long
+        # writing single numbers to an array takes several times as long
         self._flat = self._point.data.cast("B").cast("d") if size else memoryview(b"").cast("d")
         self._touched: list[int] = []
 
@@ -114,7 +127,7 @@ class WidePlacing:
         for place in self._touched:
             flat[place], flat[place + half] = -inf, inf
         touched = self._touched = []
-        # of the two, what is shorter: a notification may have thousands of attributes that no filter names
+        # iterate over the shorter one: a notification may have thousands of attributes that no filter names
         for name in values if len(values) < len(self._axes) else self._axes:
             axes, value = self._axes.get(name), values.get(name)
             if axes is None or value is None:

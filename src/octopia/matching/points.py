@@ -1,39 +1,23 @@
 """Notifications as points, many at once: what the kernels search for.
 
-One by one a notification costs a few microseconds whatever the search takes; together they share that. Attribute after
-attribute their values become a column of floats, and all columns one array, in one go.
+Placing one notification costs a few microseconds regardless of the search; a batch shares that cost. Attribute by
+attribute, values become a column of floats, and all columns become one array at once.
 
-Rules of this file: the same points as `Space.point` gives one by one, and `Space` itself places what holds an integer
-that may be no float. Values are those of checked notifications, so there is no NaN among them: until the array is made,
-None stands for "absent", and then NaN.
+The points are the same as those of `Space.point`, and `Space` itself places notifications with an integer that may not
+be a float. Values come from checked notifications, so NaN is not among them: "absent" is None until the array is made,
+and NaN from then on.
 """
 
 from collections.abc import Sequence
 from itertools import repeat
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from octopia.language import Notification, Value
 from octopia.matching.boxes import EXACT_MAX
-from octopia.matching.placing import Plan, Sides
+from octopia.matching.placing import AttributePlaces, Points, Sides
 from octopia.matching.space import Space
-
-
-class Points(NamedTuple):
-    """Events as the kernels take them.
-
-    `combination` says for each event which families it opens: `probes[probes_from[c]:probes_from[c + 1]]`; see
-    `Openings`. `sides` are what is held against lower and against upper bounds, by place and event.
-    """
-
-    combination: npt.NDArray[np.int64]
-    probes_from: npt.NDArray[np.int64]
-    probes: npt.NDArray[np.int32]
-    sides: Sides
-
 
 # Numbers in the array of notifications that are placed together: one per dimension and notification.
 TOGETHER_NUMBERS_MAX = 1 << 18
@@ -41,17 +25,16 @@ TOGETHER_NUMBERS_MAX = 1 << 18
 _Values = dict[str, Value]
 _Column = Sequence[Value | None]
 
-# The values themselves are read here as often as there are attributes: a method called each time, in Python, would cost
-# more than all the rest.
+# The values are read once per attribute: a Python method call each time would cost more than all the rest.
 _values_of = attrgetter("_values")
-# The same as calling `Points`, without a function of Python between.
+# The same as calling `Points`, without a Python function in between.
 _new_points = tuple.__new__
 _NUMBERS = frozenset({int, float, type(None)})
 _FIRST = np.zeros(1, dtype=np.int64)
 
 
 def one_point(families: Sequence[int], sides: Sides) -> Points:
-    """One event, or as many as the sides are of, that these families are open to."""
+    """One event, or as many as `sides` has, to which these families are open."""
     events = _FIRST if sides.shape[2] == 1 else np.zeros(sides.shape[2], dtype=np.int64)
     return Points(events, np.array([0, len(families)], dtype=np.int64), np.array(families, dtype=np.int32), sides)
 
@@ -64,7 +47,7 @@ def point_of(notification: Notification, space: Space) -> Points:
 
 
 def fit_together(events: int, space: Space) -> bool:
-    """Whether so many notifications are worth a common array: past this it is larger than what it saves."""
+    """Whether this many notifications are worth a common array: a larger one costs more than it saves."""
     return events * space.size <= TOGETHER_NUMBERS_MAX
 
 
@@ -76,7 +59,7 @@ def points_of(notifications: Sequence[Notification], space: Space) -> Points:
 
 
 def nowhere(size: int, events: int) -> Sides:
-    """The sides of events that have no attribute at all."""
+    """The sides of events without any attribute."""
     sides = np.empty((2, size, events))
     sides[0], sides[1] = -np.inf, np.inf
     return sides
@@ -108,7 +91,7 @@ def _sides(values: list[_Values], space: Space) -> Sides:
         return _one_by_one(values, space)
     placed = placed.reshape(space.size, len(values))
     sides = np.empty((2, *placed.shape))
-    # of NaN and another number, these choose the other: what is absent lies nowhere
+    # of NaN and another number these choose the other, so an absent value lies nowhere
     np.fmax(placed, -np.inf, out=sides[0])
     np.fmin(placed, np.inf, out=sides[1])
     return sides
@@ -125,8 +108,8 @@ def _one_by_one(values: list[_Values], space: Space) -> Sides:
     return np.concatenate([space.point(of).copy() for of in values], axis=2)
 
 
-def _read(column: list[Value | None], plan: Plan, columns: list[_Column]) -> None:
-    """Put a column where its attribute has places, as numbers; None where an event has nothing to say there."""
+def _read(column: list[Value | None], plan: AttributePlaces, columns: list[_Column]) -> None:
+    """Write a column, as numbers, to the places of its attribute; None where an event has no such value."""
     kinds = set(map(type, column))
     if plan.present >= 0:
         columns[plan.present] = [None if value is None else 1.0 for value in column]

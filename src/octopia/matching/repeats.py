@@ -1,6 +1,6 @@
 """Rows that an event was found to match more than once: a filter of several boxes may have it in two of them.
 
-Rules of this file: of the rows of an event each is kept once, where it was found first. Rows of one box are passed by.
+Of the rows of an event each is kept once, where it was found first. Rows of one box are passed by.
 Nothing is sorted: per row there is the number of the event that it was last kept for, and no two events that were ever
 asked about have the same.
 """

@@ -1,18 +1,18 @@
 """The space that boxes live in: dimensions, the codes of strings, and the kinds of boxes.
 
-A *kind* is what boxes have in common that share their dimensions and atoms. Kinds that differ in their intervals alone
-form a *family*; an event opens the families whose atoms its strings satisfy, and is compared with their boxes only.
-Where filters name many attributes, a family also has an *anchor*: an attribute that all its boxes name, so that events
-without it pass the family by.
+A *kind* is the set of boxes with the same dimensions and atoms. Kinds that differ only in their intervals form a
+*family*; an event opens the families whose atoms its strings satisfy, and is compared with their boxes only. Where
+filters name many attributes, a family also has an *anchor*: an attribute that all its boxes name, so that events
+without it skip the family.
 
-Rules of this file: everything here is counted and goes when its last user goes. Numbers of dimensions and shapes are
-used again, so that a point stays short and the number of a kind a number of 64 bits; numbers of families and codes are
-not, since removed boxes may lie in a run for a while. Which families a combination of strings opens is remembered
-(`openings`), and forgotten when one comes or goes. What a notification costs here depends on the attributes that it
-has, once there are more than `FEW_ATTRIBUTES_MAX` that filters name.
+Everything here is reference-counted and goes with its last user. Numbers of dimensions and shapes are reused, so that a
+point stays short and a kind's number fits in 64 bits; numbers of families and codes are not, since removed boxes may
+stay in a run for a while. The families that a combination of strings opens are cached (`openings`) until a family comes
+or goes. Once filters name more than `FEW_ATTRIBUTES_MAX` attributes, the cost of a notification depends on its own
+attributes only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -24,25 +24,25 @@ from octopia.language import Predicate, Value
 from octopia.matching.boxes import Axis, Box, Dimension
 from octopia.matching.openings import Key, Openings
 from octopia.matching.patterns import Patterns
-from octopia.matching.placing import Placing, Plan, Sides, WidePlacing
+from octopia.matching.placing import AttributePlaces, Placing, Sides, WidePlacing
+from octopia.matching.token_points import TokenPoints
 
 # The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
 _FAMILY_BIT, _SHAPE_BIT = 32, 1
 _SHAPES_MAX = 1 << (_FAMILY_BIT - _SHAPE_BIT)
 _NAMES_REMEMBERED_MAX = 1_024
-# Up to so many attributes, going through all of them is quicker than looking up those of a notification.
+# Up to this many attributes, visiting all of them is faster than looking up those of a notification.
 FEW_ATTRIBUTES_MAX = 64
 
 
 @lru_cache(_NAMES_REMEMBERED_MAX)
 def _names(attributes: tuple[str, ...]) -> frozenset[str]:
-    """One set for equal names: there may be thousands of families, and most name the same."""
+    """One shared set for equal names: there may be thousands of families, and most have the same names."""
     return frozenset(attributes)
 
 
 class Shape:
-    """Dimensions that boxes have intervals on, and their numbers in the space. `typed`: attributes of which they ask
-    for more than that they are present."""
+    """Dimensions with intervals, and their numbers in the space. `typed`: attributes with more than a presence test."""
 
     __slots__ = ("anchor", "attributes", "dimensions", "id", "kinds", "places", "typed")
 
@@ -59,7 +59,7 @@ class Shape:
 
 
 class Family:
-    """Kinds of the same atoms, and the same dimensions that a value is left out of, with their numbers."""
+    """Kinds with the same atoms and the same dimensions with excluded values, with their numbers."""
 
     __slots__ = ("anchor", "atom_numbers", "atoms", "attributes", "id", "kinds", "places", "without")
 
@@ -77,7 +77,7 @@ class Family:
 
 
 class BoxKind(NamedTuple):
-    """Boxes of one shape in one family. There may be thousands of kinds: this is made of the number when needed."""
+    """Boxes of one shape in one family. Made from its number on demand, since there may be thousands of kinds."""
 
     number: int
     shape: Shape
@@ -97,11 +97,12 @@ class _Atom:
 
 
 class _Codes:
-    """Numbers that stand for the strings of one attribute, counted."""
+    """Numbers that stand for the strings of one attribute, counted. `owner` is its own number, never used again."""
 
-    __slots__ = ("next", "of", "users")
+    __slots__ = ("next", "of", "owner", "users")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
         self.of: dict[str, float] = {}
         self.users: dict[str, int] = {}
         self.next = 0.0
@@ -120,12 +121,12 @@ class Space:
     """All dimensions, codes and kinds of one matcher."""
 
     def __init__(self) -> None:
-        # by the number of a kind, how many boxes it has
+        # number of a kind -> number of its boxes
         self._boxes: dict[int, int] = {}
         self._shapes: dict[int, Shape] = {}
         self._shape_of: dict[tuple[Dimension, ...], Shape] = {}
         self._free_shapes: list[int] = []
-        # the kinds that name an attribute; and each kind once, under that of its attributes that the fewest others name
+        # the kinds that name an attribute; and each kind once, under the attribute that the fewest others name
         self._kinds_naming: dict[str, dict[int, None]] = {}
         self._kinds_under: dict[str | None, dict[int, None]] = {}
         self._listed_under: dict[int, str | None] = {}
@@ -136,10 +137,11 @@ class Space:
         self._users: dict[Dimension, int] = {}
         self._free: list[int] = []
         self._codes: dict[str, _Codes] = {}
-        # attribute -> its places by axis (None where it has none), for the one pass over a notification
+        self._next_owner = 0
+        # attribute -> its places by axis (or None), for the one pass over a notification
         self._axes: dict[str, list[int | None]] = {}
-        # worked out when they are asked for
-        self._planned: list[Plan] | None = None
+        # computed on demand
+        self._planned: list[AttributePlaces] | None = None
         self._placing: Placing | None = None
         self._wide_placing: WidePlacing | None = None
         self._atoms: dict[str, Patterns[_Atom]] = {}
@@ -149,66 +151,89 @@ class Space:
         # how many families have an anchor, by the attribute
         self._anchors: dict[str, int] = {}
         self.openings = Openings(self._open)
+        self._token_points: TokenPoints | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but what is worked out again."""
-        return self.__dict__ | {"_planned": None, "_placing": None, "_wide_placing": None}
+        """Everything except what is computed on demand."""
+        return self.__dict__ | {"_planned": None, "_placing": None, "_wide_placing": None, "_token_points": None}
 
     @property
     def size(self) -> int:
-        """The length of a point: places ever in use at the same time."""
+        """The length of a point: the most places ever in use at once."""
         return len(self._places) + len(self._free)
 
     def code_of(self, attribute: str, text: str) -> float:
-        """The number of a string that a filter asks for; counted, see `release_code`."""
+        """The number of a string in a filter; counted, see `release_code`."""
         codes = self._codes.get(attribute)
         if codes is None:
-            codes = self._codes[attribute] = _Codes()
+            codes = self._codes[attribute] = _Codes(self._next_owner)
+            self._next_owner += 1
         code = codes.of.get(text)
         if code is None:
-            return codes.add(text)
+            code = codes.add(text)
+            if self._token_points is not None:
+                self._token_points.codes.add(codes.owner, text, code)
+            return code
         codes.users[text] += 1
         return code
 
     def known_code(self, attribute: str, text: str) -> float:
-        """The number of a string in a notification; -1 where no filter asks for it."""
+        """The number of a string in a notification; -1 if no filter has it."""
         codes = self._codes.get(attribute)
         return -1.0 if codes is None else codes.of.get(text, -1.0)
 
+    def strings_of(self, attribute: str) -> Iterable[tuple[str, float]]:
+        """The strings in filters, with their numbers."""
+        codes = self._codes.get(attribute)
+        return () if codes is None else codes.of.items()
+
     def release_code(self, attribute: str, text: str) -> None:
-        """A filter that asked for a string is gone; to be called before its boxes leave their kinds."""
+        """Release a string of a removed filter; call this before its boxes leave their kinds."""
         codes = self._codes[attribute]
         left = codes.users[text] - 1
         if left:
             codes.users[text] = left
         else:
             codes.drop(text)
+            if self._token_points is not None:
+                self._token_points.codes.remove(codes.owner, text)
+
+    def all_codes(self) -> Iterator[tuple[int, str, float]]:
+        """Every string that has a code: the number of its attribute, the string, the code."""
+        for codes in self._codes.values():
+            for text, code in codes.of.items():
+                yield codes.owner, text, code
+
+    def owner_of(self, attribute: str) -> int:
+        """The number under which an attribute's strings have codes; -1 if they have none."""
+        codes = self._codes.get(attribute)
+        return -1 if codes is None else codes.owner
 
     # -- kinds
 
     def kinds_naming_all(self, attributes: Iterable[str]) -> Iterable[int]:
-        """Numbers of kinds among which are all that name each of these attributes."""
+        """Numbers of kinds, including all that name each of these attributes."""
         naming = [self._kinds_naming.get(attribute, {}) for attribute in attributes]
         if not naming:
             return self._boxes
         return min(naming, key=len)
 
     def kinds_naming_only(self, attributes: Iterable[str]) -> Iterable[int]:
-        """Numbers of kinds among which are all that name no attribute but these."""
+        """Numbers of kinds, including all that name only these attributes."""
         return chain.from_iterable(self._kinds_under.get(attribute, ()) for attribute in (None, *attributes))
 
     @property
     def kinds_count(self) -> int:
-        """How many kinds have boxes."""
+        """The number of kinds that have boxes."""
         return len(self._boxes)
 
     def kind(self, number: int) -> BoxKind:
-        """What boxes of this number have in common."""
+        """The kind with this number."""
         shape = self._shapes[(number >> _SHAPE_BIT) % _SHAPES_MAX]
         return BoxKind(number, shape, self._families[number >> _FAMILY_BIT], bool(number % 2))
 
     def take(self, box: Box) -> int:
-        """The number of the kind of a box, which now has one more box."""
+        """The number of a box's kind, which is counted as having one more box."""
         shape = self._shape_of.get(box.dimensions) or self._new_shape(box)
         anchor = shape.anchor if shape.dimensions else self._rarest(box.without)
         family = self._family_of.get((box.without, box.atoms, anchor)) or self._new_family(box, anchor)
@@ -222,7 +247,7 @@ class Space:
         return number
 
     def _rarest(self, dimensions: tuple[Dimension, ...]) -> str | None:
-        """Of the attributes of some dimensions the one that the fewest kinds name; None while there are few at all."""
+        """The attribute of these dimensions that the fewest kinds name; None while there are few attributes."""
         if not dimensions or len(self._kinds_naming) <= FEW_ATTRIBUTES_MAX:
             return None
         return min((attribute for attribute, _ in dimensions), key=self._naming_count)
@@ -265,15 +290,15 @@ class Space:
         if anchor is not None:
             self._anchors[anchor] = self._anchors.get(anchor, 0) + 1
         if atoms:
-            # looked up by the atom that the fewest others are looked up by
+            # filed under the atom with the fewest families
             min(atoms, key=lambda atom: len(atom.families)).families[family.id] = family
         else:
             self._without_atoms.setdefault(anchor, {})[family.id] = family
-        self.openings.forget()
+        self._openings_changed()
         return family
 
     def leave(self, number: int, boxes: int = 1) -> None:
-        """Boxes of a kind are gone; with the last, the kind."""
+        """Remove boxes of a kind; the kind goes with the last one."""
         left = self._boxes[number] - boxes
         if left:
             self._boxes[number] = left
@@ -308,7 +333,17 @@ class Space:
             self._disuse(dimension)
         for atom in family.atoms:
             self._disuse_atom(atom, family)
+        self._openings_changed()
+
+    def _openings_changed(self) -> None:
         self.openings.forget()
+        if self._token_points is not None:
+            self._token_points.openings_changed()
+
+    def _dimensions_changed(self) -> None:
+        self._planned = self._placing = None
+        if self._token_points is not None:
+            self._token_points.dimensions_changed()
 
     def _use_atom(self, predicate: Predicate) -> _Atom:
         of_attribute = self._atoms.setdefault(predicate.attribute, Patterns())
@@ -338,7 +373,7 @@ class Space:
             self._users[dimension] = 0
             attribute, axis = dimension
             self._axes.setdefault(attribute, [None] * len(Axis))[axis] = place
-            self._planned = self._placing = None
+            self._dimensions_changed()
         self._users[dimension] += 1
         return place
 
@@ -349,7 +384,7 @@ class Space:
         del self._users[dimension]
         self._free.append(self._places.pop(dimension))
         attribute, axis = dimension
-        self._planned = self._placing = None
+        self._dimensions_changed()
         if axis is Axis.STRING:
             del self._codes[attribute]
         axes = self._axes[attribute]
@@ -360,7 +395,7 @@ class Space:
     # -- where a notification lies, and what it opens
 
     def point(self, values: Mapping[str, Value]) -> Sides:
-        """Where a notification lies; the same array every time, which may be longer than the space."""
+        """A notification as a point; the same array every time, which may be longer than the space."""
         if len(self._axes) > FEW_ATTRIBUTES_MAX:
             if self._wide_placing is None:
                 self._wide_placing = WidePlacing(self._axes, self.known_code)
@@ -369,23 +404,30 @@ class Space:
             self._placing = Placing(self.size, self.plan())
         return self._placing.place(values)
 
-    def plan(self) -> list[Plan]:
-        """What to do with each attribute that some dimension is of."""
+    @property
+    def token_points(self) -> TokenPoints:
+        """Places notifications read as tokens; made on first use and kept up to date."""
+        if self._token_points is None:
+            self._token_points = TokenPoints(self)
+        return self._token_points
+
+    def plan(self) -> list[AttributePlaces]:
+        """How to place each attribute that has a dimension."""
         if self._planned is None:
             self._planned = []
             for attribute, axes in self._axes.items():
                 number, string, boolean, present = (-1 if place is None else place for place in axes)
                 codes = self._codes[attribute].of if string >= 0 else {}
-                self._planned.append(Plan(attribute, codes, number, string, boolean, present))
+                self._planned.append(AttributePlaces(attribute, codes, number, string, boolean, present))
         return self._planned
 
     def axes_of(self, attribute: str) -> list[int | None] | None:
-        """The places of an attribute by axis; None where no filter asks for it."""
+        """The places of an attribute by axis; None if no filter names it."""
         return self._axes.get(attribute)
 
     @property
     def attributes(self) -> list[str]:
-        """All attributes that some filter asks for, in dimensions or in atoms."""
+        """All attributes that filters name, in dimensions or in atoms."""
         return list(self._kinds_naming)
 
     @property
@@ -405,15 +447,30 @@ class Space:
 
     @property
     def opens_by_name(self) -> bool:
-        """Whether openings are asked for by `named_key`; otherwise, by one string or None per `atom_attributes`."""
+        """Whether openings are looked up by `named_key`; otherwise by one string or None per `atom_attributes`."""
         return bool(self._anchors) or len(self._atoms) > FEW_ATTRIBUTES_MAX
 
     def decides_openings(self, attribute: str) -> bool:
-        """Whether an attribute matters to which families are open."""
+        """Whether an attribute affects which families are open."""
         return attribute in self._atoms or attribute in self._anchors
 
+    @property
+    def something_decides(self) -> bool:
+        """Whether any attribute affects which families are open."""
+        return bool(self._atoms) or bool(self._anchors)
+
+    def deciding(self) -> list[str]:
+        """The attributes that do, each once."""
+        return list(dict.fromkeys((*self._atoms, *self._anchors)))
+
+    def opening_key(self, named: Mapping[str, str | None]) -> Key:
+        """Like `named_key`, for attributes that matter only: each with its string, or None for another type."""
+        if self.opens_by_name:
+            return tuple((name, text if name in self._atoms else None) for name, text in named.items())
+        return tuple(named.get(attribute) for attribute in self._atoms)
+
     def named_key(self, values: Mapping[str, Value]) -> Key:
-        """What decides which families a notification opens: each such attribute that it has, and its string."""
+        """The key of the families that a notification opens: each deciding attribute that it has, and its string."""
         return tuple(
             (name, value if type(value) is str and name in self._atoms else None)
             for name, value in values.items()
@@ -421,7 +478,7 @@ class Space:
         )
 
     def opened_by(self, values: Mapping[str, Value]) -> npt.NDArray[np.int64]:
-        """What a notification opens, as its number among the openings."""
+        """The families that a notification opens, as an index into the openings."""
         if self._anchors or len(self._atoms) > FEW_ATTRIBUTES_MAX:
             return self.openings.number_alone(self.named_key(values))
         strings = []
@@ -431,7 +488,7 @@ class Space:
         return self.openings.number_alone(tuple(strings))
 
     def _open(self, key: Key) -> list[int]:
-        """The families that are open to this; see `opens_by_name`."""
+        """The families that this key opens; see `opens_by_name`."""
         pairs = key if self.opens_by_name else zip(self._atoms, key, strict=True)
         named: dict[str, str | None] = dict(pairs)  # type: ignore[arg-type]
         satisfied: dict[int, _Atom] = {}

@@ -1,11 +1,14 @@
-"""The trees of a run in numpy alone. Same signature as `tree_numba`; the order of the boxes may differ."""
+"""The trees of a run in numpy alone. Same interface as `tree_numba`; the order of the boxes may differ.
+
+A tree is planted in one go.
+"""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from octopia.matching.run import BLOCK, BLOCK_BOXES, INTERVALS, PLACE
+from octopia.matching.box_run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INTERVALS, PLACE, starts_of
 
 Array = npt.NDArray[Any]
 
@@ -14,11 +17,19 @@ _SAMPLE = 128
 _OPEN = 1e300
 
 
+def planting(kinds: Array, order: Array) -> tuple[Array, ...]:
+    """The arrays in which `plant` keeps its place: none, since it leaves nothing for later."""
+    return ()
+
+
 def plant(
     parts: Array, lines: Array, kinds: Array, places: Array, cells: Array, inners: Array, starts: Array, lows: Array,
-    highs: Array, order: Array,
-) -> None:  # fmt: skip
-    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells` and `inners` of a layout."""
+    highs: Array, order: Array, budget: int,
+) -> bool:  # fmt: skip
+    """Put `order`, box numbers kind after kind, in k-d order, and fill `cells` and `inners` of a layout.
+
+    Returns True: all is done.
+    """
     around = [
         _plant_kind(kinds[line : line + 2], cells, inners, starts, lows, highs, order) for line in range(len(kinds) - 1)
     ]
@@ -35,6 +46,24 @@ def plant(
             bounds[0, columns, blocks], bounds[1, columns, blocks] = around[line]
         whole = [_surrounded(np.minimum, bounds[0]), _surrounded(np.maximum, bounds[1])]
         cells[:, cell : cell + height * (end_place - place)] = np.stack(whole).reshape(2, -1)
+    return True
+
+
+def live_boxes(
+    kinds: Array, cells: Array, alive: Array, first: int, end: int
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The live boxes of a run in the slots from `first` to `end`: slots, kinds as lines, starts, lows and highs."""
+    slots = np.arange(first, end)
+    line = np.searchsorted(kinds[:, FIRST], slots, side="right") - 1
+    block, bit = np.divmod(slots - kinds[line, FIRST], BLOCK_BOXES)
+    is_live = (alive[kinds[line, BLOCK] + block] >> bit.astype(np.uint64) & np.uint64(1)).astype(np.bool_)
+    slots, line = slots[is_live], line[is_live]
+    starts = starts_of(np.diff(kinds[:, PLACE])[line])
+    box = np.repeat(np.arange(len(slots)), np.diff(starts))
+    # the dimensions of one slot are a column apart
+    column = kinds[line[box], HEIGHT] * (np.arange(len(box)) - starts[box])
+    at = (kinds[line, CELL] + slots - kinds[line, FIRST])[box] + column
+    return slots, line, starts, cells[0, at], cells[1, at]
 
 
 def _plant_kind(
@@ -78,7 +107,7 @@ class _Tree:
             start, stop = waiting.pop()
             if stop - start <= BLOCK_BOXES:
                 continue
-            # a block and what is around 64 blocks hold what was split last: only the last of each is short
+            # blocks, and groups of 64 blocks, are split last: only the last of each is short
             unit = BLOCK_BOXES
             while unit * BLOCK_BOXES < stop - start:
                 unit *= BLOCK_BOXES
@@ -102,7 +131,7 @@ class _Tree:
         half = low.shape[1] // 2
         reach = (high[:, :half].max(1) - low[:, :half].min(1)) + (high[:, half:].max(1) - low[:, half:].min(1))
         whole = high.max(1) - low.min(1)
-        # a dimension in which all are alike separates nothing
+        # a dimension in which all are equal separates nothing
         cost = np.where(whole > 0, reach / np.where(whole > 0, whole, 1.0), np.inf)
         return int(np.argmin(cost))
 

@@ -1,21 +1,21 @@
-"""Filters that are in no run yet.
+"""Filters that are not in a run yet.
 
-Rules of this file: a box that waits costs a few numbers and no object of its own, since a million small objects would
-keep the garbage collector busy. Numbers wait in lists for a short while and in arrays from then on: floats that are
-freed all at once, among ids that stay, would leave memory full of holes. A row that is withdrawn while it waits is only
-crossed out; its number must not be given out again before `take_all`.
+A waiting box costs a few numbers and no object of its own, since a million small objects would keep the garbage
+collector busy. Numbers wait in lists for a short while and then in arrays: floats that are freed all at once, among ids
+that stay, would fragment memory. A row that is withdrawn while it waits is only marked; its number must not be reused
+before `take_all`.
 """
 
 import numpy as np
 
+from octopia.matching.box_run import Boxes, chosen, joined, starts_of
 from octopia.matching.boxes import Box
-from octopia.matching.run import Boxes, chosen, joined, starts_of
 
 _LISTED_MAX = 512
 
 
 class Waiting:
-    """Rows that wait, in order of arrival, and their boxes. `boxes` counts withdrawn ones, too."""
+    """Waiting rows in order of arrival, and their boxes. `boxes` includes withdrawn ones."""
 
     __slots__ = ("_box_rows", "_highs", "_kinds", "_lows", "_packed", "_widths", "boxes", "rows", "tests", "withdrawn")
 
@@ -50,7 +50,7 @@ class Waiting:
         self.withdrawn.append(row)
 
     def take_all(self) -> tuple[Boxes, dict[int, int]]:
-        """The boxes of rows that still wait; and how many boxes, by kind, the rows had that were withdrawn."""
+        """The boxes of rows that still wait, and the number of boxes, by kind, of withdrawn rows."""
         self._pack()
         boxes = joined(self._packed)
         if not self.withdrawn:

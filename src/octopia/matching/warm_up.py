@@ -1,8 +1,8 @@
-"""Compile everything once, before the first notification has to wait for it.
+"""Compile all kernels ahead of the first notification.
 
-Rules of this file: every kernel is called with arguments of exactly the types that matching uses, so that what is put
-on disk is what will be asked for. Arrow is left alone: the kernels do not know where columns come from, and loading it
-(and pandas, which it loads where it can) would take longer than loading them; a broker needs neither.
+Every kernel is called with arguments of exactly the types that matching uses, so that the cache on disk holds exactly
+what matching needs. Arrow is not loaded: the kernels do not depend on where columns come from, and loading it (and
+pandas, which it loads if installed) would take longer than loading the kernels; a broker needs neither.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ from octopia.matching.space import Space
 
 
 def warm_up() -> str:
-    """Load or compile all kernels; the name of the kernels in use."""
-    # answers that are checked are found as rows, others as ids
+    """Load or compile all kernels; returns the name of the kernels in use."""
+    # answers to be checked are found as rows, others as ids
     _use_all("class = 'STOCK' and price > 1 and symbol <> 'IBM'")
     _use_all("class = 'STOCK' and price > 1 and symbol like 'A%' or volume between 1 and 5")
     return kernels_in_use()
@@ -36,9 +36,10 @@ def _use_all(text: str) -> None:
     matcher.matches_any(quote)
     matcher.overlapping("price > 0 and symbol = 'AAPL'")
     matcher.match_groups_many([quote, quote])
-    # answers of several runs are put together, whatever they are; to an empty space, nothing is open
+    # merges the answers of several runs, whatever they are; in an empty space nothing is open
     events = points_of([quote, quote], Space())
     for run in matcher.runs():
+        run.boxes()
         search_batch([run.layout] * 2, events, np.int32)
         if run.layout_by_id is not None:
             search_batch([run.layout_by_id] * 2, events, np.int64)

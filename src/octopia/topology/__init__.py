@@ -1,17 +1,23 @@
-"""The overlay: the tree, the SCOT made of it, cluster index vectors, placement on machines, and overlay files.
+"""The overlay: the tree, the SCOT made of it, cluster index vectors, sites, placement on machines, and overlay files.
 
-Rules of this package: values only. No clock, no randomness, no I/O but reading an overlay file.
+Values only. No clock, no randomness, no I/O but reading an overlay file.
 """
 
+from typing import TYPE_CHECKING
+
+from octopia.lazy import lazily
 from octopia.topology import civ
-from octopia.topology.broker_id import BrokerId
-from octopia.topology.host_trees import HostTree, host_trees
-from octopia.topology.named import default_clusters, parse_tree
-from octopia.topology.overlay_file import OverlayFile, find_overlay, load_overlay, read_overlay
-from octopia.topology.placement import Placement, fewest_violations, machines_needed, place
-from octopia.topology.scot import Link, Scot
-from octopia.topology.toml_text import TomlText
-from octopia.topology.tree import Tree
+
+if TYPE_CHECKING:
+    from octopia.topology.broker_id import BrokerId
+    from octopia.topology.named import default_clusters, parse_tree
+    from octopia.topology.overlay_file import OverlayFile, find_overlay, load_overlay, read_overlay
+    from octopia.topology.placement import Placement, fewest_violations, machines_needed, place, place_at_sites
+    from octopia.topology.scot import Link, Scot
+    from octopia.topology.sites import SiteLoss, Sites
+    from octopia.topology.toml_text import TomlText
+    from octopia.topology.tree import Tree
+    from octopia.topology.trees_of_host import HostTree, host_trees
 
 __all__ = [
     "BrokerId",
@@ -20,6 +26,8 @@ __all__ = [
     "OverlayFile",
     "Placement",
     "Scot",
+    "SiteLoss",
+    "Sites",
     "TomlText",
     "Tree",
     "civ",
@@ -31,5 +39,21 @@ __all__ = [
     "machines_needed",
     "parse_tree",
     "place",
+    "place_at_sites",
     "read_overlay",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "octopia.topology.broker_id": "BrokerId",
+        "octopia.topology.trees_of_host": "HostTree host_trees",
+        "octopia.topology.named": "default_clusters parse_tree",
+        "octopia.topology.overlay_file": "OverlayFile find_overlay load_overlay read_overlay",
+        "octopia.topology.placement": "Placement fewest_violations machines_needed place place_at_sites",
+        "octopia.topology.scot": "Link Scot",
+        "octopia.topology.sites": "SiteLoss Sites",
+        "octopia.topology.toml_text": "TomlText",
+        "octopia.topology.tree": "Tree",
+    },
+)

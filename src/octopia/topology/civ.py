@@ -1,10 +1,8 @@
 """Cluster index vectors: one bit per cluster, bit index = cluster index, the rightmost is 0.
 
-Rules of this file: a CIV is a plain `int`, because it is tested and changed for every copy of every notification. These
-functions name the few things done with one; the text form (`101`) is for people, traces and tests.
+A CIV is a plain `int`, because it is tested and changed for every copy of every notification. These functions are its
+few operations; the text form (`101`) is for people, traces and tests.
 """
-
-from collections.abc import Iterable
 
 from octopia.errors import TopologyError
 
@@ -12,14 +10,6 @@ from octopia.errors import TopologyError
 def bit(index: int) -> int:
     """The vector in which only this cluster's bit is ON."""
     return 1 << index
-
-
-def vector(indices: Iterable[int]) -> int:
-    """The vector in which exactly these clusters' bits are ON."""
-    mask = 0
-    for index in indices:
-        mask |= 1 << index
-    return mask
 
 
 def full(clusters: int) -> int:
@@ -42,13 +32,3 @@ def to_string(mask: int, clusters: int) -> str:
     if mask < 0 or mask >> clusters:
         raise TopologyError(f"vector {mask:b} has a bit outside clusters 0..{clusters - 1}")
     return f"{mask:0{clusters}b}"
-
-
-def from_string(text: str) -> int:
-    """The vector that `to_string` wrote."""
-    bad = next((character for character in text if character not in "01"), None)
-    if bad is not None:
-        raise TopologyError(f"{text!r} is no cluster index vector: {bad!r} is neither 0 nor 1")
-    if not text:
-        raise TopologyError("'' is no cluster index vector: it has one digit per cluster")
-    return int(text, 2)

@@ -1,8 +1,8 @@
-"""What a region's label may look like.
+"""The syntax of region labels.
 
-Rules of this file: a label is read back from `(b,2)`, from `a-b,b-c`, from a scenario and from a terminal, so whatever
-would make one of these ambiguous (blanks, commas, brackets, characters that do not show) is refused once, here, and
-nobody escapes labels later. Generated labels run a, b, … z, aa, ab, … as columns of a spreadsheet do.
+A label is read back from `(b,2)`, from `a-b,b-c`, from a scenario and from a terminal, so anything that would make one
+of these ambiguous (blanks, commas, brackets, invisible characters) is refused once, here, and labels never need
+escaping. Generated labels run a, b, … z, aa, ab, … like the columns of a spreadsheet.
 """
 
 import unicodedata

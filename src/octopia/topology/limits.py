@@ -1,7 +1,7 @@
 """The stated bounds of an overlay.
 
-Rules of this file: every size that a person can write has a bound here, and each check runs before anything of that
-size is built, so that `path:1000000000` costs a line on the screen and not the machine's memory.
+Every size that a user can write has a bound here, and each check runs before anything of that size is built, so that
+`path:1000000000` gives an error message instead of filling the machine's memory.
 """
 
 BROKERS_MAX = 100_000
@@ -10,3 +10,6 @@ CLUSTERS_MAX = 1_024
 LINKS_MAX = 10_000_000
 LABEL_LENGTH_MAX = 64
 MACHINES_MAX = BROKERS_MAX
+SITES_MAX = 256
+# One way. Light goes around the world in 134 ms; a minute leaves room for any experiment.
+SITE_DELAY_MS_MAX = 60_000

@@ -1,9 +1,8 @@
 """Trees by name: `path:5`, `star:6`, `balanced:2,3`, and the paper's `h` and `evaluation`.
 
-Rules of this file: sizes are checked as numbers before a single node is made. Nodes of the generated families are
-labelled a, b, … in the order networkx numbers them. A text with a dash in it is read as edges, `a-b,b-c` or in one
-run `a-b-c`, which is how a person writes a small tree on a command line; labels that hold a dash themselves go in a
-file.
+Sizes are checked as numbers before a single node is made. Nodes of the generated families are labelled a, b, … in the
+order networkx numbers them. A text with a dash in it is read as edges, `a-b,b-c` or in one run `a-b-c`, the short form
+for a command line; labels that contain a dash need a file.
 """
 
 import re
@@ -22,7 +21,7 @@ _H = "a-b b-c b-d d-e e-f"
 
 
 def parse_tree(text: str) -> Tree:
-    """The tree that this name stands for, or that these edges make."""
+    """The tree with this name, or with these edges."""
     name, colon, sizes = text.strip().partition(":")
     if name in _PAPERS and not colon:
         return _PAPERS[name]()
@@ -42,12 +41,12 @@ def parse_tree(text: str) -> Tree:
 
 
 def is_named(text: str) -> bool:
-    """Whether the text names a tree; it may still name one that cannot be made."""
+    """Whether the text names a tree; its sizes may still be invalid."""
     return text.strip().partition(":")[0] in _NAMES
 
 
 def default_clusters(name: str) -> int | None:
-    """The number of clusters the paper gives this overlay; None for a tree that has no overlay of its own."""
+    """The number of clusters that the paper gives this overlay; None for trees that are not the paper's."""
     return _CLUSTERS.get(name.strip())
 
 
@@ -65,7 +64,7 @@ def _family(name: str, sizes: str) -> Tree:
     maker, form, count = _FAMILIES[name]
     numbers = [part.strip() for part in sizes.split(",")]
     if len(numbers) != count or not all(re.fullmatch(r"[+-]?[0-9]+", number, re.ASCII) for number in numbers):
-        raise TopologyError(f"{name}:{shortened(sizes)} is no tree: write {form}")
+        raise TopologyError(f"{name}:{shortened(sizes)} is not a tree: write {form}")
     for number in numbers:
         if len(number) > _SIZE_DIGITS_MAX:
             raise _too_large(f"{name}:{shortened(sizes)}")
@@ -85,9 +84,9 @@ def _star(size: int) -> Tree:
 def _balanced(branching: int, height: int) -> Tree:
     text = f"balanced:{branching},{height}"
     if branching < 1 or height < 0:
-        raise TopologyError(f"{text} is no tree: at least 1 branch and a height from 0 are needed")
+        raise TopologyError(f"{text} is not a tree: at least 1 branch and a height from 0 are needed")
     size = level = 1
-    # Level by level, and out at the bound: the closed form of an absurd height is itself an absurd number.
+    # Level by level, stopping at the bound: the closed form of an absurd height is itself an absurd number.
     for _ in range(min(height, BROKERS_MAX)):
         level *= branching
         size += level
@@ -98,7 +97,7 @@ def _balanced(branching: int, height: int) -> Tree:
 
 def _check_size(text: str, size: int) -> None:
     if size < 1:
-        raise TopologyError(f"{text} is no tree: at least 1 node is needed")
+        raise TopologyError(f"{text} is not a tree: at least 1 node is needed")
     if size > BROKERS_MAX:
         raise _too_large(text)
 
@@ -114,7 +113,7 @@ def _numbered(size: int, edges: list[tuple[int, int]]) -> Tree:
 
 def _paper(edges: str) -> Tree:
     pairs = [edge.split("-") for edge in edges.split()]
-    # In the alphabet's order, as the paper's figures are read, not in the order the figure lists the links.
+    # In alphabetical order, as the paper's figures are read, not in the order in which the figure lists the links.
     return Tree.from_edges(pairs, sorted({label for pair in pairs for label in pair}))
 
 

@@ -7,37 +7,52 @@
     [placement]                         # optional
     machines = ["m1", "m2"]             # or a number
     strict = true                       # optional: too few machines are an error
+    [sites]                             # optional: the places of clusters, or of regions
+    by = "cluster"                      # or "region"
+    members = { east = [0, 1], west = [2] }         # every cluster, or region, at one site
+    machines = { east = 2, west = ["w1", "w2"] }    # optional; then [placement] has none of its own
+    delay_ms = 40                       # optional: one way, between two sites of which nothing else is said
+    [[sites.delays]]                    # optional
+    between = ["east", "west"]
+    ms = 35
 
-The same file may say how the brokers run: [routing], [brokers], [limits], [tls], [links] and [[clients]] belong to
-`octopia.net`, which checks what is in them. Here their names are known and their content is left alone. Everything else
-is checked while reading, nothing unknown is passed over, and every error names the file, the line and the key.
+The same file may configure the brokers: [routing], [brokers], [limits], [qos], [tls], [links] and [[clients]] belong to
+`octopia.net`, which checks their content; this module only knows their names. Everything else is checked while reading,
+unknown keys are refused, and every error names the file, the line and the key.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from octopia.errors import PlacementError, TopologyError
+from octopia.hints import maybe_meant, shortened
+from octopia.topology.limits import SITES_MAX
 from octopia.topology.named import default_clusters, is_named, parse_tree
-from octopia.topology.placement import Placement, place
+from octopia.topology.placement import Placement, place, place_at_sites
 from octopia.topology.scot import Scot
+from octopia.topology.sites import UNITS, Sites
 from octopia.topology.toml_text import TomlText
 from octopia.topology.tree import Tree
 
-# For a tree without an overlay of its own: with three clusters there is a way around one congested iLink.
+# For trees that are not the paper's: with three clusters there is a way around one congested iLink.
 CLUSTERS_DEFAULT = 3
 FILE_SUFFIX = ".toml"
-_TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients")
+_TABLES = ("overlay", "placement", "routing", "brokers", "limits", "tls", "links", "clients", "sites", "qos")
+_SITES_KEYS = ("by", "members", "machines", "delay_ms", "delays")
+_DELAYS = "sites.delays"
 
 
 @dataclass(frozen=True)
 class OverlayFile:
-    """What an overlay file says. `placement` is None where the file names no machines."""
+    """The content of an overlay file. `placement` is None if it names no machines, `sites` if it has none."""
 
     name: str
     scot: Scot
     placement: Placement | None = None
+    sites: Sites | None = None
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -50,7 +65,7 @@ def load_overlay(path: str | PathLike[str]) -> OverlayFile:
 
 
 def read_overlay(text: TomlText) -> OverlayFile:
-    """The overlay of a file whose other tables someone else reads."""
+    """The overlay of a file whose other tables another module reads."""
     text.check_tables(_TABLES)
     if "overlay" not in text.document:
         raise TopologyError(f"{text.file}: the table [overlay] is missing")
@@ -59,11 +74,12 @@ def read_overlay(text: TomlText) -> OverlayFile:
     with text.at("overlay", "clusters"):
         scot = Scot(tree, _clusters(table))
     name = text.typed("overlay", table, "name", str, "text", text.file.stem)
-    return OverlayFile(name, scot, _placement(text, scot) if "placement" in text.document else None)
+    sites = _sites(text, scot) if "sites" in text.document else None
+    return OverlayFile(name, scot, _placement(text, scot, sites), sites)
 
 
 def find_overlay(text: str, clusters: int | None = None) -> OverlayFile:
-    """The overlay that a person named on a command line or in settings: a tree by name, its edges, or a file."""
+    """The overlay named on a command line or in settings: a tree by name, its edges, or a file."""
     if text.endswith(FILE_SUFFIX) or (not is_named(text) and _is_file(text)):
         if clusters is not None:
             raise TopologyError(f"clusters: {text} gives the number of clusters itself; leave it out")
@@ -77,7 +93,7 @@ def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
     except (OSError, ValueError):
-        # Too long for a path, or with a character that no path has.
+        # Too long for a path, or with a character that paths cannot contain.
         return False
 
 
@@ -105,10 +121,71 @@ def _clusters(table: dict[str, Any]) -> int:
     return clusters
 
 
-def _placement(text: TomlText, scot: Scot) -> Placement:
+def _placement(text: TomlText, scot: Scot, sites: Sites | None) -> Placement | None:
     table = text.table("placement", ("machines", "strict"))
     strict = text.typed("placement", table, "strict", bool, "true or false", False)
+    if sites is not None:
+        return _placement_at_sites(text, scot, sites, table, strict)
+    if "placement" not in text.document:
+        return None
     with text.at("placement", "machines"):
         if "machines" not in table:
             raise PlacementError("missing: give a number or a list of names")
         return place(scot, table["machines"], strict=strict)
+
+
+def _placement_at_sites(
+    text: TomlText, scot: Scot, sites: Sites, table: dict[str, Any], strict: bool
+) -> Placement | None:
+    if "machines" in table:
+        raise text.error(
+            "placement", "machines", f"machines belong to sites: write sites.machines = {{ {sites.names[0]} = 2, … }}"
+        )
+    content = text.table("sites", _SITES_KEYS)
+    machines = text.typed("sites", content, "machines", dict, "a table of site = machines", {})
+    if "machines" not in content:
+        if "placement" in text.document:
+            raise text.error("placement", None, "sites.machines is missing: give each site a number or a list of names")
+        return None
+    with text.at("sites", "machines"):
+        return place_at_sites(scot, sites, machines, strict=strict)
+
+
+def _sites(text: TomlText, scot: Scot) -> Sites:
+    table = text.table("sites", _SITES_KEYS)
+    by = text.typed("sites", table, "by", str, "cluster or region", "")
+    if by not in UNITS:
+        raise text.error("sites", "by", "say what a site holds: cluster or region" + maybe_meant(by, UNITS))
+    members = text.typed("sites", table, "members", dict, "a table of site = list", {})
+    for site, inside in members.items():
+        if not isinstance(inside, list):
+            raise text.error("sites", "members", f"{site} must be a list of {by}s, not {shortened(repr(inside))}")
+    with text.at("sites", "members"):
+        Sites.of(scot, by, members)
+    delay_ms = text.typed("sites", table, "delay_ms", float, "a number of milliseconds", 0.0)
+    with text.at("sites", "delay_ms"):
+        Sites.of(scot, by, members, delay_ms=delay_ms)
+    delays: dict[tuple[str, str], float] = {}
+    for number, pair, ms in _delays(text, table):
+        if pair in delays or pair[::-1] in delays:
+            raise text.error(_DELAYS, "between", f"{pair[0]} and {pair[1]} have a delay already", number)
+        delays[pair] = ms
+        with text.at(_DELAYS, "ms" if pair[0] in members and pair[1] in members else "between", number):
+            Sites.of(scot, by, members, {pair: ms})
+    return Sites.of(scot, by, members, delays, delay_ms=delay_ms)
+
+
+def _delays(text: TomlText, table: dict[str, Any]) -> Iterator[tuple[int, tuple[str, str], float]]:
+    given = table.get("delays", [])
+    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+        raise text.error("sites", "delays", f"must be tables: write [[{_DELAYS}]]")
+    if len(given) > SITES_MAX**2:
+        raise text.error("sites", "delays", f"{len(given):,} delays: at most one for each pair of sites")
+    for number, entry in enumerate(given):
+        text.check_keys(_DELAYS, entry, ("between", "ms"), number)
+        between = text.typed(_DELAYS, entry, "between", list, "a pair of sites", [], number)
+        if len(between) != 2 or not all(isinstance(site, str) for site in between):
+            raise text.error(_DELAYS, "between", 'must be a pair of sites, such as ["east", "west"]', number)
+        if "ms" not in entry:
+            raise text.error(_DELAYS, None, "ms is missing: give the delay, one way, in milliseconds", number)
+        yield number, (between[0], between[1]), text.typed(_DELAYS, entry, "ms", float, "a number", 0.0, number)

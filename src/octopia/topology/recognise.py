@@ -1,9 +1,9 @@
 """From a product graph back to its factors: is it a SCOT, and if not, why not.
 
-Rules of this file: the four properties are checked in the order in which one makes sense of the next: label order, then
-index, then connectivity (every region whole and complete), then acyclic (every cluster the same tree). The first
-violation is named by its place: the label, the missing broker, the missing or extra link, the cycle. Nodes are taken in
-the graph's own order, so the same graph gets the same answer.
+The four properties are checked in an order where each relies on the ones before: label order, then index, then
+connectivity (every region whole and complete), then acyclic (every cluster the same tree). The first violation is named
+by its place: the label, the missing broker, the missing or extra link, the cycle. Nodes are taken in the graph's own
+order, so the same graph gets the same answer.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 
 
 def recognise(graph: "nx.Graph[Any]") -> tuple[Tree, int]:
-    """The tree and the number of clusters whose SCOT this graph is."""
+    """The tree and the number of clusters of the SCOT that this graph is."""
     if graph.is_directed() or graph.is_multigraph():
         raise TopologyError("an overlay's links are undirected and single: give a plain networkx.Graph")
     brokers = [_broker(label) for label in graph]
@@ -58,7 +58,7 @@ def _is_index(part: object) -> bool:
 def _check_index(brokers: Iterable[BrokerId]) -> int:
     """Index property: cluster labels are 0..k-1 without a gap."""
     found = {broker.cluster for broker in brokers}
-    # The first number that is not there; nothing as large as the largest label is counted up to.
+    # The first missing number, found without counting up to the largest label.
     gap = next(index for index in range(len(found) + 1) if index not in found)
     if gap < len(found):
         raise TopologyError(
@@ -119,7 +119,7 @@ def _check_same(projected: list[list[Pair]], counted: Counter[Pair], rank: dict[
         own = {_ordered(pair, rank) for pair in pairs}
         for pair, count in counted.items():
             link = _link((pair[0], index), (pair[1], index))
-            # What most clusters have is the tree; the few that differ have the fault.
+            # The tree that most clusters have is taken as right; the few that differ are at fault.
             if pair not in own and count * 2 >= clusters:
                 raise TopologyError(f"missing aLink {link}: {count} of {clusters} clusters have it")
             if pair in own and count * 2 < clusters:

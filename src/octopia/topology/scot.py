@@ -1,10 +1,10 @@
 """The SCOT overlay: a tree □ a complete graph, as tables that routing can read.
 
-Rules of this file: a `Scot` is a frozen value of two things, the tree and the number of clusters; all else follows and
-is looked up, never searched. Order is fixed everywhere: brokers cluster by cluster and in tree order inside, primary
+A `Scot` is a frozen value of two fields, the tree and the number of clusters; everything else follows from them and is
+looked up, never searched. Order is fixed everywhere: brokers cluster by cluster and in tree order inside, primary
 neighbours in tree order, secondary neighbours by cluster index. Sizes, diameter and connectivity are closed forms of
-the Cartesian product (the tests hold them against networkx on the product graph). networkx itself is imported only
-where a graph is asked for, so that a broker starts without it.
+the Cartesian product (tests compare them with networkx on the product graph). networkx itself is imported only when a
+graph is requested, so a broker starts without it.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from octopia.errors import TopologyError
+from octopia.extras import missing
 from octopia.hints import maybe_meant
 from octopia.topology.broker_id import BrokerId
 from octopia.topology.limits import BROKERS_MAX, CLUSTERS_MAX, LINKS_MAX
@@ -48,7 +49,7 @@ class Scot:
 
     @classmethod
     def from_graph(cls, graph: "nx.Graph[Any]") -> "Scot":
-        """The SCOT that this product graph is; a `TopologyError` names what keeps it from being one."""
+        """The SCOT that this product graph is; a `TopologyError` says why if it is not one."""
         from octopia.topology.recognise import recognise
 
         return cls(*recognise(graph))
@@ -91,7 +92,7 @@ class Scot:
 
     @cached_property
     def _i_links(self) -> dict[BrokerId, tuple[BrokerId, ...]]:
-        # Filled as asked for: with a thousand clusters the whole table would hold millions of entries that few need.
+        # Filled on demand: with a thousand clusters the whole table would hold millions of entries, few of them used.
         return {}
 
     def __contains__(self, broker: object) -> bool:
@@ -174,7 +175,7 @@ class Scot:
 
     @property
     def connectivity(self) -> int:
-        """Vertex connectivity, equal to edge connectivity: fewer brokers, or links, cannot be cut for a partition.
+        """Vertex connectivity, equal to edge connectivity: removing fewer brokers or links never partitions it.
 
         k for a tree with an edge and k ≥ 2 clusters, and also for k = 1, where the overlay is the tree. A single region
         is the complete graph on k brokers, which by convention has k - 1; so a single broker has 0.
@@ -183,8 +184,10 @@ class Scot:
 
     def graph(self) -> "nx.Graph[BrokerId]":
         """The overlay as a networkx graph, for analysis. Links carry `kind`: `a` or `i`."""
-        import networkx as nx
-
+        try:
+            import networkx as nx
+        except ImportError:
+            raise missing("networkx", "graphs for analysis") from None
         graph: nx.Graph[BrokerId] = nx.Graph()
         graph.add_nodes_from(self.brokers)
         graph.add_edges_from(self.links[: self.a_link_count], kind="a")
@@ -200,7 +203,7 @@ class Scot:
             if region not in self._regions:
                 return TopologyError(f"no broker ({region},{index}): no region {region!r}{self._near(region)}")
             return TopologyError(f"no broker ({region},{index}): clusters are 0..{self.clusters - 1}")
-        return TopologyError(f"{broker!r} is no broker: a broker is (region, cluster)")
+        return TopologyError(f"{broker!r} is not a broker: a broker is (region, cluster)")
 
     def _near(self, region: object) -> str:
         return maybe_meant(str(region), self.tree.nodes)

@@ -1,28 +1,25 @@
-"""A tree's nodes over machines, no two neighbours together, and as evenly as it goes.
+"""The nodes of a tree or forest over machines, as evenly as possible, with no two neighbours on one machine.
 
-Rules of this file: this is the one case that dealing (see `placement`) does not solve, an overlay of a single cluster:
-a node with many neighbours keeps its machine to itself, so an even spread may not exist and the best one has to be
-looked for. Two machines leave no choice. From three on, a greedy spread is evened out by swapping Kempe components
-(the connected pieces of the nodes on two machines: exchanging the two inside one piece stays valid), from a few
-starts. The search is deterministic and bounded by `VISITS_MAX`; the tests hold it against the optimum of every small
-tree.
+This is the one case that dealing (see `placement`) does not solve, an overlay of a single cluster: a node with many
+neighbours keeps its machine to itself, so an even spread may not exist and the best one has to be searched for. Two
+machines are left to `placement`. From three on, a greedy spread is evened out by swapping Kempe components (the
+connected pieces of the nodes on two machines: exchanging the two inside one piece stays valid), from a few starts. The
+search is deterministic and bounded by `VISITS_MAX`; tests compare it with the optimum of every small tree.
 """
 
 from collections.abc import Iterator
 from heapq import heappop, heappush, heapreplace
 
-from octopia.topology.tree import Tree
+from octopia.topology.forest import Forest
 
 STARTS_MAX = 8
 # Node visits of the whole search: a second or so. Past it the best spread so far stands, valid, perhaps less even.
 VISITS_MAX = 2_000_000
 
 
-def spread_tree(tree: Tree, machines: int) -> dict[str, int]:
-    """A machine number for each node; neighbours differ. At least two machines."""
-    if machines == 2:
-        return {node: depth % 2 for node, _, depth in tree.walk()}
-    # Crowded nodes first: what they are next to is what makes the rest hard to even out.
+def spread_forest(tree: Forest, machines: int) -> dict[str, int]:
+    """A machine number for each node; neighbours differ. At least three machines."""
+    # Crowded nodes first: their neighbours are what makes the rest hard to even out.
     starts = sorted(tree.nodes, key=lambda node: -len(tree.neighbours(node)))[:STARTS_MAX]
     best = _Spread(tree, machines, starts[0])
     visits = best.even_out(VISITS_MAX)
@@ -36,9 +33,9 @@ def spread_tree(tree: Tree, machines: int) -> dict[str, int]:
 
 
 class _Spread:
-    """One attempt: greedy from a start, then evened out. Mutable, and never leaves this file."""
+    """One attempt: greedy from a start, then evened out. Mutable and private to this file."""
 
-    def __init__(self, tree: Tree, machines: int, start: str) -> None:
+    def __init__(self, tree: Forest, machines: int, start: str) -> None:
         self.tree = tree
         self.machine: dict[str, int] = {}
         self.loads = [0] * machines

@@ -1,12 +1,11 @@
-"""The text of an overlay file: TOML, with the line of every key for errors that say where.
+"""The text of an overlay file: TOML, with the line of every key for error messages.
 
-`tomllib` reads; this only finds where a table or key was written, by looking for its line. Where it cannot be found (a
-key inside an inline table) the error names the key alone. An error is one line: file, line, key, what is wrong and what
-would be right. Whoever reads a table of the file asks here: `overlay_file` for its own, the network layer for the rest.
+`toml_file` reads and parses; this module only finds the line of a table or key. If the line cannot be found (a key
+inside an inline table), the error names the key alone. An error is one line: file, line, key, the fault and the fix.
+Every reader of a table goes through here: `overlay_file` for its own tables, the network layer for the rest.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -15,11 +14,12 @@ from typing import Any, TypeVar
 
 from octopia.errors import InputError, OctopiaError, PlacementError, TopologyError
 from octopia.hints import maybe_meant, shortened
+from octopia.toml_file import decoded, parse_toml, read_bounded
 from octopia.topology.limits import BROKERS_MAX
 
 # Room for the largest overlay with the longest labels, and no more: the file is read whole.
 BYTES_MAX = BROKERS_MAX * 200
-_KINDS: dict[str, type[InputError]] = {"overlay": TopologyError, "placement": PlacementError}
+_KINDS: dict[str, type[InputError]] = {"overlay": TopologyError, "placement": PlacementError, "sites": TopologyError}
 _T = TypeVar("_T")
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 _HEADER = re.compile(rf"^\s*\[\[?\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]\]?\s*(?:#.*)?$")
@@ -30,29 +30,11 @@ class TomlText:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = Path(path)
-        content = self._read()
         try:
-            self.text = content.decode("utf-8")
-            self.document: dict[str, Any] = tomllib.loads(self.text)
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            raise TopologyError(f"{self.file}: line {line}: the text is not UTF-8") from None
-        except tomllib.TOMLDecodeError as error:
-            raise TopologyError(f"{self.file}: no TOML: {error}") from None
-        except RecursionError:
-            raise TopologyError(f"{self.file}: no TOML: values are nested too deeply") from None
-
-    def _read(self) -> bytes:
-        try:
-            with self.file.open("rb") as stream:
-                content = stream.read(BYTES_MAX + 1)
-        except FileNotFoundError:
-            raise TopologyError(f"{self.file}: no such file") from None
-        except OSError as error:
-            raise TopologyError(f"{self.file}: cannot be read: {error.strerror or error}") from None
-        if len(content) > BYTES_MAX:
-            raise TopologyError(f"{self.file}: the file is larger than {BYTES_MAX:,} bytes")
-        return content
+            self.text = decoded(read_bounded(self.file, BYTES_MAX))
+            self.document = parse_toml(self.text)
+        except InputError as error:
+            raise TopologyError(f"{self.file}: {error}") from None
 
     def line_of(self, table: str, key: str | None = None, number: int = 0) -> int | None:
         """The line of a key in a table, or of the table's head; `number` counts tables of the same name."""
@@ -75,7 +57,7 @@ class TomlText:
         return None
 
     def _header(self, line: str) -> str | None:
-        """The table that begins at this line. What looks like one inside a list of lists names none of the file."""
+        """The table that begins at this line. A line inside a list of lists may look like one, but names no table."""
         found = _HEADER.match(line)
         if found is None:
             return None
@@ -91,7 +73,7 @@ class TomlText:
 
     @contextmanager
     def at(self, table: str, key: str | None, number: int = 0) -> Iterator[None]:
-        """Errors from inside are about this key, or this table."""
+        """Attribute errors raised in the block to this key, or this table."""
         try:
             yield
         except OctopiaError as error:
@@ -104,7 +86,7 @@ class TomlText:
                 raise self.error(table, key, f"unknown key{hint}; known are {', '.join(known)}", number)
 
     def check_tables(self, known: tuple[str, ...]) -> None:
-        """Refuse a table, or a key before all tables, that is not known."""
+        """Refuse an unknown table, or an unknown key before all tables."""
         for name in self.document:
             if name not in known:
                 raise self.error(name, None, f"unknown{maybe_meant(name, known)}; known are {', '.join(known)}")

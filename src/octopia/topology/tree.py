@@ -1,9 +1,8 @@
 """The acyclic factor of a SCOT: a tree of labelled nodes.
 
-Rules of this file: a `Tree` that exists is a tree. The acyclic property is checked when one is made, and a violation
-names the cycle, the edge or the node. The order of `nodes` is part of the value: neighbours, clusters and routing
-follow it, so that no result depends on the order of a set. Nothing here recurses: a path of 100,000 nodes is a tree
-too. networkx is imported where a cycle must be named, and not before.
+A `Tree` that exists is a tree. The acyclic property is checked when one is made, and a violation names the cycle, the
+edge or the node. The order of `nodes` is part of the value: neighbours, clusters and routing follow it, so no result
+depends on the order of a set. Nothing here recurses: a path of 100,000 nodes is a valid tree.
 """
 
 from collections import deque
@@ -64,7 +63,7 @@ class Tree:
             raise TopologyError(f"no node {node!r} in the tree{maybe_meant(str(node), self.nodes)}") from None
 
     def walk(self, start: str | None = None) -> tuple[tuple[str, str | None, int], ...]:
-        """Every node, breadth first, as (node, parent, depth); from the first node unless told."""
+        """Every node, breadth first, as (node, parent, depth), starting at the first node by default."""
         root = self.nodes[0] if start is None else start
         steps: list[tuple[str, str | None, int]] = [(root, None, 0)]
         queue = deque(steps)
@@ -87,7 +86,7 @@ class Tree:
 
 
 def _pair(edge: Sequence[str]) -> tuple[str, str]:
-    # A two-letter string is a sequence of two as well, and never what was meant.
+    # A two-letter string is a sequence of two as well, but never meant as an edge.
     if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
         raise TopologyError(f"bad edge {edge!r}: an edge is a pair of labels, for example ['a', 'b']")
     return check_label(edge[0]), check_label(edge[1])
@@ -155,11 +154,23 @@ def find_cycle(edges: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _path(edges: Sequence[tuple[str, str]], start: str, end: str) -> list[str]:
-    import networkx as nx
-
-    graph: nx.Graph[str] = nx.Graph([*edges])
-    graph.add_node(start)
-    return nx.shortest_path(graph, start, end)
+    """The path from `start` to `end`, which these edges connect without a cycle."""
+    neighbours: dict[str, list[str]] = {}
+    for one, other in edges:
+        neighbours.setdefault(one, []).append(other)
+        neighbours.setdefault(other, []).append(one)
+    # From the end, so that following the steps back from the start gives the way in order.
+    step = {end: end}
+    reached = [end]
+    for node in reached:
+        for neighbour in neighbours.get(node, ()):
+            if neighbour not in step:
+                step[neighbour] = node
+                reached.append(neighbour)
+    way = [start]
+    while way[-1] != end:
+        way.append(step[way[-1]])
+    return way
 
 
 def abbreviated(names: Sequence[str]) -> list[str]:

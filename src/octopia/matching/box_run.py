@@ -1,14 +1,15 @@
-"""A run: boxes in an order and a form that can be searched quickly, built once and never changed but for removals.
+"""A run: boxes laid out for fast search, built once and never changed except for removals.
 
 Boxes of one kind lie together, as columns of lower and upper bounds. Within a kind they are in k-d order: split in two
 again and again, at the middle of the dimension in which the two halves overlap least, down to blocks of a few
-(`tree_numba`, `tree_numpy`). Kinds of one family lie beside each other; what lies around each of their blocks is in
-columns in turn, for all dimensions that any of them has, and what lies around 64 of those, until 64 are left: there a
-search begins. So it walks flat arrays, and whatever it looks at is compared with plain loops over columns.
+(`tree_numba`, `tree_numpy`). Kinds of one family are adjacent. The bounds around each of their blocks are columns in
+turn, for all dimensions that any of them has, then the bounds around 64 of those, until 64 are left: there a search
+begins. So a search walks flat arrays and compares with plain loops over columns.
 
-Rules of this file: no loop over boxes in Python, and over kinds only to look up what they are. A removal clears a flag;
-a run with more removed than live boxes is to be built anew by its owner, a large one piece by piece: `moved` is how far
-that has come. How large a run is, is its owner's affair: larger ones are searched faster than many small.
+Python never loops over boxes, and over kinds only to look them up. A removal clears a flag. The owner rebuilds a run
+with more removed than live boxes, a large one piece by piece; `moved` is the progress. The owner also decides how large
+a run is: one large run is searched faster than many small ones. A large run takes some milliseconds to build; `Build`
+does it in as many steps as the owner likes.
 """
 
 from array import array
@@ -25,10 +26,12 @@ from octopia.matching.space import BoxKind
 BLOCK_BOXES = 64
 # Boxes, blocks of them, blocks of blocks and so on, until 64 are left: enough for 2^42 boxes.
 LEVELS_MAX = 7
-# A kind joins others of its family where their blocks have at most so many dimensions together: they all get a column.
+# A kind joins others of its family if their blocks have at most this many dimensions together: each gets a column.
 PART_DIMENSIONS_MAX = 8
+# Cached layouts per run that are restricted to some kinds, 4 bytes per block each.
+_ONLY_MAX = 16
 
-# What a kind is, by its number.
+# A kind, by its number.
 KindOf = Callable[[int], BoxKind]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -52,16 +55,16 @@ BLOCK, CELL, PLACE, INTERVALS, HEIGHT, FIRST, INNER = range(7)
 class Layout(NamedTuple):
     """The arrays of a run, as the kernels take them.
 
-    `local`: family id -> its first part and the one after its last; the last line stands for all ids from there on, and
-    has no part. `parts`: some kinds of a family, or all: the first block, cell and place; of how many of its dimensions
-    there are intervals (the others leave a value out), how long its columns are, and its first kind. `lines`: the kind
-    of each block, as a line in `kinds`, or -1 for a block to be passed by. `kinds`: the same as for parts, with the
-    first slot in place of the first kind, and the first inner bound. In both, one more line closes the last. `places`:
-    the dimensions of each kind, and of each part. `cells`: lower and upper bounds; for a kind those of its boxes, a
-    column per dimension; for a part those around its blocks, then those around each 64 blocks, and so on until 64 are
-    left; after the last column there is room for a block, since blocks are read whole. `inners`: per kind, dimension
-    and block of boxes the greatest lower and the least upper bound: what lies between lies in all its boxes. `rows`:
-    per slot. `alive`: per block, a bit for each slot.
+    `local`: family id -> its first part and the one after its last; the last line stands for all ids from there on,
+    without a part. `parts`: some kinds of a family, or all: the first block, cell and place; the number of dimensions
+    with intervals (the others exclude a value), the length of its columns, and its first kind. `lines`: the kind of
+    each block, as a line in `kinds`, or -1 for a block to skip. `kinds`: the same as for parts, with the first slot in
+    place of the first kind, and the first inner bound. In both, one more line closes the last. `places`: the dimensions
+    of each kind, and of each part. `cells`: lower and upper bounds; for a kind those of its boxes, a column per
+    dimension; for a part those around its blocks, then those around each 64 blocks, and so on until 64 are left; after
+    the last column there is room for a block, since blocks are read whole. `inners`: per kind, dimension and block of
+    boxes the greatest lower and the least upper bound: what lies between lies in all its boxes. `rows`: per slot.
+    `alive`: per block, a bit for each slot.
     """
 
     local: Rows
@@ -75,20 +78,60 @@ class Layout(NamedTuple):
     alive: npt.NDArray[np.uint64]
 
 
+# More than any run takes to build (`Build.work`).
+WHOLE_RUN = 1 << 62
+
+
+class Build:
+    """A run in the making: boxes of any kinds."""
+
+    __slots__ = ("_boxes", "_order", "_rest", "kinds", "layout")
+
+    def __init__(self, boxes: Boxes, kind_of: KindOf) -> None:
+        self._boxes = boxes
+        self.layout, self.kinds, self._order = _lay_out(boxes, kind_of)
+        scratch = kernels().planting(self.layout.kinds, self._order)
+        self._rest = (*self.layout[1:7], boxes.starts, boxes.lows, boxes.highs, self._order, *scratch)
+
+    def work(self, budget: int) -> bool:
+        """Look at so many boxes, about, each as often as it takes to put it in order; whether all is done."""
+        done: bool = kernels().plant(*self._rest, budget)
+        return done
+
+    def run(self) -> "Run":
+        """The run, when all is done; its slots have the boxes in the order of `order`."""
+        np.take(self._boxes.rows, self._order, out=self.layout.rows)
+        return Run(self.layout, self.kinds)
+
+    @property
+    def order(self) -> Ints:
+        """The number of the box in each slot."""
+        return self._order
+
+
 class Run:
     """Boxes of any kinds, laid out for searching."""
 
-    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "dead", "layout", "layout_by_id", "moved", "size")
+    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "_only", "dead", "layout", "layout_by_id", "moved", "size")
 
-    def __init__(self, boxes: Boxes, kind_of: KindOf) -> None:
-        self.layout, kinds = _lay_out(boxes, kind_of)
-        # looked up one by one, in a third of the memory of lists
+    @classmethod
+    def of(cls, boxes: Boxes, kind_of: KindOf) -> "Run":
+        """Built in one go."""
+        build = Build(boxes, kind_of)
+        build.work(WHOLE_RUN)
+        return build.run()
+
+    def __init__(self, layout: Layout, kinds: Ints) -> None:
+        self.layout = layout
+        # read one by one; takes a third of the memory of lists
         self._kinds = array("q", kinds)
         self._first_slots = array("q", self.layout.kinds[:, FIRST])
         self._first_blocks = array("q", self.layout.kinds[:, BLOCK])
-        # the same with ids in place of rows, where they are integers: nothing is then to be looked up for an answer
+        # the same with ids instead of rows, if they are integers: an answer then needs no lookup
         self.layout_by_id: Layout | None = None
-        # slots, dead ones counted
+        # layouts restricted to some kinds, by kinds; they share the arrays, and so the live slots
+        self._only: dict[tuple[int, ...], Layout] = {}
+        # slots, including dead ones
         self.size = len(self.layout.rows)
         self.dead = 0
         self.moved = 0
@@ -98,7 +141,7 @@ class Run:
         return self.size - self.dead
 
     def remove(self, slot: int) -> int:
-        """Clear a slot; the number of the kind that its box is of."""
+        """Clear a slot; returns the number of its box's kind."""
         line = bisect_right(self._first_slots, slot) - 1
         block, bit = divmod(slot - self._first_slots[line], BLOCK_BOXES)
         self.layout.alive[self._first_blocks[line] + block] &= ~np.uint64(1 << bit)
@@ -106,19 +149,39 @@ class Run:
         return self._kinds[line]
 
     def boxes(self, stop: int | None = None) -> Boxes:
-        """The boxes that are alive, of the slots from `moved` to `stop`."""
+        """The live boxes in the slots from `moved` to `stop`."""
+        return self.live_boxes(self.size if stop is None else stop)[1]
+
+    def live_boxes(self, stop: int) -> tuple[Ints, Boxes]:
+        """The live slots from `moved` to `stop`, and their boxes."""
         layout = self.layout
-        slots = self._alive_slots(self.size if stop is None else stop)
-        line = self._lines(slots)
-        starts = starts_of(np.diff(layout.kinds[:, PLACE])[line])
-        box = np.repeat(np.arange(len(slots)), np.diff(starts))
-        # the dimensions of one slot are a column apart
-        column = layout.kinds[line[box], HEIGHT] * (np.arange(len(box)) - starts[box])
-        at = (layout.kinds[line, CELL] + slots - layout.kinds[line, FIRST])[box] + column
-        return Boxes(np.array(self._kinds)[line], layout.rows[slots], starts, layout.cells[0, at], layout.cells[1, at])
+        slots, line, starts, lows, highs = kernels().live_boxes(
+            layout.kinds, layout.cells, layout.alive, self.moved, stop
+        )
+        return slots, Boxes(np.array(self._kinds)[line], layout.rows[slots], starts, lows, highs)
+
+    def is_alive(self, slots: Ints) -> npt.NDArray[np.bool_]:
+        """Which of these slots are not cleared."""
+        block, bit = self._bits(slots)
+        return (self.layout.alive[block] & bit).astype(np.bool_)
+
+    def clear(self, slots: Ints) -> None:
+        """Clear slots whose boxes have left their kinds already."""
+        block, bit = self._bits(slots)
+        np.bitwise_and.at(self.layout.alive, block, ~bit)
+        self.dead += len(slots)
 
     def only(self, kinds: Sequence[int]) -> Layout:
-        """The layout with all other kinds passed by."""
+        """The layout with all other kinds skipped. Cached: the next search often names the same kinds."""
+        key = tuple(kinds)
+        known = self._only.get(key)
+        if known is None:
+            if len(self._only) >= _ONLY_MAX:
+                self._only.clear()
+            known = self._only[key] = self._make_only(kinds)
+        return known
+
+    def _make_only(self, kinds: Sequence[int]) -> Layout:
         mine = np.frombuffer(self._kinds, dtype=np.int64)
         asked = np.array(kinds, dtype=np.int64)
         at = np.minimum(np.searchsorted(mine, asked), len(mine) - 1)
@@ -132,23 +195,16 @@ class Run:
 
     def move_on(self, stop: int) -> None:
         """The slots before `stop` have gone to another run."""
-        slots = self._alive_slots(stop)
-        block, bit = self._bits(slots)
-        np.bitwise_and.at(self.layout.alive, block, ~bit)
-        self.dead += len(slots)
+        slots = np.arange(self.moved, stop)
+        self.clear(slots[self.is_alive(slots)])
         self.moved = stop
 
-    def _alive_slots(self, stop: int) -> Ints:
-        slots = np.arange(self.moved, stop)
-        block, bit = self._bits(slots)
-        return slots[(self.layout.alive[block] & bit).astype(np.bool_)]
-
     def _lines(self, slots: Ints) -> Ints:
-        """The lines in `kinds` of the kinds that the boxes in these slots are of."""
+        """The lines in `kinds` for the boxes in these slots."""
         return np.searchsorted(self.layout.kinds[:, FIRST], slots, side="right") - 1
 
     def _bits(self, slots: Ints) -> tuple[Ints, npt.NDArray[np.uint64]]:
-        """The block of each slot, and its bit in there."""
+        """The block of each slot, and its bit in that block."""
         line = self._lines(slots)
         block, bit = np.divmod(slots - self.layout.kinds[line, FIRST], BLOCK_BOXES)
         return self.layout.kinds[line, BLOCK] + block, np.uint64(1) << bit.astype(np.uint64)
@@ -157,7 +213,8 @@ class Run:
     def bytes(self) -> int:
         """Memory of the arrays."""
         ids = 0 if self.layout_by_id is None else self.layout_by_id.rows.nbytes
-        return ids + sum(array.nbytes for array in self.layout)
+        only = sum(layout.lines.nbytes for layout in self._only.values())
+        return ids + only + sum(array.nbytes for array in self.layout)
 
 
 def joined(parts: list[Boxes]) -> Boxes:
@@ -179,7 +236,7 @@ def chosen(boxes: Boxes, which: Ints) -> Boxes:
 
 
 def portions(boxes: Boxes, most: int) -> list[Boxes]:
-    """Cut into portions of at most so many, kinds kept together."""
+    """Cut into portions of bounded size, keeping kinds together."""
     if len(boxes.rows) <= most:
         return [boxes]
     by_kind = np.argsort(boxes.kinds, kind="stable")
@@ -187,19 +244,19 @@ def portions(boxes: Boxes, most: int) -> list[Boxes]:
 
 
 def starts_of(widths: Ints) -> Ints:
-    """Where boxes of so many dimensions begin, one after the other, and where the last ends."""
+    """Offsets of consecutive boxes with these numbers of dimensions, and the end of the last."""
     starts = np.zeros(len(widths) + 1, dtype=np.int64)
     np.cumsum(widths, out=starts[1:])
     return starts
 
 
 def blocks_of(boxes: Ints) -> Ints:
-    """How many blocks so many boxes fill."""
+    """The number of blocks that this many boxes fill."""
     return -(-boxes // BLOCK_BOXES)
 
 
 def heights(blocks: Ints) -> Ints:
-    """How long columns are for so many blocks: what lies around them is in there, too."""
+    """The length of columns for this many blocks, including the bounds around them."""
     total, level = blocks.copy(), blocks
     while (level > BLOCK_BOXES).any():
         level = np.where(level > BLOCK_BOXES, blocks_of(level), 0)
@@ -216,7 +273,8 @@ class _Part(NamedTuple):
     without: tuple[int, ...]
 
 
-def _lay_out(boxes: Boxes, kind_of: KindOf) -> tuple[Layout, Ints]:
+def _lay_out(boxes: Boxes, kind_of: KindOf) -> tuple[Layout, Ints, Ints]:
+    """The arrays of a run, to be filled by `plant`; the kinds; and the boxes, kind after kind."""
     # numbers of kinds in order are families in order
     numbers, kind_of_box, counts = np.unique(boxes.kinds, return_inverse=True, return_counts=True)
     order = np.argsort(kind_of_box, kind="stable")
@@ -248,9 +306,7 @@ def _lay_out(boxes: Boxes, kind_of: KindOf) -> tuple[Layout, Ints]:
         rows=np.empty(len(boxes.rows), dtype=np.int32),
         alive=_all_alive(counts, blocks),
     )
-    kernels().plant(*layout[1:7], boxes.starts, boxes.lows, boxes.highs, order)
-    np.take(boxes.rows, order, out=layout.rows)
-    return layout, numbers
+    return layout, numbers, order
 
 
 def _parts(kinds: list[BoxKind]) -> list[_Part]:
@@ -267,7 +323,7 @@ def _parts(kinds: list[BoxKind]) -> list[_Part]:
 
 
 def _table(intervals: list[int], widths: list[int], blocks: Ints, tall: Ints) -> Ints:
-    """What kinds and parts have in common: where their blocks, cells and places begin, and how many there are."""
+    """The common columns of kinds and parts: where their blocks, cells and places begin, and their numbers."""
     table = np.zeros((len(widths) + 1, INNER + 1), dtype=np.int64)
     table[1:, BLOCK] = np.cumsum(blocks)
     table[1:, CELL] = np.cumsum(tall * np.array(widths, dtype=np.int64))
@@ -278,7 +334,7 @@ def _table(intervals: list[int], widths: list[int], blocks: Ints, tall: Ints) ->
 
 
 def _local(families: list[int]) -> Rows:
-    """Parts of a family follow each other."""
+    """Parts of a family are adjacent."""
     local = np.zeros((max(families, default=-1) + 2, 2), dtype=np.int32)
     for part, family in enumerate(families):
         if not local[family, 1]:

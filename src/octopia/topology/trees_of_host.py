@@ -1,4 +1,4 @@
-"""The k trees of a host broker: the ways that full dynamic routing has for what its clients publish.
+"""The k trees of a host broker, among which full dynamic routing chooses for its clients' notifications.
 
 Each cluster has a copy of the tree. A host broker reaches its own cluster's at once, and another cluster's over the
 iLink to the broker of its region there. Along the aLinks of that cluster a copy gets to every region, and from there
@@ -19,7 +19,7 @@ class HostTree(NamedTuple):
 
 
 def host_trees(scot: Scot, host: BrokerId) -> tuple[HostTree, ...]:
-    """The trees of this broker, its own cluster's first; a `TopologyError` if there is no such broker."""
+    """The trees of this broker, its own cluster's first; a `TopologyError` if the broker does not exist."""
     mates = scot.i_links(host)
     steps = [(region, parent) for region, parent, _ in scot.tree.walk(host.region) if parent is not None]
     trees = []

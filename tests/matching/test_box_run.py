@@ -5,10 +5,10 @@ import numpy.typing as npt
 import pytest
 
 from octopia.matching import use_kernels
+from octopia.matching.box_run import BLOCK_BOXES, Boxes, Run, chosen, joined, portions
 from octopia.matching.boxes import Axis, Box
 from octopia.matching.kernels import kernels as kernels_in_use
 from octopia.matching.points import one_point
-from octopia.matching.run import BLOCK_BOXES, Boxes, Run, chosen, joined, portions
 from octopia.matching.space import BoxKind, Family, Shape
 
 # one kind has intervals on two dimensions, one has one and leaves a value out, one has no dimension at all
@@ -76,7 +76,7 @@ def points(draw: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
 def test_a_search_finds_what_a_comparison_with_all_boxes_finds(kernels: str, count: int, id: int) -> None:
     draw = np.random.default_rng([count, id])
     boxes = draw_boxes(draw, count, np.full(count, id, dtype=np.int64))
-    run = Run(boxes, KINDS.__getitem__)
+    run = Run.of(boxes, KINDS.__getitem__)
     for point in points(draw, 12 if count > 10_000 else 60):
         assert search(run, point, [id]) == brute_force(boxes, point, [id])
 
@@ -84,7 +84,7 @@ def test_a_search_finds_what_a_comparison_with_all_boxes_finds(kernels: str, cou
 def test_kinds_are_kept_apart_and_unknown_ones_are_not_there(kernels: str) -> None:
     draw = np.random.default_rng(3)
     boxes = draw_boxes(draw, 5000, draw.integers(0, 3, 5000))
-    run = Run(boxes, KINDS.__getitem__)
+    run = Run.of(boxes, KINDS.__getitem__)
     for point in points(draw, 40):
         for opened in ([], [0], [2, 0], [1, 7], [0, 1, 2]):
             assert search(run, point, opened) == brute_force(boxes, point, [id for id in opened if id in KINDS])
@@ -101,7 +101,7 @@ def as_set(boxes: Boxes) -> set[tuple[int, int, tuple[float, ...], tuple[float, 
 def test_a_run_gives_back_the_boxes_that_are_alive(kernels: str) -> None:
     draw = np.random.default_rng(4)
     boxes = draw_boxes(draw, 3000, draw.integers(0, 3, 3000))
-    run = Run(boxes, KINDS.__getitem__)
+    run = Run.of(boxes, KINDS.__getitem__)
     assert as_set(run.boxes()) == as_set(boxes)
     kind_of = dict(zip(boxes.rows.tolist(), boxes.kinds.tolist(), strict=True))
     dead = draw.permutation(3000)[:1000].tolist()
@@ -150,7 +150,7 @@ def test_kinds_of_one_family_are_searched_together(kernels: str, kinds: int, mos
     highs = lows + draw.integers(0, 500, starts[-1])
     lows[starts[1:] - 1] = highs[starts[1:] - 1] = draw.integers(0, 3, len(kind_of))
     boxes = Boxes(kind_of, np.arange(len(kind_of), dtype=np.int32), starts, lows, highs)
-    run = Run(boxes, of.__getitem__)
+    run = Run.of(boxes, of.__getitem__)
     assert as_set(run.boxes()) == as_set(boxes)
     places = np.concatenate([(*of[id].shape.places, 20) for id in kind_of.tolist()])
     last = np.zeros(len(places), dtype=np.bool_)

@@ -1,0 +1,68 @@
+"""Arrays by their addresses.
+
+A call of a compiled function costs about 40 ns for each array that it is given. Code that needs many arrays of its own
+for every call writes their addresses and lengths to one array, once (`addresses`), and the kernel makes arrays of them
+again (`ints_at` and so on). That is safe as long as these arrays are neither freed nor resized, so use it only for
+arrays that one object allocates and nobody else has.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import carray, njit, types  # type: ignore[attr-defined]
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+def _pointer_to(typing_context, address):  # type: ignore[no-untyped-def]
+    """An address as a pointer."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), emit
+
+
+_pointer: Any = intrinsic(_pointer_to)
+
+
+def addresses(*arrays: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """For each array a line: its address and its length, the number of lines if it has columns."""
+    return np.array([(array.ctypes.data, len(array)) for array in arrays], dtype=np.int64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def bytes_at(table, line):  # type: ignore[no-untyped-def]
+    return carray(_pointer(table[line, 0]), (table[line, 1],), np.uint8)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def ints_at(table, line):  # type: ignore[no-untyped-def]
+    return carray(_pointer(table[line, 0]), (table[line, 1],), np.int64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def int_lines_at(table, line, columns):  # type: ignore[no-untyped-def]
+    return carray(_pointer(table[line, 0]), (table[line, 1], columns), np.int64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def short_ints_at(table, line):  # type: ignore[no-untyped-def]
+    return carray(_pointer(table[line, 0]), (table[line, 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def short_int_lines_at(table, line, columns):  # type: ignore[no-untyped-def]
+    return carray(_pointer(table[line, 0]), (table[line, 1], columns), np.int32)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def floats_at(table, line):  # type: ignore[no-untyped-def]
+    return carray(_pointer(table[line, 0]), (table[line, 1],), np.float64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def float_block(room, depth, height, width):  # type: ignore[no-untyped-def]
+    """The beginning of an array that is long enough, as one of three dimensions; `reshape` takes 2 s to compile."""
+    return carray(_pointer(np.int64(room.ctypes.data)), (depth, height, width), np.float64)
