@@ -466,3 +466,22 @@ def test_where_a_notification_stands_among_its_publishers(
 ) -> None:
     # brokers by bit: (a,0), (b,0), (a,1), (b,1)
     assert order_of(Scot(parse_tree("a-b"), 2), Stamp(2, sequence, 0b1011, gaps)) == words
+
+
+@pytest.mark.parametrize(
+    ("routing", "covering", "subscribes"),
+    [("idr", False, 2), ("idr", True, 1), ("idr", "link", 1), ("idr", "host", 2), ("fdr", True, 2), ("tid", True, 1)],
+)
+def test_covering_where_the_scenario_asks_for_it(routing: str, covering: bool | str, subscribes: int) -> None:
+    """S at (a,0) is covered by T, whose subscription (a,0) passed on before; per host they are two."""
+    steps = [
+        {"do": "advertise", "client": "P", "at": ["c", 0], "id": "a", "filter": "x is not null"},
+        {"do": "subscribe", "client": "T", "at": ["a", 0], "id": "t", "filter": "x > 0"},
+        {"do": "subscribe", "client": "S", "at": ["b", 0], "id": "s", "filter": "x > 5"},
+        {"do": "publish", "client": "P", "id": "n", "notification": {"x": 7}},
+    ]
+    document = {"tree": "path:3", "clusters": 1, "routing": routing, "covering": covering, "steps": steps}
+    result = replay(check_scenario(document))
+    told = [hop for record in result.steps for hop in record.messages if hop.message.kind == "subscribe"]
+    assert [hop.receiver.region for hop in told].count("c") == subscribes
+    assert sorted(delivery.client for delivery in result.steps[-1].deliveries) == ["S", "T"]

@@ -213,7 +213,7 @@ def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
             {**ADVERTISE, "fliter": "x > 0"},
             ("steps[0].fliter: unknown field (did you mean filter?); advertise has client, id, filter, at"),
         ),
-        ({**OVERLOAD, "at": "b,2"}, "steps[0].at: unknown field; overload has link, queue"),
+        ({**OVERLOAD, "at": "b,2"}, "steps[0].at: unknown field; overload has link, queue, delay"),
         ({**ADVERTISE, "a\nb\x1b[31m": 1}, "steps[0].a b [31m: unknown field; advertise has client, id, filter, at"),
         ({**ADVERTISE, "client": ""}, f'steps[0].client: {NAME}, not ""'),
         ({**ADVERTISE, "client": 7}, f"steps[0].client: {NAME}, not 7"),
@@ -245,6 +245,10 @@ def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
         ({**OVERLOAD, "queue": -1}, f"steps[0].queue: {QUEUE}, not -1"),
         ({**OVERLOAD, "queue": 1.5}, f"steps[0].queue: {QUEUE}, not 1.5"),
         ({**OVERLOAD, "queue": "50"}, f'steps[0].queue: {QUEUE}, not "50"'),
+        (
+            {**OVERLOAD, "delay": -1},
+            "steps[0].delay: must be a delay in links, a whole number from 0 to 1,000,000, not -1",
+        ),
         ({**OVERLOAD, "queue": True}, f"steps[0].queue: {QUEUE}, not true"),
         ({**OVERLOAD, "queue": 10**400}, f"steps[0].queue: {QUEUE}, not 1{'0' * 59}…"),
         (
@@ -279,7 +283,10 @@ def test_a_step_of_the_wrong_shape(step: Any, line: str) -> None:
         ({"tree": "h"}, "steps: missing: a scenario needs a list of steps"),
         (
             scenario(step=[]),
-            ("step: unknown field (did you mean steps?); a scenario has tree, steps, clusters, routing, title, tau"),
+            (
+                "step: unknown field (did you mean steps?); a scenario has tree, steps, clusters, routing, title, tau, "
+                "covering"
+            ),
         ),
         (scenario(steps={}), "steps: must be a list of steps, not {}"),
         (scenario(steps="advertise"), 'steps: must be a list of steps, not "advertise"'),
@@ -302,7 +309,7 @@ def test_a_step_of_the_wrong_shape(step: Any, line: str) -> None:
                 "balanced:R,H, h, evaluation, or give edges such as a-b,b-c"
             ),
         ),
-        (scenario(tree="path:0"), "tree: path:0 is no tree: at least 1 node is needed"),
+        (scenario(tree="path:0"), "tree: path:0 is not a tree: at least 1 node is needed"),
         (scenario(tree="path:1000000000"), "tree: path:1000000000 is too large: a tree has at most 100,000 nodes"),
         (scenario(clusters=0), "clusters: 0 clusters: between 1 and 1,024 are allowed"),
         (scenario(clusters=-1), "clusters: -1 clusters: between 1 and 1,024 are allowed"),
@@ -336,6 +343,11 @@ def test_a_step_of_the_wrong_shape(step: Any, line: str) -> None:
         (scenario(tau=True), f"tau: {TAU}, not true"),
         (scenario(tau=float("nan")), f"tau: {TAU}, not NaN"),
         (scenario(tau=float("inf")), f"tau: {TAU}, not Infinity"),
+        (scenario(covering="links"), 'covering: must be true, false, "none", "host" or "link", not "links"'),
+        (
+            scenario(routing="fdr", covering="link"),
+            ("covering: fdr routing cannot cover per link since its copies name their destinations; use none or host"),
+        ),
     ],
 )
 def test_a_scenario_of_the_wrong_shape(document: Any, line: str) -> None:
@@ -357,11 +369,14 @@ def test_too_many_steps() -> None:
         ([{**ADVERTISE, "at": ["B", 0]}], "steps[0].at: no broker (B,0): no region 'B' (did you mean b?)"),
         ([{**ADVERTISE, "at": ["b", 3]}], "steps[0].at: no broker (b,3): clusters are 0..2"),
         ([{**ADVERTISE, "at": ["b", -1]}], "steps[0].at: no broker (b,-1): clusters are 0..2"),
-        ([{**ADVERTISE, "at": "b"}], "steps[0].at: 'b' is no broker: write region,cluster, for example b,2 or (b,2)"),
+        (
+            [{**ADVERTISE, "at": "b"}],
+            "steps[0].at: 'b' is not a broker: write region,cluster, for example b,2 or (b,2)",
+        ),
         (
             [{**ADVERTISE, "at": "2,b"}],
             (
-                "steps[0].at: '2,b' is no broker: the cluster after the comma must be a number from 0, "
+                "steps[0].at: '2,b' is not a broker: the cluster after the comma must be a number from 0, "
                 "not 'b' (the region comes first: b,2)"
             ),
         ),
@@ -561,8 +576,8 @@ def test_a_bad_notification(notification: Any, line: str) -> None:
         ("tree: h", "line 1, column 1: is not JSON: expecting value, found 't'"),
         ("\x00", "line 1, column 1: is not JSON: expecting value, found '\\x00'"),
         ('{"tree": "\x00"}', "line 1, column 11: is not JSON: invalid control character, found '\\x00'"),
-        ("[" * 100_000, "is nested too deeply to be a scenario"),
-        ('{"x":' * 100_000, "is nested too deeply to be a scenario"),
+        ("[" * 100_000, "is nested too deeply"),
+        ('{"x":' * 100_000, "is nested too deeply"),
         (b'{"tree": "h",\n "steps": "\xff\xfe"}', "line 2: is not UTF-8 text"),
         ('{"tree": "h"}'.encode("utf-16"), "line 1: is not UTF-8 text"),
         ('{"tree": "h", "tree": "path:3", "steps": []}', "the key 'tree' is given twice"),
@@ -577,11 +592,11 @@ def test_a_bad_notification(notification: Any, line: str) -> None:
         ('{"a": {"x": NaN, "x": 1}, "a": 2}', "the key 'a' is given twice"),
         (
             '{"steps": [{"notification": {"x": NaN}}]}',
-            "steps[0].notification.x: NaN is no JSON: a number is written in digits",
+            "steps[0].notification.x: NaN is not JSON: a number is written in digits",
         ),
         (
             '{"steps": [{"notification": {"x": -Infinity}}]}',
-            "steps[0].notification.x: -Infinity is no JSON: a number is written in digits",
+            "steps[0].notification.x: -Infinity is not JSON: a number is written in digits",
         ),
         ('{"steps": [{"notification": {"x": 1e999}}]}', "steps[0].notification.x: 1e999 is too large for a number"),
         (
@@ -589,7 +604,7 @@ def test_a_bad_notification(notification: Any, line: str) -> None:
             "steps[0].notification.x: a number of 5,000 digits is too large",
         ),
         ('{"tree": NaN, "tree": 1e999}', "the key 'tree' is given twice"),
-        ("NaN", "NaN is no JSON: a number is written in digits"),
+        ("NaN", "NaN is not JSON: a number is written in digits"),
     ],
 )
 def test_json_that_cannot_be_read(text: str | bytes, line: str) -> None:
@@ -603,7 +618,7 @@ def test_json_that_cannot_be_read(text: str | bytes, line: str) -> None:
         ('tree = "h"\nsteps = [}\n', "line 2, column 10: is not TOML: invalid value"),
         ('tree = "h"\nsteps = [', "line 2: is not TOML: invalid value, and the text ends"),
         ('tree = "h"\ntree = "path:3"\nsteps = []\n', "line 2, column 16: is not TOML: cannot overwrite a value"),
-        ("x = " + "[" * 100_000, "is nested too deeply to be a scenario"),
+        ("x = " + "[" * 100_000, "is nested too deeply"),
         (b"tree = 'h'\n\n# \xff", "line 3: is not UTF-8 text"),
         ("tree = 'h'\nsteps = 1979-05-27", 'steps: must be a list of steps, not "1979-05-27"'),
         ("tree = 'h'\nsteps = []\ntau = nan", f"tau: {TAU}, not NaN"),
@@ -644,12 +659,12 @@ def test_a_large_file_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch
     monkeypatch.setattr("octopia.embedded.scenario.parse_text", lambda *_, **__: pytest.fail("parsed"))
     file = tmp_path / "junk.json"
     file.write_bytes(b"\xa5" * 10_000_000)
-    assert file_error(file) == f"{file}: is too large: a scenario has at most 8,388,608 bytes"
+    assert file_error(file) == f"{file}: is too large: it may have at most 8,388,608 bytes"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no endless file here")
 def test_a_file_without_an_end_is_refused() -> None:
-    assert file_error(Path("/dev/zero")) == "/dev/zero: is too large: a scenario has at most 8,388,608 bytes"
+    assert file_error(Path("/dev/zero")) == "/dev/zero: is too large: it may have at most 8,388,608 bytes"
 
 
 def test_a_scenario_that_loads_can_be_replayed_under_every_routing() -> None:

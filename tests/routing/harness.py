@@ -4,31 +4,37 @@ Links keep order and delay arbitrarily: which link's oldest message arrives next
 `Random` that each method is given, so the same history can be driven by a seed or by Hypothesis.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from random import Random
+from typing import Any
 
 from octopia.embedded import Hop, Network
-from octopia.language import parse_filter, parse_notification
+from octopia.language import Filter, parse_filter, parse_notification
 from octopia.routing import (
     POLICIES,
     Action,
     Advertised,
+    Broker,
     ClientLeft,
     Deliver,
     Key,
     Notify,
     Published,
     Received,
-    Refused,
+    Refuse,
     Subscribed,
     Unadvertised,
     Unsubscribed,
 )
+from octopia.routing.covering import CoverSet
+from octopia.routing.tid.spread import PerTree
 from octopia.topology import BrokerId, Scot, Tree
-from tests.routing.model import ALL_SAMPLES, Sample, Spec, World, draw_spec, overlapping
+from tests.routing.model import ALL_SAMPLES, Sample, Spec, World, covered, draw_spec, overlapping
 
 IDS = ("1", "2", "3")
 Which = tuple[str, str]
+# Each broker covers as it is drawn.
+MIXED = "mixed"
 
 
 def draw_tree(draw: Random) -> Tree:
@@ -40,12 +46,25 @@ def draw_tree(draw: Random) -> Tree:
 class Harness:
     """The overlay, what its clients have asked for, and what is still owed to them."""
 
-    def __init__(self, routing: str, draw: Random) -> None:
+    def __init__(self, routing: str, draw: Random, covering: str = "none") -> None:
         self.routing = routing
-        self.scot = Scot(draw_tree(draw), draw.choice((1, 2, 3, 3, 4)))
+        self.covering = covering
+        # whether tables hold no more than they need
+        self.tight = covering != MIXED
+        # with covering many clients in few clusters, so that one's subscriptions often cover another's
+        self.scot = Scot(draw_tree(draw), draw.choice((1, 2, 3, 3, 4) if covering == "none" else (1, 1, 2, 3)))
+        self.coverings = dict.fromkeys(self.scot.brokers, covering)
+        if covering == MIXED:
+            kinds = ("none", *POLICIES[routing].covering)
+            self.coverings = {id: draw.choice(kinds) for id in self.scot.brokers}
         self.network = Network(self.scot, routing, on_action=self.observe)
+        for id, kind in self.coverings.items():
+            self.network.brokers[id] = Broker(id, self.scot, routing, covering=kind)
+        # every filter that was ever subscribed to
+        self.specs: dict[Filter, Spec] = {}
         self.links = [(a, b) for a in self.scot.brokers for b in self.scot.neighbours(a)]
-        homes = {f"c{i}": draw.choice(self.scot.brokers) for i in range(draw.randint(2, 6))}
+        clients = draw.randint(2, 6) * (1 if covering == "none" else 2)
+        homes = {f"c{i}": draw.choice(self.scot.brokers) for i in range(clients)}
         self.world = World(homes, {}, {})
         self.settled_advertisements: dict[Which, Spec] = {}
         self.settled_subscriptions: dict[Which, Spec] = {}
@@ -59,7 +78,7 @@ class Harness:
 
     def observe(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         """At any time: only to who wants it now, with exactly its matching subscriptions, never twice."""
-        if isinstance(action, Refused):
+        if isinstance(action, Refuse):
             self.refused.append(action.id)
         if not isinstance(action, Deliver):
             return
@@ -88,7 +107,9 @@ class Harness:
 
     def subscribe(self, draw: Random) -> None:
         (name, home), id, spec = self.client(draw), draw.choice(IDS), draw_spec(draw)
-        self.network.tell(home, Subscribed(name, id, parse_filter(spec.text())))
+        filter = parse_filter(spec.text())
+        self.specs[filter] = spec
+        self.network.tell(home, Subscribed(name, id, filter))
         self.world.subscriptions.setdefault((name, id), spec)
 
     def unadvertise(self, draw: Random) -> None:
@@ -199,9 +220,63 @@ class Harness:
         assert {id: sorted(self.delivered[id]) for id in expected} == expected
 
     def check_tables(self) -> None:
-        (check_scot_tables if POLICIES[self.routing].keeps_civ else check_tid_tables)(self.network, self.world)
+        (check_scot_tables if POLICIES[self.routing].keeps_civ else check_tid_tables)(self)
         if self.routing == "fdr":
-            check_borrowed(self.network, self.world)
+            check_borrowed(self)
+
+    def which(self, key: Key) -> Which:
+        """The client's name of a subscription in force."""
+        subscriptions = self.network.brokers[key.host].state.subscriptions
+        (found,) = [w for w in self.world.subscriptions if w[1] in (s := subscriptions.of(w[0])) and s[w[1]].key == key]
+        return found
+
+    def first_hop(self, start: BrokerId, goal: BrokerId) -> BrokerId | None:
+        """By search: the neighbour of `start` in its cluster from which `goal` is reached without coming back."""
+        if start == goal:
+            return None
+        for first in self.scot.tree.neighbours(start.region):
+            seen, todo = {start.region, first}, [first]
+            for region in todo:
+                fresh = [near for near in self.scot.tree.neighbours(region) if near not in seen]
+                seen.update(fresh)
+                todo += fresh
+            if goal.region in todo:
+                return BrokerId(first, start.cluster)
+        raise AssertionError(f"no way from {start} to {goal}")
+
+    def check_held(self, held: Iterable[Which], wanted: Iterable[Which], came_by: Callable[[Which], Hashable]) -> None:
+        """Whether these subscriptions are those that a table should hold for the ones that are wanted there.
+
+        Without covering: all of them. With it each is held, or others that are held cover it, which have the same host,
+        or came by the same link (`came_by`; None: a client of this very broker has it, so that it is held). And none is
+        held that another one covers.
+        """
+        there, wanted = list(held), list(wanted)
+        assert len(there) == len(set(there))
+        if self.covering == "none":
+            assert sorted(there) == sorted(wanted)
+            return
+        assert set(there) <= set(wanted)
+        specs, homes = self.world.subscriptions, self.world.homes
+        ways = {which: came_by(which) for which in wanted}
+        units = {which: homes[which[0]] if self.covering == "host" else way for which, way in ways.items()}
+        for which in wanted:
+            near = [w for w in there if units[w] == units[which]]
+            assert which in there or ways[which] is not None, f"{which} is not held"
+            assert covered(specs[which], (specs[w] for w in near)), f"{which} is not covered"
+            if self.tight and ways[which] is not None and which in there:
+                assert [w for w in near if covered(specs[which], [specs[w]])] == [which], f"{which} need not be held"
+
+    def check_lent(self, host: BrokerId, held: list[Which], wanted: list[Which]) -> None:
+        """What a host broker holds of other clusters' subscriptions, under `fdr`, is what it should hold.
+
+        Of its region mates' own clients it holds all, of others what came to the mates.
+        """
+        mates, homes = self.scot.i_links(host), self.world.homes
+        own = {which for which in wanted if homes[which[0]] in mates}
+        assert sorted(own) == sorted(which for which in held if which in own)
+        others = [which for which in wanted if which not in own]
+        self.check_held([which for which in held if which not in own], others, lambda which: homes[which[0]])
 
     def withdraw_everything(self, draw: Random) -> None:
         """All tables are empty once everything is withdrawn and the overlay is quiet."""
@@ -217,67 +292,99 @@ class Harness:
             assert sizes == [0, 0, 0, 0]
             if not POLICIES[self.routing].keeps_civ:
                 assert state.fading == {}
+            for kept in cover_sets(state.spread):
+                assert (kept._groups, len(kept._pool)) == ({}, 0)
 
 
-def check_scot_tables(network: Network, world: World) -> None:
+def cover_sets(spread: Any) -> list[CoverSet[Any]]:
+    """All that a broker keeps for covering; of a tree that was withdrawn nothing is kept."""
+    if hasattr(spread, "_own"):
+        return [spread._own]
+    sets = getattr(spread, "_sets", {})
+    if isinstance(spread, PerTree):
+        assert (sets, len(spread._pool)) == ({}, 0)
+    return list(sets.values())
+
+
+def check_scot_tables(harness: Harness) -> None:
     """SRT: the region's advertisements. PRT: the cluster's subscriptions. CIV: ON iff an overlapping one is there."""
+    network, world = harness.network, harness.world
+    held: dict[BrokerId, list[Which]] = {}
     for id, broker in network.brokers.items():
         here = [a for a in world.advertisements if world.homes[a[0]][0] == id.region]
         assert len(broker.state.srt) == len(here)
-        there = [s for s in world.subscriptions if world.homes[s[0]][1] == id.cluster]
-        assert len(list(broker.state.prt)) == len(there)
+        wanted = [s for s in world.subscriptions if world.homes[s[0]][1] == id.cluster]
+        ways = {s: harness.first_hop(id, world.homes[s[0]]) for s in wanted}
+        hops = {harness.which(entry.key): entry.last_hop for entry in broker.state.prt}
+        assert hops == {which: ways[which] for which in hops}
+        harness.check_held(hops, wanted, ways.__getitem__)
+        held[id] = list(hops)
     for (client, name), spec in world.advertisements.items():
         home = world.homes[client]
         key = network.brokers[home].state.advertisements.of(client)[name].key
         wanting = [world.homes[c][1] for (c, _), other in world.subscriptions.items() if overlapping(spec, other)]
         for at in network.overlay.region(home.region):
             entry = network.brokers[at].state.srt.get(key)
-            assert entry.interest == wanting.count(at.cluster)
+            assert entry.interest == sum(overlapping(spec, world.subscriptions[which]) for which in held[at])
+            assert (entry.interest > 0) == (at.cluster in wanting)
             known = {home.cluster} | (set(wanting) if at == home else set(wanting) & {at.cluster})
             assert entry.civ == sum(1 << cluster for cluster in known)
 
 
-def check_borrowed(network: Network, world: World) -> None:
+def check_borrowed(harness: Harness) -> None:
     """A host broker holds of other clusters exactly what overlaps its clients' advertisements, bound to those."""
-    expected: dict[BrokerId, set[tuple[Key, Key]]] = {id: set() for id in network.brokers}
+    network, world = harness.network, harness.world
     for (client, name), spec in world.advertisements.items():
         home = world.homes[client]
         advertisement = network.brokers[home].state.advertisements.of(client)[name].key
-        for (other, id), wanted in world.subscriptions.items():
-            there = world.homes[other]
-            if there.cluster != home.cluster and overlapping(spec, wanted):
-                expected[home].add((advertisement, network.brokers[there].state.subscriptions.of(other)[id].key))
-    for at, broker in network.brokers.items():
+        bound = [e.key for e in network.brokers[home].state.prt.borrowed.values() if advertisement in e.advertisements]
+        wanted = [
+            which
+            for which, other in world.subscriptions.items()
+            if world.homes[which[0]].cluster != home.cluster and overlapping(spec, other)
+        ]
+        harness.check_lent(home, [harness.which(key) for key in bound], wanted)
+    for broker in network.brokers.values():
         prt = broker.state.prt
         held = {(advertisement, key) for key, entry in prt.borrowed.items() for advertisement in entry.advertisements}
-        assert held == expected[at]
+        advertised = {entry.key for entry in broker.state.srt if entry.last_hop is None}
+        assert {advertisement for advertisement, _ in held} <= advertised
         assert {(ad, key) for (ad, _), keys in prt._bound.items() for key in keys} == held
         assert len(prt) == len(list(prt)) + len({key for _, key in held})
         assert [entry.key for entry in broker.state.srt if entry.unknown] == []
 
 
-def check_tid_tables(network: Network, world: World) -> None:
+def check_tid_tables(harness: Harness) -> None:
     """SRT: every advertisement, everywhere, in a tree. PRT: each subscription on the way to each overlapping root."""
-    expected: dict[BrokerId, set[Which]] = {id: set() for id in network.brokers}
-    for which in world.subscriptions:
-        expected[world.homes[which[0]]].add(which)
+    network, world = harness.network, harness.world
+    entries: dict[BrokerId, dict[Which, Any]] = {
+        id: {harness.which(entry.key): entry for entry in broker.state.prt} for id, broker in network.brokers.items()
+    }
+    for id, broker in network.brokers.items():
+        assert len(broker.state.srt) == len(world.advertisements)
+        assert broker.state.fading == {}
+        assert len(entries[id]) == len(broker.state.prt)
+        own = {which for which in world.subscriptions if world.homes[which[0]] == id}
+        assert own == {which for which, entry in entries[id].items() if entry.last_hop is None}
+        assert [which for which in entries[id] if which not in own and not entries[id][which].bindings] == []
     for (client, name), spec in world.advertisements.items():
         home = world.homes[client]
         key = network.brokers[home].state.advertisements.of(client)[name].key
+        # by broker, the subscriptions whose way to the root leads there, and by which link they come
+        ways: dict[BrokerId, dict[Which, BrokerId | None]] = {id: {} for id in network.brokers}
         for which, other in world.subscriptions.items():
-            if not overlapping(spec, other):
-                continue
-            at = world.homes[which[0]]
-            for _ in network.brokers:
-                expected[at].add(which)
-                if at == home:
-                    break
-                at = network.brokers[at].state.srt.get(key).last_hop
-            assert at == home, "the last hops of a tree lead to its root"
-    for id, broker in network.brokers.items():
-        assert len(broker.state.srt) == len(world.advertisements)
-        assert len(broker.state.prt) == len(expected[id])
-        assert broker.state.fading == {}
+            if overlapping(spec, other):
+                at, came_by = world.homes[which[0]], None
+                for _ in network.brokers:
+                    ways[at][which] = came_by
+                    if at == home:
+                        break
+                    at, came_by = network.brokers[at].state.srt.get(key).last_hop, at
+                assert at == home, "the last hops of a tree lead to its root"
+        for id, there in ways.items():
+            bound = {w: entry.bindings[key] for w, entry in entries[id].items() if key in entry.bindings}
+            assert bound == {which: there[which] for which in bound}
+            harness.check_held(bound, there, there.__getitem__)
 
 
 def play_history(make: Callable[[Random], Harness], operations: list[str], seed: int, steps: int) -> None:

@@ -4,7 +4,7 @@ It shares no code with what it judges: a `Spec` is a filter as plain numbers, re
 notifications there are, and only `text()` speaks the product's language, to hand the same filter to the brokers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -55,6 +55,12 @@ class Spec:
 
 def overlapping(advertisement: Spec, subscription: Spec) -> bool:
     return any(advertisement.allows(s) and subscription.matched_by(s) for s in ALL_SAMPLES)
+
+
+def covered(narrower: Spec, wider: Iterable[Spec]) -> bool:
+    """Whether one of these is matched by whatever matches the narrower one."""
+    several = list(wider)
+    return all(any(spec.matched_by(s) for spec in several) for s in ALL_SAMPLES if narrower.matched_by(s))
 
 
 def draw_spec(draw: Random) -> Spec:

@@ -1,5 +1,7 @@
 """A small overlay whose links and brokers the test breaks by hand: the stage of the recovery tests."""
 
+from collections.abc import Mapping
+
 from octopia.embedded import Hop
 from octopia.language import parse_filter, parse_notification
 from octopia.routing import (
@@ -22,10 +24,17 @@ A1, B1, C1 = (BrokerId(region, 1) for region in "abc")
 class Scene(BreakingNetwork):
     """A breaking network that keeps deliveries, and hops other than those of a resync as `(sender, receiver, kind)`."""
 
-    def __init__(self, tree: str = "path:3", clusters: int = 2, routing: str = "snr", keeps: bool = False) -> None:
+    def __init__(
+        self,
+        tree: str = "path:3",
+        clusters: int = 2,
+        routing: str = "snr",
+        keeps: bool = False,
+        coverings: Mapping[BrokerId, str] | None = None,
+    ) -> None:
         self.deliveries: list[tuple[str, str]] = []
         self.hops: list[tuple[BrokerId, BrokerId, str]] = []
-        super().__init__(Scot(parse_tree(tree), clusters), routing, self._action, keeps)
+        super().__init__(Scot(parse_tree(tree), clusters), routing, self._action, keeps, coverings)
 
     def _action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         if isinstance(action, Deliver):

@@ -6,7 +6,7 @@ from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
 from octopia.routing import (
     POLICIES,
-    Accepted,
+    Accept,
     Action,
     Advertise,
     Advertised,
@@ -23,7 +23,7 @@ from octopia.routing import (
     Published,
     Received,
     Recipient,
-    Refused,
+    Refuse,
     Send,
     Subscribe,
     Subscribed,
@@ -58,7 +58,7 @@ def handle(target: Broker, *events: object) -> list[Action]:
 def test_advertise_is_accepted_and_sent_to_the_secondary_neighbours_by_cluster() -> None:
     key = Key(HERE, 0)
     assert handle(broker(), Advertised("P", "a", STOCK)) == [
-        Accepted("P", "advertise", "a"),
+        Accept("P", "advertise", "a"),
         Send(B0, Advertise(key, STOCK)),
         Send(B1, Advertise(key, STOCK)),
     ]
@@ -67,7 +67,7 @@ def test_advertise_is_accepted_and_sent_to_the_secondary_neighbours_by_cluster()
 def test_subscribe_is_accepted_and_sent_to_the_primary_neighbours_in_tree_order() -> None:
     key = Key(HERE, 0)
     assert handle(broker(), Subscribed("S", "s", DEAR)) == [
-        Accepted("S", "subscribe", "s"),
+        Accept("S", "subscribe", "s"),
         Send(A2, Subscribe(key, DEAR)),
         Send(C2, Subscribe(key, DEAR)),
     ]
@@ -97,50 +97,50 @@ def test_deliveries_come_first_then_a_links_then_i_links() -> None:
 def test_a_repeated_request_is_accepted_and_changes_nothing() -> None:
     target = broker()
     again = handle(target, Advertised("P", "a", STOCK), Advertised("P", "a", STOCK))
-    assert again == [Accepted("P", "advertise", "a")]
+    assert again == [Accept("P", "advertise", "a")]
     again = handle(target, Subscribed("S", "s", STOCK), Subscribed("S", "s", STOCK))
-    assert again == [Accepted("S", "subscribe", "s")]
+    assert again == [Accept("S", "subscribe", "s")]
     gone = handle(target, Unsubscribed("S", "s"), Unsubscribed("S", "s"))
-    assert gone == [Accepted("S", "unsubscribe", "s")]
-    assert handle(target, Unadvertised("P", "nothing")) == [Accepted("P", "unadvertise", "nothing")]
+    assert gone == [Accept("S", "unsubscribe", "s")]
+    assert handle(target, Unadvertised("P", "nothing")) == [Accept("P", "unadvertise", "nothing")]
 
 
 def test_an_id_in_use_for_another_filter_is_refused_with_the_filter_it_has() -> None:
     actions = handle(broker(), Subscribed("S", "s", STOCK), Subscribed("S", "s", DEAR))
     reason = "subscription id 's' is in use by S for another filter (class = 'STOCK' and price > 0); withdraw it first"
-    assert actions == [Refused("S", "subscribe", "s", reason)]
+    assert actions == [Refuse("S", "subscribe", "s", reason)]
 
 
 @pytest.mark.parametrize("routing", sorted(POLICIES))
 def test_a_notification_that_was_not_advertised_is_refused_and_its_publisher_told_why(routing: str) -> None:
     target = broker(routing)
     (refused,) = handle(target, Published("P", "n", QUOTE))
-    assert refused == Refused("P", "publish", "n", "P has no advertisement here; advertise before you publish")
+    assert refused == Refuse("P", "publish", "n", "P has no advertisement here; advertise before you publish")
     cheap = parse_filter("class = 'STOCK' and price < 50")
     (refused,) = handle(target, Advertised("P", "a", cheap), Published("P", "n", QUOTE))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert refused.reason == "P did not advertise this: advertisement 'a': price < 50 failed: price is 120"
     (refused,) = handle(target, Advertised("P", "b", cheap), Advertised("P", "c", cheap), Published("P", "n", QUOTE))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert refused.reason.endswith("price is 120 (nor to any of its 2 others)")
     (refused,) = handle(target, Advertised("Q", "a", STOCK), Published("P", "n", QUOTE))
-    assert isinstance(refused, Refused), "another client's advertisement does not help"
+    assert isinstance(refused, Refuse), "another client's advertisement does not help"
 
 
 def test_limits_are_kept_at_the_host_broker_and_named() -> None:
     limits = Limits(clients_max=2, advertisements_per_client_max=1, subscriptions_per_client_max=2)
     target = broker(limits=limits)
     (refused,) = handle(target, Advertised("P", "a1", STOCK), Advertised("P", "a2", STOCK))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert refused.reason == "P has the maximum of 1 advertisements for one client; withdraw one first"
     handle(target, Subscribed("S", "1", STOCK), Subscribed("S", "2", STOCK), Subscribed("T", "1", STOCK))
     (refused,) = handle(target, Subscribed("S", "3", STOCK))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert refused.reason == "S has the maximum of 2 subscriptions for one client; withdraw one first"
     (refused,) = handle(target, Subscribed("U", "1", STOCK))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert refused.reason == "this broker has its maximum of 2 clients with subscriptions; use another broker"
-    assert handle(target, Unsubscribed("T", "1"), Subscribed("U", "1", STOCK))[0] == Accepted("U", "subscribe", "1")
+    assert handle(target, Unsubscribed("T", "1"), Subscribed("U", "1", STOCK))[0] == Accept("U", "subscribe", "1")
 
 
 def test_a_client_that_left_leaves_nothing() -> None:
@@ -149,10 +149,10 @@ def test_a_client_that_left_leaves_nothing() -> None:
         target, Subscribed("S", "s", STOCK), Advertised("S", "a", STOCK), Subscribed("T", "s", STOCK), ClientLeft("S")
     )
     assert actions == [
-        Accepted("S", "unsubscribe", "s"),
+        Accept("S", "unsubscribe", "s"),
         Send(A2, Unsubscribe(Key(HERE, 0))),
         Send(C2, Unsubscribe(Key(HERE, 0))),
-        Accepted("S", "unadvertise", "a"),
+        Accept("S", "unadvertise", "a"),
         Send(B0, Unadvertise(Key(HERE, 1))),
         Send(B1, Unadvertise(Key(HERE, 1))),
     ]
@@ -187,7 +187,7 @@ FORGED: list[tuple[BrokerId, Message, str]] = [
     (B0, Unadvertise(Key(HERE, 0)), "whose clients it does not host"),
     (B0, Subscribe(Key(B0, 0), STOCK), "which is not in its cluster"),
     (A2, CibSet((Key(HERE, 0),)), "which is not its secondary neighbour"),
-    (BrokerId("c", 0), CibClear((Key(HERE, 0),)), "which is no neighbour"),
+    (BrokerId("c", 0), CibClear((Key(HERE, 0),)), "which is not a neighbour"),
     (B0, Notify("P", "n", QUOTE, Tree(Key(B0, 0))), "which snr routing has not"),
 ]
 
@@ -250,30 +250,30 @@ def test_a_client_leaves_in_slices(routing: str, monkeypatch: pytest.MonkeyPatch
         slices.append(handle(sliced, ClientLeft("S")))
         if sliced.is_leaving("S"):
             (refused,) = handle(sliced, Subscribed("S", "new", STOCK))
-            assert isinstance(refused, Refused)
+            assert isinstance(refused, Refuse)
             assert refused.reason == "S is leaving; what it registered before is still being withdrawn"
-    done = [[action.id for action in actions if isinstance(action, Accepted)] for actions in slices]
+    done = [[action.id for action in actions if isinstance(action, Accept)] for actions in slices]
     assert done == [["s0", "s1", "s2"], ["s3", "a0", "a1"], ["a2", "a3"]]
     assert [action for actions in slices for action in actions] == whole.handle_whole(ClientLeft("S"), 0.0)
     for target in (sliced, whole):
         assert (len(target.state.srt), len(target.state.prt), target.is_leaving("S")) == (0, 1, False)
-        assert handle(target, Subscribed("S", "new", STOCK))[0] == Accepted("S", "subscribe", "new")
+        assert handle(target, Subscribed("S", "new", STOCK))[0] == Accept("S", "subscribe", "new")
 
 
 def test_patterns_and_advertised_conjunctions_of_a_client_are_bounded() -> None:
     target = broker(limits=Limits(patterns_per_client_max=2, advertised_conjunctions_per_client_max=3))
     like, two = parse_filter("name like '%x%'"), parse_filter("name like 'x%' or name > 'y'")
     for request in (Subscribed("S", "1", like), Advertised("S", "1", like), Subscribed("T", "1", two)):
-        assert isinstance(handle(target, request)[0], Accepted)
+        assert isinstance(handle(target, request)[0], Accept)
     for kind, noun in ((Subscribed, "subscription"), (Advertised, "advertisement")):
         (refused,) = handle(target, kind("S", "2", two))
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, Refuse)
         assert refused.reason == (
             f"with this {noun} S would have 3 conditions on parts or order of strings or huge numbers in its {noun}s, "
             "at most 2 are allowed for one client; withdraw one first"
         )
-    assert isinstance(handle(target, Unsubscribed("S", "1"), Subscribed("S", "2", two))[0], Accepted)
-    assert isinstance(handle(target, Advertised("S", "2", parse_filter("a = 1 or a = 2")))[0], Accepted)
+    assert isinstance(handle(target, Unsubscribed("S", "1"), Subscribed("S", "2", two))[0], Accept)
+    assert isinstance(handle(target, Advertised("S", "2", parse_filter("a = 1 or a = 2")))[0], Accept)
     (refused,) = handle(target, Advertised("S", "3", STOCK))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert "4 conjunctions in its advertisements, at most 3" in refused.reason

@@ -31,7 +31,7 @@ from octopia.routing import (
     Received,
     Recipient,
     Refusal,
-    Refused,
+    Refuse,
     Route,
     Routes,
     Send,
@@ -82,7 +82,9 @@ def published(broker: Broker, client: str, values: dict[str, Any], headers: dict
 
 
 def plain(answer: Decision | Refusal) -> Plain:
-    return "refused" if isinstance(answer, Refusal) else (answer.recipients, answer.copies, answer.here)
+    if isinstance(answer, Refusal):
+        return "refused"
+    return answer.recipients, answer.copies, answer.priorities, answer.here
 
 
 def check_published(broker: Broker, client: str, batch: list[dict[str, Any]]) -> None:
@@ -260,7 +262,7 @@ def test_a_batch_is_refused_notification_by_notification() -> None:
     answers = broker.publish("p", values, 0.0)
     assert [isinstance(each, Refusal) for each in answers] == [False, True, True]
     (refused,) = answers[1].actions("p", "7", Notification.of(values[1]))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refuse)
     assert (refused.client, refused.request, refused.id) == ("p", "publish", "7")
     assert broker.publish("p", [], 0.0) == []
 
@@ -278,7 +280,8 @@ def test_handle_tells_the_same_as_actions() -> None:
 
 
 def test_who_may_not_send_copies_is_told_so() -> None:
-    for sender, routing, reason in ((BrokerId("x", 9), "idr", "is no neighbour"), (A0, "tid", "tid routing has not")):
+    far = BrokerId("x", 9)
+    for sender, routing, reason in ((far, "idr", "is not a neighbour"), (A0, "tid", "tid routing has not")):
         broker = overlay_broker(routing)
         with pytest.raises(RemoteProtocolError, match=reason):
             broker.receive(sender, PLAIN, [{"x": 1}], 0.0)

@@ -184,12 +184,12 @@ class BoundedHarness(Harness):
     """As `Harness`; what is borrowed depends on the bound, so of the tables only those of SCOT routing are checked."""
 
     def check_tables(self) -> None:
-        check_scot_tables(self.network, self.world)
+        check_scot_tables(self)
 
 
 class BoundedBreakingHarness(BreakingHarness):
     def check_tables(self) -> None:
-        check_scot_tables(self.network, self.world)
+        check_scot_tables(self)
 
 
 @pytest.mark.parametrize("bound", [0, 1, 2])

@@ -111,7 +111,7 @@ def test_a_region_mate_speaks_for_its_own_cluster_only(
     kind: type[SubscriptionsIncomplete] | type[SubscriptionsComplete], host: BrokerId
 ) -> None:
     broker = Broker(A1, PATH, "fdr")
-    with pytest.raises(RemoteProtocolError, match=r"\(a,0\) spoke for \(.,.\), which is no broker of its cluster"):
+    with pytest.raises(RemoteProtocolError, match=r"\(a,0\) spoke for \(.,.\), which is not a broker of its cluster"):
         broker.handle(Received(A0, kind((C0, host))), 0.0)
     assert in_doubt(broker) == []
 

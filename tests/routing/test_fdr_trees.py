@@ -20,7 +20,7 @@ from octopia.routing import (
 )
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.fdr.beyond import TELL_EVERY_S, WAIT_MAX_S
-from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.topology import BrokerId, Scot, parse_tree
 

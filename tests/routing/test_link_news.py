@@ -10,8 +10,8 @@ from octopia.embedded import Hop, Network
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
 from octopia.routing import Advertised, LinkReport, Notify, Published, Subscribed
+from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.news import VERSION_MAX, LinkState
-from octopia.routing.fdr.places import AROUND
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.harness import draw_tree

@@ -103,7 +103,7 @@ def test_a_peer_that_withdraws_what_it_never_told_again_does_no_harm() -> None:
 FORGED: list[tuple[BrokerId, Message, str]] = [
     (B1, SubscriptionsComplete(), "which is not in its cluster"),
     (A0, AdvertisementsComplete(), "which is not its secondary neighbour"),
-    (C1, AdvertisementsComplete(), "which is no neighbour"),
+    (C1, AdvertisementsComplete(), "which is not a neighbour"),
 ]
 
 

@@ -6,6 +6,7 @@ from octopia.language import parse_filter, parse_notification
 from octopia.routing import Advertise, CibSet, Civ, Key, Notify, Tree, Unsubscribe
 from octopia.topology import BrokerId
 from octopia.wire import (
+    PROBE,
     Ack,
     CopyHeader,
     Dropped,
@@ -97,6 +98,12 @@ def test_copies_of_a_notification() -> None:
     ]
     assert link_frames(Notify("p", "7", seen), CopyHeader(traced=True, earlier=6, hold_ms=50)) == [
         b"\x00\x00\x00\x17\x38\x00\x00\x00\x06" + b"\x94\xc4\x00\xc3\x06\x32" + PRICE
+    ]
+    assert link_frames(Notify("p", "7", seen, Civ(0b101, 2)), PROBE) == [
+        b"\x00\x00\x00\x1a\x38\x00\x00\x00\x09" + b"\x96\xc4\x01\x05\xc3\x00\x00\x02\xc3" + PRICE
+    ]
+    assert link_frames(Notify("p", "7", seen), PROBE) == [
+        b"\x00\x00\x00\x19\x38\x00\x00\x00\x08" + b"\x96\xc4\x00\xc3\x00\x00\x00\xc3" + PRICE
     ]
     assert link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))) == [
         b"\x00\x00\x00\x1d\x39\x00\x00\x00\x0c" + b"\x92" + KEY + b"\x94\xc4\x00\xc2\x00\x00" + PRICE

@@ -93,10 +93,10 @@ def stamps(brokers: int) -> st.SearchStrategy[Stamp]:
 def test_headers_and_stamps_come_back(overlay: Scot, data: st.DataObject) -> None:
     brokers = overlay.broker_count
     reader = DestsReader(brokers)
-    header, traced = data.draw(headers(brokers)), data.draw(st.booleans())
-    made = header_bytes(header, traced)
-    assert reader.header(made) == (header, traced)
-    assert reader.header(made) == (header, traced)
+    header, traced, probe = data.draw(headers(brokers)), data.draw(st.booleans()), data.draw(st.booleans())
+    made = header_bytes(header, traced, probe)
+    assert reader.header(made) == (header, traced, probe)
+    assert reader.header(made) == (header, traced, probe)
     # the shorter of the two forms, and never longer than the overlay asks for
     assert len(made) <= 1 + (brokers + 7) // 8
     stamp = data.draw(stamps(brokers))
@@ -110,6 +110,7 @@ def test_bytes_written_by_hand() -> None:
     # one broker: a list is shorter
     assert header_bytes(Dests(1 << 11)) == b"\x01\x0b"
     assert header_bytes(Dests(1 << 11), True) == b"\x03\x0b"
+    assert header_bytes(Dests(1 << 11, 2), True) == b"\x0b\x0b"
     # places 3, 300, 301 of 1,000: the second and third as distances
     assert header_bytes(Dests(1 << 3 | 1 << 300 | 1 << 301)) == b"\x01\x03\xa9\x02\x01"
     # of (a,0), sequence 7, for places 1 and 11; before it 6 and none
@@ -147,6 +148,8 @@ STAMP = Stamp(0, 7, 1 << 1 | 1 << 11, (1, 7))
 MESSAGES: list[Message] = [
     CibSet((Key(A0, 1), Key(A0, 2))),
     CibSet((Key(A0, 1), Key(A0, 2)), (Lent(Key(B1, 2), FILTER), Lent(Key(C3, 2), FILTER))),
+    CibSet((Key(A0, 1), Key(A0, 2)), (Lent(Key(B1, 2), FILTER, 3), Lent(Key(C3, 2), FILTER))),
+    CibSet((Key(A0, 1), Key(A0, 2)), (), (0, 2)),
     CibClear((Key(A0, 1),)),
     CibClear((), (Key(B1, 1), Key(C3, 4))),
     SubscriptionsComplete((A0, C3)),
@@ -157,6 +160,8 @@ MESSAGES: list[Message] = [
     Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1)),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1), STAMP),
+    Notify("p", "7", seen(), Dests(1 << 11 | 1, 1), STAMP),
+    Notify("p", "7", seen(), Dests(1 << 11, 3), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11)),
 ]
 
@@ -202,7 +207,7 @@ ONE, GOOD = b"\x01\x0b", stamp_bytes(STAMP)
 SEQUENCE = b"\x00\x00\x00\x00\x00\x00\x00\x07"
 BAD_HEADERS = {
     "no header": (b"", "flags"),
-    "unknown flag": (b"\x05\x0b", "flags"),
+    "unknown flag": (b"\x21\x0b", "flags"),
     "nobody in a bitmap": (b"\x00\x00", "no destination"),
     "nobody in a list": (b"\x01", "no destination"),
     "unknown broker in a bitmap": (b"\x00\x10\x00", "the overlay has not: there are 12"),
@@ -285,7 +290,10 @@ BAD_MESSAGES = {
         "publisher twice",
     ),
     "nothing confirmed": (body(Kind.CONFIRM, "93c4020101" + "92a16100" + "90"), "length >= 1"),
-    "three parts": (body(Kind.LINK_CIB_SET, "93909090"), "at most length 2|length 1 to 2"),
+    "four parts": (body(Kind.LINK_CIB_SET, "9490909090"), "at most length 3|length 1 to 3"),
+    "three parts": (body(Kind.LINK_CIB_CLEAR, "93909090"), "at most length 2|length 1 to 2"),
+    "priorities for none": (body(Kind.LINK_CIB_SET, "93909091" + "01"), "1 priorities for 0 advertisements"),
+    "priority of 4": (body(Kind.LINK_CIB_SET, "93" + "91" + "93a1610001" + "90" + "91" + "04"), "<= 3"),
 }
 
 
@@ -354,7 +362,7 @@ def test_a_frame_with_any_byte_changed_gives_messages_or_one_error(sent: bytes, 
 def test_any_bytes_are_a_header_and_a_stamp_or_an_error(data: bytes) -> None:
     for codec, overlay in ((CODEC, SCOT), (LARGE_CODEC, LARGE)):
         try:
-            header, _ = codec.dests.header(data)
+            header, *_ = codec.dests.header(data)
         except RemoteProtocolError:
             pass
         else:

@@ -1,10 +1,10 @@
 """Why did this client get, or not get, this notification? Answers read off a replay.
 
-Rules of this file: an answer is found by looking at what the client had asked for at that step and at the hops that the
-replay kept; nothing is routed again, and one walk over the steps gives all answers. A delivery is answered with its
-path, hop by hop, and why each hop was taken; a missing one with the nearest reason: refused because not advertised,
-nothing subscribed at that time, the predicate that failed, or what is dead or down. "Interested, but nothing came"
-cannot happen while all links are up, and is said in so many words if it does: it is a bug.
+Answers come from the client's subscriptions at that step and from the hops that the replay recorded; nothing is routed
+again, and one walk over the steps gives all answers. A delivery is explained by its path, hop by hop, with the reason
+for each hop. A missing delivery is explained by the nearest reason: refused because not advertised, nothing subscribed
+at that time, the predicate that failed, or the broker or link that is down. "Interested, but nothing came" cannot
+happen while all links are up; if it does, it is a bug, and the answer says so.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_stri
 from octopia.embedded.ways import named, named_links
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
-from octopia.language import Filter, why_not_matches, why_not_overlaps
+from octopia.language import Filter, why_can_get_nothing, why_subscription_misses
 from octopia.routing import (
     Advertised,
     ClientLeft,
@@ -53,7 +53,7 @@ class Answer(Struct, frozen=True):
 
 
 def explain(result: Replay, *, notification: str | None = None, client: str | None = None) -> list[Answer]:
-    """Answers for every notification and every client that ever subscribes, or for the ones named."""
+    """Answers for every notification and every client that ever subscribes, or only for those named."""
     published = [r.step.event.id for r in result.steps if isinstance(r.step.event, Published)]
     if notification is not None:
         _check_known("notification", notification, published)
@@ -78,7 +78,7 @@ def _check_known(noun: str, name: str, known: list[str]) -> None:
 
 
 class _Standing:
-    """What a client has asked for up to some step: subscriptions in force, and the last step that ended one."""
+    """A client's subscriptions in force at some step, and the last step that ended one."""
 
     def __init__(self) -> None:
         self.in_force: dict[str, Filter] = {}
@@ -101,7 +101,7 @@ class _Standing:
 
 
 def _subscription_steps(result: Replay) -> dict[str, list[int]]:
-    """The clients that ever subscribe, as they first do, and the steps they do it in."""
+    """The clients that ever subscribe, in order of their first subscription, and the steps in which they subscribe."""
     steps: dict[str, list[int]] = {}
     for record in result.steps:
         if isinstance(record.step.event, Subscribed):
@@ -110,7 +110,7 @@ def _subscription_steps(result: Replay) -> dict[str, list[int]]:
 
 
 def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iterator[Answer]:
-    """One walk over the steps, with the standing of every client kept along the way."""
+    """One walk over the steps that tracks the standing of every client."""
     subscribed_in = _subscription_steps(result)
     standings = {name: _Standing() for name in askers}
     advertised: dict[tuple[str, str], Filter] = {}
@@ -124,14 +124,14 @@ def _answers(result: Replay, wanted: dict[str, None], askers: list[str]) -> Iter
                     reasons = _why_delivered(result, record, delivered[name])
                 else:
                     reasons = _why_not_delivered(result, record, name, standing, subscribed_in.get(name, []))
-                    reasons += _without_advertisement(standing, advertised)
+                    reasons += why_can_get_nothing(standing.in_force, advertised)
                 yield Answer(event.id, event.client, name, name in delivered, reasons)
         elif isinstance(event, Subscribed | Unsubscribed | ClientLeft) and event.client in standings:
             standings[event.client].take(record)
 
 
 def _take_advertisement(advertised: dict[tuple[str, str], Filter], event: Event | None) -> None:
-    """Keep the advertisements in force, by client and id."""
+    """Update the advertisements in force, by client and id."""
     match event:
         case Advertised(client=client, id=id, filter=filter):
             advertised[client, id] = filter
@@ -142,21 +142,6 @@ def _take_advertisement(advertised: dict[tuple[str, str], Filter], event: Event 
                 del advertised[which]
         case _:
             pass
-
-
-def _without_advertisement(standing: _Standing, advertised: dict[tuple[str, str], Filter]) -> list[str]:
-    """Subscriptions that could not have got anything at all: no advertisement in force overlaps them."""
-    lines = []
-    for id, wanted in standing.in_force.items():
-        misses = {which: why_not_overlaps(promised, wanted) for which, promised in advertised.items()}
-        if misses and None not in misses.values():
-            (client, advertisement), reason = next(iter(misses.items()))
-            more = f" (nor do the other {len(misses) - 1})" if len(misses) > 1 else ""
-            lines.append(
-                f"subscription {id} can get nothing: no advertisement in force overlaps it; "
-                f"{advertisement} of {client}: {reason}{more}"
-            )
-    return lines
 
 
 def _why_delivered(result: Replay, record: StepRecord, delivery: DeliveryRecord) -> list[str]:
@@ -201,11 +186,8 @@ def _why_not_delivered(
         raise TypeError(f"steps[{record.step.number}] publishes nothing")
     lines = []
     for id, filter in standing.in_force.items():
-        reason = why_not_matches(filter, event.notification)
-        if reason is not None:
-            lines.append(f"subscription {id} does not match: {reason}")
-        else:
-            lines.append(f"subscription {id} matches, and nothing came: {_why_lost(result, record, standing)}")
+        missed = why_subscription_misses(id, filter, event.notification)
+        lines.append(missed or f"subscription {id} matches, and nothing came: {_why_lost(result, record, standing)}")
     return lines
 
 
@@ -222,7 +204,7 @@ def _why_lost(result: Replay, record: StepRecord, standing: _Standing) -> str:
 
 
 def _is_for(scot: Scot, hop: Hop, record: StepRecord, broker: BrokerId | None) -> bool:
-    """Whether this copy was to reach the broker; one that does not name its destinations may have been."""
+    """Whether this copy was meant for the broker; a copy that does not name its destinations may have been."""
     way = record.way_of(scot, hop)
     return way is None or broker in way.destinations
 

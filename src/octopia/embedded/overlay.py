@@ -1,8 +1,8 @@
-"""`octopia.Overlay`: a whole overlay in one process, to try things, to test, and where no network is needed.
+"""`octopia.Overlay`: a whole overlay in one process, for experiments, tests, and programs that need no network.
 
-Rules of this file: every call is carried through until the overlay is quiet, so what it promises holds when it
-returns. A refused request raises `RefusedError` with the broker's reason. Inboxes are bounded: a full one drops its
-oldest delivery and counts it, as nobody here could wait for the reader.
+Every call runs until the overlay is quiet, so its effect is complete when it returns. A refused request raises
+`RefusedError` with the broker's reason. Inboxes are bounded: a full one drops its oldest delivery and counts it, since
+nothing in a single process could wait for the reader.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from octopia.routing import (
     Event,
     Limits,
     Published,
-    Refused,
+    Refuse,
     Subscribed,
     Unadvertised,
     Unsubscribed,
@@ -38,7 +38,7 @@ At = BrokerId | tuple[str, int] | str
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A notification as a subscriber got it: from whom, under which id, and for which of its subscriptions."""
+    """A notification as delivered: its publisher, its id, and the subscriptions that it matched."""
 
     notification: Notification
     publisher: str
@@ -50,15 +50,18 @@ class Overlay:
     """All brokers of a SCOT overlay in one process.
 
     `tree` is a name (`"path:3"`, `"h"`, `"evaluation"`, …), a `Tree`, edges like `[("a", "b"), ("b", "c")]`, or a
-    `Scot`. `at`, wherever a client is placed, is a broker: `("b", 2)` or `"b,2"`.
+    `Scot`. `at`, wherever a client is placed, is a broker: `("b", 2)` or `"b,2"`. `covering` selects which
+    subscriptions brokers need not send: `"none"`, or those that others cover, per `"host"` or per `"link"`. With
+    `anonymous`, subscribers see aliases (`~1`, `~2`, …) in place of publishers' names.
 
-    >>> overlay = Overlay("path:3", clusters=3)
-    >>> subscriber = overlay.subscriber(("c", 0), "symbol = 'AAPL' and price > 100")
-    >>> publisher = overlay.publisher(("b", 2), "symbol is not null and price > 0")
-    >>> publisher.publish({"symbol": "AAPL", "price": 120})
-    'n1'
-    >>> [notification["price"] for notification in subscriber.received()]
-    [120]
+    Examples:
+        >>> overlay = Overlay("path:3", clusters=3)
+        >>> subscriber = overlay.subscriber(("c", 0), "symbol = 'AAPL' and price > 100")
+        >>> publisher = overlay.publisher(("b", 2), "symbol is not null and price > 0")
+        >>> publisher.publish({"symbol": "AAPL", "price": 120})
+        'n1'
+        >>> [notification["price"] for notification in subscriber.received()]
+        [120]
     """
 
     def __init__(
@@ -69,7 +72,9 @@ class Overlay:
         routing: str = "idr",
         congestion: CongestionParameters | None = None,
         limits: Limits | None = None,
+        covering: str = "none",
         inbox_max: int = INBOX_MAX,
+        anonymous: bool = False,
     ) -> None:
         if inbox_max < 1:
             raise InputError(f"inbox_max is {inbox_max}: an inbox holds at least 1 delivery")
@@ -80,6 +85,7 @@ class Overlay:
             routing,
             congestion=congestion,
             limits=limits,
+            covering=covering,
             on_hop=self._count,
             on_action=self._on_action,
         )
@@ -87,21 +93,23 @@ class Overlay:
         self._clients: dict[str, Publisher | Subscriber] = {}
         self._refusal: str | None = None
         self._names = 0
+        # the alias that subscribers see, by publisher's name; None if they see the name
+        self._aliases: dict[str, str] | None = {} if anonymous else None
 
     def subscriber(self, at: At, filter: str | Filter | None = None, *, name: str | None = None) -> "Subscriber":
-        """A subscriber connected to a broker; with `filter`, subscribed to it already."""
+        """A subscriber connected to a broker; with `filter`, already subscribed."""
         subscriber = Subscriber(self, self._new_name(name, "subscriber"), self.broker(at))
         self._connect(subscriber, None if filter is None else lambda: subscriber.subscribe(filter))
         return subscriber
 
     def publisher(self, at: At, filter: str | Filter | None = None, *, name: str | None = None) -> "Publisher":
-        """A publisher connected to a broker; with `filter`, it has advertised it already."""
+        """A publisher connected to a broker; with `filter`, already advertised."""
         publisher = Publisher(self, self._new_name(name, "publisher"), self.broker(at))
         self._connect(publisher, None if filter is None else lambda: publisher.advertise(filter))
         return publisher
 
     def broker(self, at: At) -> BrokerId:
-        """The broker that is meant; an `InputError` where there is none such."""
+        """The broker that `at` names; an `InputError` if it does not exist."""
         broker = BrokerId.parse(at) if isinstance(at, str) else _pair(at)
         self.scot.a_links(broker)
         return broker
@@ -126,7 +134,7 @@ class Overlay:
             raise RefusedError(self._refusal)
 
     def forget(self, name: str) -> None:
-        """A client has left: its name is free again."""
+        """Release the name of a client that left."""
         self._clients.pop(name, None)
 
     def _new_name(self, name: str | None, kind: str) -> str:
@@ -146,7 +154,7 @@ class Overlay:
         try:
             first_request()
         except Exception:
-            # Nobody has the object to close: the name must not stay taken.
+            # The caller never got the object and cannot close it, so the name must be released here.
             client.close()
             raise
 
@@ -158,21 +166,26 @@ class Overlay:
         match action:
             case Deliver():
                 self._deliver(action)
-            case Refused():
+            case Refuse():
                 self._refusal = action.reason
             case _:
                 pass
+
+    def _shown(self, publisher: str) -> str:
+        if self._aliases is None:
+            return publisher
+        return self._aliases.setdefault(publisher, f"~{len(self._aliases) + 1}")
 
     def _deliver(self, order: Deliver) -> None:
         for client, subscriptions in order.recipients:
             subscriber = self._clients[client]
             if isinstance(subscriber, Subscriber):
-                delivery = Delivery(order.notification, order.publisher, order.id, subscriptions)
+                delivery = Delivery(order.notification, self._shown(order.publisher), order.id, subscriptions)
                 subscriber.take_in(delivery, self._inbox_max)
 
 
-class Client:
-    """What publishers and subscribers have in common: a name, a host broker, an end."""
+class OverlayClient:
+    """The common base of publishers and subscribers: a name, a host broker, `close`."""
 
     def __init__(self, overlay: Overlay, name: str, broker: BrokerId) -> None:
         self.name = name
@@ -183,7 +196,7 @@ class Client:
         self._ids = {"a": 0, "s": 0, "n": 0}
 
     def close(self) -> None:
-        """Leave the overlay: everything this client registered is withdrawn. Once closed, again does nothing."""
+        """Leave the overlay: everything this client registered is withdrawn. Closing again does nothing."""
         if not self.closed:
             self._request(ClientLeft(self.name))
             self._overlay.forget(self.name)
@@ -204,7 +217,7 @@ class Client:
         self._overlay.request(self.broker, event)
 
     def _new_id(self, letter: str) -> str:
-        """The next number, passing over those that the caller chose for something else still in force."""
+        """The next number, skipping ids that the caller chose and that are still in force."""
         id = ""
         while not id or id in self._in_force:
             self._ids[letter] += 1
@@ -212,7 +225,7 @@ class Client:
         return id
 
 
-class Publisher(Client):
+class Publisher(OverlayClient):
     """Advertises, then publishes."""
 
     def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
@@ -223,19 +236,19 @@ class Publisher(Client):
         return id
 
     def unadvertise(self, id: str) -> None:
-        """Withdraw an advertisement; one that is not in force does no harm."""
+        """Withdraw an advertisement; nothing happens if it is not in force."""
         self._request(Unadvertised(self.name, id))
         self._in_force.discard(id)
 
     def publish(self, notification: str | Mapping[str, Value] | Notification, *, id: str | None = None) -> str:
-        """Publish; everyone interested has it when this returns. `RefusedError` where it was not advertised."""
+        """Publish; every interested subscriber has it when this returns. `RefusedError` if it was not advertised."""
         id = self._new_id("n") if id is None else id
         self._request(Published(self.name, id, parse_notification(notification)))
         return id
 
 
-class Subscriber(Client):
-    """Subscribes, then reads what came."""
+class Subscriber(OverlayClient):
+    """Subscribes, then reads deliveries."""
 
     def __init__(self, overlay: Overlay, name: str, broker: BrokerId) -> None:
         super().__init__(overlay, name, broker)
@@ -243,23 +256,23 @@ class Subscriber(Client):
         self._inbox: deque[Delivery] = deque()
 
     def subscribe(self, filter: str | Filter, *, id: str | None = None) -> str:
-        """Ask for all notifications that match; returns the id to withdraw it by."""
+        """Subscribe to all notifications that match; returns the id to withdraw it by."""
         id = self._new_id("s") if id is None else id
         self._request(Subscribed(self.name, id, parse_filter(filter)))
         self._in_force.add(id)
         return id
 
     def unsubscribe(self, id: str) -> None:
-        """Withdraw a subscription; one that is not in force does no harm."""
+        """Withdraw a subscription; nothing happens if it is not in force."""
         self._request(Unsubscribed(self.name, id))
         self._in_force.discard(id)
 
     def received(self) -> list[Notification]:
-        """Take what has come since the last call, oldest first."""
+        """Take the notifications delivered since the last call, oldest first."""
         return [delivery.notification for delivery in self.deliveries()]
 
     def deliveries(self) -> list[Delivery]:
-        """As `received`, with publisher, id and matching subscriptions of each."""
+        """Like `received`, with the publisher, id and matching subscriptions of each."""
         taken = list(self._inbox)
         self._inbox.clear()
         return taken
@@ -272,10 +285,10 @@ class Subscriber(Client):
 
 
 def _pair(at: object) -> BrokerId:
-    # A pair that is no tuple, as JSON would give it, does no harm; a cluster that is no number would match nothing.
+    # A pair that is not a tuple, as from JSON, is fine; a cluster that is not a number would match nothing.
     if isinstance(at, Sequence) and len(at) == 2 and isinstance(at[0], str) and type(at[1]) is int:
         return BrokerId(at[0], at[1])
-    raise TopologyError(f"{at!r} is no broker: write ('b', 2) or 'b,2'")
+    raise TopologyError(f"{at!r} is not a broker: write ('b', 2) or 'b,2'")
 
 
 def _scot(tree: str | Tree | Scot | Iterable[tuple[str, str]], clusters: int | None) -> Scot:
@@ -288,6 +301,6 @@ def _scot(tree: str | Tree | Scot | Iterable[tuple[str, str]], clusters: int | N
         tree = parse_tree(tree)
     elif not isinstance(tree, Tree):
         if not isinstance(tree, Iterable):
-            raise TopologyError(f"{tree!r} is no tree: give a name such as 'path:3', a Tree, edges, or a Scot")
+            raise TopologyError(f"{tree!r} is not a tree: give a name such as 'path:3', a Tree, edges, or a Scot")
         tree = Tree.from_edges(tree)
     return Scot(tree, CLUSTERS_DEFAULT if clusters is None else clusters)

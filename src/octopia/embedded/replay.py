@@ -1,8 +1,8 @@
 """Replay of a scenario: step by step, each until nothing moves, with every message kept.
 
-Rules of this file: brokers are the real ones, hosted by `Network`; this file only asks, records and counts. Each
-message keeps the message that caused it, so that the path of a delivery can be read off afterwards (`explain.py`) and
-drawn. What is kept is bounded: a scenario whose messages do not fit ends with an error.
+The brokers are the real ones, hosted by `Network`; this module only sends requests, records and counts. Each message
+keeps the message that caused it, so that the path of a delivery can be explained (`explain.py`) and drawn afterwards.
+The record is bounded: a scenario with too many messages ends with an error.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from octopia.embedded.network import Hop, Network
 from octopia.embedded.scenario import Scenario, Step
 from octopia.embedded.ways import DownLinks, Way, way_of
 from octopia.errors import ScenarioError
-from octopia.routing import Action, Confirm, Deliver, Message, Notify, Refused, policy_named
+from octopia.routing import Action, Confirm, Deliver, Message, Notify, Refuse, policy_named
 from octopia.topology import BrokerId, Scot, civ
 
 MESSAGES_KEPT_MAX = 2_000_000
@@ -40,24 +40,24 @@ class DeliveryRecord(Struct, frozen=True):
 
 
 class StepRecord(Struct, frozen=True):
-    """All that one step set in motion.
+    """Everything that one step set in motion.
 
-    `tree` and `why` are the choice of a routing that chooses a cluster's tree at the publisher's broker, for a step
-    that publishes. `lost` has what was put on a link that is down, and so never set out. `down` has the links that are
-    down after the step, each as its two ends.
+    `tree` and `why` are set for a step that publishes, under a routing that chooses a cluster's tree at the publisher's
+    broker. `lost` holds messages sent over a link that was down. `down` holds the links that are down after the step,
+    each as its two ends.
     """
 
     step: Step
     messages: list[Hop]
     deliveries: list[DeliveryRecord]
-    refusals: list[Refused]
+    refusals: list[Refuse]
     lost: list[Hop]
     down: DownLinks
     tree: int | None = None
     why: str | None = None
 
     def way_of(self, scot: Scot, hop: Hop) -> Way | None:
-        """What a copy of this step is doing on a link; None where it does not name its destinations."""
+        """What a copy of this step is doing on a link; None if it does not name its destinations."""
         return way_of(scot, hop, self.down, self.tree)
 
 
@@ -101,6 +101,7 @@ def replay(scenario: Scenario, routing: str | None = None) -> Replay:
         scenario.scot,
         routing,
         congestion=scenario.congestion,
+        covering=scenario.covering_under(routing),
         on_hop=recorder.on_hop,
         on_lost=recorder.on_lost,
         on_action=recorder.on_action,
@@ -132,6 +133,7 @@ def _run_step(network: Network, routing: str, step: Step) -> None:
         network.bring_link_up(step.broker, step.neighbour)
     else:
         network.hold_queue(step.broker, step.neighbour, step.queue)
+        network.delay_link(step.broker, step.neighbour, step.delay)
 
 
 def _choice(network: Network, routing: str, step: Step) -> tuple[int | None, str | None]:
@@ -172,7 +174,7 @@ class _Recorder:
         if isinstance(action, Deliver):
             for client, subscriptions in action.recipients:
                 self._keep(self._record.deliveries, DeliveryRecord(client, action.id, subscriptions, broker, cause))
-        elif isinstance(action, Refused):
+        elif isinstance(action, Refuse):
             self._keep(self._record.refusals, action)
 
     def _keep(self, into: list[Any], what: object) -> None:
@@ -201,7 +203,7 @@ def _advertisements(scenario: Scenario, network: Network) -> Iterator[Advertisem
 
 
 def to_jsonable(result: Replay) -> dict[str, Any]:
-    """The record as `octopia replay --json` prints it: a form that others read, so no key comes or goes unsaid."""
+    """The record as `octopia replay --json` prints it. Other programs read it: announce every change of keys."""
     return {
         "steps": [_step_jsonable(record, result.scenario) for record in result.steps],
         "tables": [{"broker": list(t.broker), "srt": t.srt, "prt": t.prt} for t in result.tables],

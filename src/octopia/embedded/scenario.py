@@ -1,9 +1,9 @@
 """Scenario files: an overlay, a routing and steps, checked whole before the first step runs.
 
-Rules of this file: a scenario that loads can be replayed. What is wrong gives one line with the place in the file
-(`steps[3].filter`) and the fix where there is one; nothing is guessed, nothing is skipped. Text becomes values in
-`scenario_text.py`, values get their shape in `scenario_form.py`; here names and order are checked, by walking the steps
-once with what is in force at each. Ids are unique among all clients, since the record of a replay names things by id.
+A scenario that loads can be replayed. Each error is one line with the place in the file (`steps[3].filter`) and, where
+possible, the fix; nothing is guessed or skipped. `scenario_text.py` turns text into values and `scenario_form.py`
+checks their shape. This module checks names and order: it walks the steps once and tracks the registrations in force at
+each. Ids are unique among all clients, since the record of a replay refers to everything by id.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from octopia.embedded.network import check_size
 from octopia.embedded.overlay import CLUSTERS_DEFAULT
-from octopia.embedded.scenario_form import At, ScenarioForm, StepForm, scenario_form, shown
+from octopia.embedded.scenario_form import MOST_COVERING, At, ScenarioForm, StepForm, scenario_form, shown
 from octopia.embedded.scenario_text import parse_text, read_file
 from octopia.errors import InputError, LanguageError, ScenarioError, TopologyError
 from octopia.hints import maybe_meant, shortened
@@ -27,7 +27,9 @@ from octopia.routing import (
     Subscribed,
     Unadvertised,
     Unsubscribed,
+    check_covering,
     check_routings,
+    policy_named,
 )
 from octopia.topology import BrokerId, Scot, Tree, default_clusters, parse_tree
 
@@ -35,7 +37,8 @@ from octopia.topology import BrokerId, Scot, Tree, default_clusters, parse_tree
 class Step(Struct, frozen=True):
     """A checked step: an event at a broker, a queue to hold at a length, a link that goes or comes, a broker that dies.
 
-    `neighbour` is the other end where a step is about a link.
+    `neighbour` is the other end if a step is about a link; `delay` is the extra time of messages there, in units of a
+    link's usual time.
     """
 
     number: int
@@ -44,10 +47,14 @@ class Step(Struct, frozen=True):
     event: Event | None = None
     neighbour: BrokerId | None = None
     queue: int = 0
+    delay: int = 0
 
 
 class Scenario(Struct, frozen=True):
-    """What a scenario file says, checked. `clients` is where each client is connected, at the end."""
+    """The content of a scenario file, checked. `clients` is where each client is connected at the end.
+
+    `covering` is a kind of covering, or all that the routing can do; `covering_under` says which that is.
+    """
 
     scot: Scot
     routing: str
@@ -55,10 +62,18 @@ class Scenario(Struct, frozen=True):
     steps: tuple[Step, ...]
     clients: dict[str, BrokerId]
     title: str
+    covering: str = "none"
+
+    def covering_under(self, routing: str) -> str:
+        """The kind of covering under this routing, which need not be the scenario's own."""
+        if self.covering == MOST_COVERING:
+            return ("none", *policy_named(routing).covering)[-1]
+        check_covering(routing, self.covering)
+        return self.covering
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Read a scenario from a JSON file, or TOML by its suffix; a `ScenarioError` names the place of what is wrong."""
+    """Read a scenario from a JSON file, or TOML by its suffix; a `ScenarioError` names the place of the fault."""
     try:
         return check_scenario(parse_text(read_file(path), toml=path.suffix.lower() == ".toml"))
     except ScenarioError as error:
@@ -80,7 +95,13 @@ def check_scenario(document: Any) -> Scenario:
     scot = _build_overlay(form)
     checker = _Checker(scot)
     steps = tuple(checker.check(number, step) for number, step in enumerate(form.steps))
-    return Scenario(scot, form.routing, CongestionParameters(tau=form.tau), steps, checker.clients, form.title)
+    congestion = CongestionParameters(tau=form.tau)
+    scenario = Scenario(scot, form.routing, congestion, steps, checker.clients, form.title, form.covering)
+    try:
+        scenario.covering_under(form.routing)
+    except InputError as error:
+        raise ScenarioError("covering", str(error)) from None
+    return scenario
 
 
 def _build_overlay(form: ScenarioForm) -> Scot:
@@ -98,7 +119,7 @@ def _build_overlay(form: ScenarioForm) -> Scot:
 
 
 class _Checker:
-    """Walks the steps in order and knows what is in force at each."""
+    """Walks the steps in order and tracks the registrations in force at each."""
 
     def __init__(self, scot: Scot) -> None:
         self.clients: dict[str, BrokerId] = {}
@@ -213,7 +234,7 @@ class _Checker:
             raise ScenarioError(f"{place}.link", f"{since}; mend it first")
         elif form.do == "cut":
             self._cut[ends] = number
-        return Step(number, form.do, sender, None, receiver, form.queue)
+        return Step(number, form.do, sender, None, receiver, form.queue, form.delay)
 
     def _crash(self, place: str, number: int, broker: BrokerId) -> Step:
         if broker in self._dead:
@@ -230,7 +251,7 @@ class _Checker:
     def _notification(self, place: str, given: str | dict[str, Any]) -> Notification:
         place = f"{place}.notification"
         for name, value in given.items() if isinstance(given, dict) else ():
-            # To the language this is a mistake of the program, a `TypeError`; here it is one of the file.
+            # In the language this is a programming error, a `TypeError`; here it is an error in the file.
             if not isinstance(value, str | int | float | bool):
                 raise ScenarioError(
                     f"{place}.{shortened(name)}", f"must be text, a number, true or false, not {shown(value)}"

@@ -1,9 +1,8 @@
-"""The shape of a scenario: which fields there are, and what each may hold.
+"""The shape of a scenario: its fields and their permitted values.
 
-Rules of this file: it looks at one value at a time and knows no overlay; names and order are `scenario.py`'s. Every
-fault is one line with the place, what must stand there, and what stands there instead. Nothing unknown is passed
-over, for a misspelt field would be a scenario other than the one meant. Names are printable, since they go to a
-terminal.
+Each value is checked on its own, without an overlay; `scenario.py` checks names and order. Every error is one line with
+the place, the expected value and the actual one. Unknown fields are refused, since ignoring a misspelt one would run a
+different scenario than intended. Names must be printable, since they are shown on a terminal.
 """
 
 import json
@@ -12,21 +11,24 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from octopia.embedded.network import QUEUE_MAX
+from octopia.embedded.network import DELAY_MAX, QUEUE_MAX
 from octopia.errors import ScenarioError
 from octopia.hints import maybe_meant, shortened
-from octopia.routing import CongestionParameters
+from octopia.routing import COVERINGS, CongestionParameters
 
 STEPS_MAX = 100_000
 NAME_CHARS_MAX = 200
-# Any number of a scenario: what is larger is a slip, and is not told digit by digit.
+# Upper bound of any number in a scenario: a larger one is a mistake, and its digits are not printed.
 NUMBER_MAX = QUEUE_MAX
+
+# All the covering that the routing can do.
+MOST_COVERING = "most"
 
 At = str | tuple[str, int]
 
 
 class StepForm(Struct, frozen=True):
-    """One step as written; what a kind of step has not is None."""
+    """One step as written; fields that its kind does not have are None."""
 
     do: str
     client: str = ""
@@ -36,6 +38,7 @@ class StepForm(Struct, frozen=True):
     at: At | None = None
     link: tuple[At, At] | None = None
     queue: int = 0
+    delay: int = 0
     broker: At | None = None
 
 
@@ -48,10 +51,11 @@ class ScenarioForm(Struct, frozen=True):
     routing: str = "idr"
     title: str = ""
     tau: float = CongestionParameters().tau
+    covering: str = "none"
 
 
 class _Field(NamedTuple):
-    """A field's check, which gives None for a value that is not `words`."""
+    """A field's check, which returns None for a value that is not `words`."""
 
     check: Callable[[Any], Any]
     words: str
@@ -100,7 +104,7 @@ def _fields(place: str, whose: str, given: dict[str, Any], known: dict[str, _Fie
 
 
 def shown(value: object) -> str:
-    """A value as the file would have it, cut to what one line can bear."""
+    """A value as the file spells it, shortened to fit on one line."""
     return shortened(json.dumps(value, ensure_ascii=False, default=str))
 
 
@@ -131,10 +135,21 @@ def _queue(value: object) -> int | None:
     return length if length is not None and 0 <= length <= NUMBER_MAX else None
 
 
+def _delay(value: object) -> int | None:
+    links = _whole(value)
+    return links if links is not None and 0 <= links <= DELAY_MAX else None
+
+
 def _tau(value: object) -> float | None:
     number = value if isinstance(value, float) else _whole(value)
     # NaN, which TOML has, is not over 0 either.
     return float(number) if number is not None and 0 < number <= NUMBER_MAX else None
+
+
+def _covering(value: object) -> str | None:
+    if isinstance(value, bool):
+        return MOST_COVERING if value else "none"
+    return value if isinstance(value, str) and value in COVERINGS else None
 
 
 def _at(value: object) -> At | None:
@@ -196,7 +211,9 @@ STEPS: dict[str, dict[str, _Field]] = {
     | _ID
     | {"notification": _Field(_notification, 'a notification such as "[class,\'STOCK\'],[x,5]" or {"x": 5}')}
     | _AT,
-    "overload": _LINK | {"queue": _Field(_queue, f"a queue length, a whole number from 0 to {NUMBER_MAX:,}")},
+    "overload": _LINK
+    | {"queue": _Field(_queue, f"a queue length, a whole number from 0 to {NUMBER_MAX:,}")}
+    | {"delay": _Field(_delay, f"a delay in links, a whole number from 0 to {DELAY_MAX:,}", required=False)},
     "relieve": _LINK,
     "leave": _CLIENT | _AT,
     "cut": _LINK,
@@ -212,6 +229,7 @@ _SCENARIO: dict[str, _Field] = {
     "routing": _Field(_name, "the name of a routing", required=False),
     "title": _Field(_title, f"one line of at most {NAME_CHARS_MAX} printable characters", required=False),
     "tau": _Field(_tau, f"a number over 0 and at most {NUMBER_MAX:,}", required=False),
+    "covering": _Field(_covering, 'true, false, "none", "host" or "link"', required=False),
 }
 
 _EXAMPLE = '{"do": "publish", "client": "P", "id": "n1", "notification": {"x": 5}}'

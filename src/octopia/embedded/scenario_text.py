@@ -1,59 +1,48 @@
 """The text of a scenario file, JSON or TOML, as plain values.
 
-Rules of this file: it knows the two syntaxes and nothing of scenarios. What is no JSON or TOML is told with its line
-and column. What JSON's syntax lets pass although no reader could mean it (a key given twice, NaN, a number past every
-float) is refused too, with its place in the document: the parser marks it when it comes by, and the place is looked
-for only then. The size of a file is bounded while it is read, as a pipe has no size to ask for.
+This module knows the two syntaxes and nothing of scenarios. Invalid JSON or TOML is reported with its line and column.
+JSON that parses but cannot be intended (a duplicate key, NaN, a number too large for a float) is refused too, with its
+place in the document: the parser marks the value, and its place is searched for only then. The size of a file is
+bounded while it is read, since a pipe does not have a known size.
 """
 
 import json
-import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from octopia.errors import ScenarioError
+from octopia.errors import InputError, ScenarioError
 from octopia.hints import shortened
+from octopia.toml_file import decoded, parse_toml, read_bounded
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
 # Past the largest integer of a notification, and below what Python refuses to read for its own safety.
 INTEGER_DIGITS_MAX = 4000
 
-_TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
-
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file that is not too large to be a scenario."""
+    """The bytes of a file, if it is not too large for a scenario."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ScenarioError("", f"cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        # A name with a null byte in it never reaches the file system.
-        raise ScenarioError("", f"cannot be read: {error}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise ScenarioError("", f"is too large: a scenario has at most {FILE_BYTES_MAX:,} bytes")
-    return data
+        return read_bounded(path, FILE_BYTES_MAX)
+    except InputError as error:
+        raise ScenarioError("", str(error)) from None
 
 
 def parse_text(data: bytes, *, toml: bool) -> Any:
     """The document as dicts, lists, texts and numbers."""
     try:
-        # Some editors put a byte order mark first; it says nothing.
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ScenarioError(f"line {line}", "is not UTF-8 text") from None
-    if not text.strip():
-        raise ScenarioError("", "is empty: a scenario has at least a tree and steps")
-    try:
-        return _toml(text) if toml else _json(text)
+        text = decoded(data)
+        if not text.strip():
+            raise ScenarioError("", "is empty: a scenario has at least a tree and steps")
+        return parse_toml(text) if toml else _json(text)
+    except ScenarioError:
+        raise
+    except InputError as error:
+        raise ScenarioError("", str(error)) from None
     except RecursionError:
-        raise ScenarioError("", "is nested too deeply to be a scenario") from None
+        raise ScenarioError("", "is nested too deeply") from None
 
 
 def _json(text: str) -> Any:
@@ -68,23 +57,11 @@ def _json(text: str) -> Any:
         )
     except json.JSONDecodeError as error:
         found = f"found {error.doc[error.pos]!r}" if error.pos < len(error.doc) else "the text ends"
-        # Python leads up to a position ("Unterminated string starting at"), which is told first here.
+        # Python's message leads up to a position ("Unterminated string starting at"), which comes first here.
         problem = _lower(error.msg).removesuffix(" at").removesuffix(" starting")
         raise ScenarioError(f"line {error.lineno}, column {error.colno}", f"is not JSON: {problem}, {found}") from None
     marks.check(document)
     return document
-
-
-def _toml(text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:
-        found = _TOML_PLACE.fullmatch(str(error))
-        if found is None:
-            raise ScenarioError("", f"is not TOML: {_lower(str(error))}") from None
-        problem, line, column = found.groups()
-        place = f"line {line}, column {column}" if line else f"line {len(text.splitlines())}"
-        raise ScenarioError(place, f"is not TOML: {_lower(problem)}{'' if line else ', and the text ends'}") from None
 
 
 def _lower(sentence: str) -> str:
@@ -92,9 +69,9 @@ def _lower(sentence: str) -> str:
 
 
 class _Marks:
-    """Hooks of the JSON parser. They see values without their place, so they keep the very object to find it by.
+    """Hooks of the JSON parser. They see values without their place, so they keep the object itself to find it by.
 
-    A marked value that a later, equal key replaced is not in the document any more; but then the object that held both
+    A marked value that a later duplicate key replaced is no longer in the document; but then the object that held both
     is marked itself, and is found.
     """
 
@@ -111,7 +88,7 @@ class _Marks:
         return built
 
     def on_constant(self, word: str) -> Any:
-        return self._mark([], f"{word} is no JSON: a number is written in digits")
+        return self._mark([], f"{word} is not JSON: a number is written in digits")
 
     def on_float(self, digits: str) -> Any:
         value = float(digits)
@@ -137,7 +114,7 @@ class _Marks:
 
 
 def _walk(document: object) -> Iterator[tuple[str, object]]:
-    """Every value with its place, an object before what it holds, in the order of the text."""
+    """Every value with its place, an object before its members, in the order of the text."""
     stack: list[tuple[str, object]] = [("", document)]
     while stack:
         place, value = stack.pop()

@@ -1,7 +1,7 @@
-"""What a copy that names its destinations is doing on a link: on whose tree it is, and why it goes that way.
+"""What a copy that names its destinations is doing on a link: the tree it follows, and the reason.
 
-Rules of this file: it is read off the copy, the overlay and the links that are down; nothing is routed again. Only
-copies of full dynamic routing (`Dests`) name their destinations; of all others there is nothing to say.
+Derived from the copy, the overlay and the links that are down; nothing is routed again. Only copies of full dynamic
+routing (`Dests`) name their destinations; for all others the answer is None.
 """
 
 from collections.abc import Iterable
@@ -30,12 +30,12 @@ class Way(Struct, frozen=True):
 
     @property
     def is_detour(self) -> bool:
-        """Whether it is there only because a link is down."""
+        """Whether the copy is there only because a link is down."""
         return self.kind == "handed over"
 
 
 def way_of(scot: Scot, hop: Hop, down: DownLinks, chosen: int | None = None) -> Way | None:
-    """What this copy is doing; None where it does not name its destinations.
+    """What this copy is doing; None if it does not name its destinations.
 
     `chosen` is the cluster whose tree the publisher's broker chose.
     """
@@ -94,14 +94,14 @@ def order_of(scot: Scot, stamp: Stamp) -> str | None:
 
 
 def named(brokers: Iterable[BrokerId]) -> str:
-    """Brokers in words, the first few of many."""
+    """Brokers as text, only the first few of many."""
     names = [str(broker) for broker in brokers]
     more = f" and {len(names) - _SHOWN_MAX:,} more" if len(names) > _SHOWN_MAX else ""
     return ", ".join(names[:_SHOWN_MAX]) + more
 
 
 def named_links(links: DownLinks) -> str:
-    """Links in words, the first few of many."""
+    """Links as text, only the first few of many."""
     names = sorted("-".join(map(str, sorted(link))) for link in links)
     more = f" and {len(names) - _SHOWN_MAX:,} more" if len(names) > _SHOWN_MAX else ""
     return ", ".join(names[:_SHOWN_MAX]) + more
@@ -109,7 +109,7 @@ def named_links(links: DownLinks) -> str:
 
 @lru_cache(maxsize=4096)
 def _towards(scot: Scot, region: str) -> dict[str, str]:
-    """By region the neighbouring region that leads there."""
+    """For each region, the neighbouring region that leads there."""
     towards: dict[str, str] = {}
     for other, parent, _ in scot.tree.walk(region):
         if parent is not None:

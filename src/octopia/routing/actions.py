@@ -1,7 +1,7 @@
-"""What a broker orders: the outputs of `Broker.handle`.
+"""Actions: the outputs of `Broker.handle`.
 
-Rules of this file: an action is an order to the host, to be carried out in the order given. A delivery comes first,
-then copies on aLinks in tree order, then copies on iLinks by cluster, so that equal inputs give equal outputs.
+An action is an instruction to the host; actions are carried out in the given order. A delivery comes first, then copies
+on aLinks in tree order, then copies on iLinks by cluster, so that equal inputs give equal outputs.
 """
 
 from typing import NamedTuple
@@ -14,21 +14,25 @@ from octopia.topology import BrokerId
 
 
 class Send(Struct, frozen=True, gc=False):
-    """Put this message into the output queue towards a neighbour."""
+    """Put this message into the output queue towards a neighbour.
+
+    `priority` is that of a notification; other messages do not have one and keep their order.
+    """
 
     to: BrokerId
     message: Message
+    priority: int = 0
 
 
 class Recipient(NamedTuple):
-    """A client of this broker that is to get a notification, and all its subscriptions (client's ids) that match."""
+    """A client of this broker that receives a notification, and its matching subscriptions (the client's own ids)."""
 
     client: str
     subscriptions: tuple[str, ...]
 
 
 class Deliver(Struct, frozen=True, gc=False):
-    """Hand a notification to these clients of this broker, to each once: one order, so that a host encodes it once."""
+    """Deliver a notification once to each of these clients; a single action, so that the host encodes it once."""
 
     publisher: str
     id: str
@@ -36,7 +40,7 @@ class Deliver(Struct, frozen=True, gc=False):
     recipients: tuple[Recipient, ...]
 
 
-class Accepted(Struct, frozen=True):
+class Accept(Struct, frozen=True):
     """A client's request was carried out here (or had been already: requests are idempotent)."""
 
     client: str
@@ -44,8 +48,8 @@ class Accepted(Struct, frozen=True):
     id: str
 
 
-class Refused(Struct, frozen=True):
-    """A client's request was not carried out; `reason` is one line for the person behind the client."""
+class Refuse(Struct, frozen=True):
+    """A client's request was refused; `reason` is one line for the user."""
 
     client: str
     request: str
@@ -53,4 +57,4 @@ class Refused(Struct, frozen=True):
     reason: str
 
 
-Action = Send | Deliver | Accepted | Refused
+Action = Send | Deliver | Accept | Refuse

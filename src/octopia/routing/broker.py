@@ -1,9 +1,9 @@
-"""The broker: `publish` and `receive` for notifications, `handle` for everything, and nothing but dispatch.
+"""The broker: `publish` and `receive` for notifications, `handle` for everything else; only dispatch.
 
 No I/O, no clock, no randomness; `now` is the host's time in seconds and only ever grows. The same events in the same
-order give the same answers. What is decided, is decided in the policy's functions (`scot/`, `tid/`); what a client may
-ask for, in `clients.py`. An event that a peer is to blame for raises `RemoteProtocolError` and changes nothing; a
-mistake of the host raises `LocalProtocolError`.
+order give the same answers. The policy's functions (`scot/`, `tid/`) make the routing decisions, and `clients.py`
+decides which requests a client may make. A peer's protocol violation raises `RemoteProtocolError` and changes nothing;
+an error of the host raises `LocalProtocolError`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from octopia.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from octopia.language import Filter, Notification
-from octopia.routing.actions import Accepted, Action, Deliver, Refused
+from octopia.routing.actions import Accept, Action, Deliver, Recipient, Refuse
 from octopia.routing.clients import Limits, Registered, Registrations, why_not_publish
 from octopia.routing.conforming import Conforming
 from octopia.routing.congestion import CongestionParameters
@@ -31,9 +31,11 @@ from octopia.routing.events import (
     Unadvertised,
     Unsubscribed,
 )
+from octopia.routing.express import Express
 from octopia.routing.index import MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import Header, Key, Notify
-from octopia.routing.policy import Recovery, policy_named
+from octopia.routing.policy import Recovery, check_covering, policy_named
+from octopia.routing.priorities import why_not_priority
 from octopia.routing.state import Passed
 from octopia.routing.streams import Streams
 from octopia.topology import BrokerId, Scot
@@ -41,24 +43,29 @@ from octopia.topology import BrokerId, Scot
 _DEFAULT_CONGESTION = CongestionParameters()
 _DEFAULT_LIMITS = Limits()
 
-# Registrations of a client that left that are withdrawn in one call of `handle`, at up to some 0.2 ms each.
+# Registrations of a departed client that one call of `handle` withdraws, at up to about 0.2 ms each. With covering, a
+# withdrawal may send the subscriptions it covered, up to `covering.COVERED_MAX` on each link; after this many actions
+# the call ends.
 DEPARTURE_SLICE_MAX = 64
+DEPARTURE_ORDERS_MAX = 1_000
 
 
 class Broker:
     """One broker of an overlay under one routing.
 
-    `make_index` makes the index of each table: a host that knows all matches beforehand brings its own.
-    `first_serial` must lie above every serial that an earlier life of this broker gave out, of keys and of numbers in
-    its streams, so that its keys stay unique in the overlay and nothing of it is taken for a repeat. `links_up=False`
-    is for a host whose links break and whose brokers restart: every link is down until `LinkCameUp`, and the broker
-    knows that it has yet to learn what its neighbours know. `streams` are those of a routing that has them, and None
-    otherwise: `streams.py` says what a host does with them.
+    `make_index` makes the index of each table; a host that knows all matches in advance supplies its own.
+    `first_serial` must exceed every serial that this broker used before a restart, for keys and in its streams, so that
+    its keys stay unique in the overlay and nothing it sends is taken for a repeat. `links_up=False` is for a host whose
+    links break and whose brokers restart: every link is down until `LinkCameUp`, and the broker knows that it has yet
+    to learn its neighbours' tables. `covering` selects the subscriptions that need not be sent to neighbours
+    (`covering.py`); brokers may use different settings. `streams` is None unless the routing has streams; `streams.py`
+    describes the host's part.
     """
 
     __slots__ = (
         "_conforming",
         "_decide",
+        "_decisions",
         "_handlers",
         "_header",
         "_leaving",
@@ -87,25 +94,29 @@ class Broker:
         make_index: MakeIndex = MatcherIndex,
         first_serial: int = 0,
         links_up: bool = True,
+        covering: str = "none",
     ) -> None:
         policy = policy_named(routing)
+        check_covering(routing, covering)
         self.id = id
         self.routing = routing
         self._policy = policy
         self._receive = policy.receive
         self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
+        if covering != "none":
+            policy.covering[covering](self._state)
         self._neighbours = frozenset(self._state.neighbours)
         self._up = self._state.up
         self._passed: Passed | None = self._state.passed
         self._header = policy.header
         self._sampled = policy.sampled
         self._sample = self._state.lst.sample
-        decisions = Decisions(self._state, policy)
+        decisions = self._decisions = Decisions(self._state, policy)
         self._decide = decisions.decide
         self._pass_on = None if policy.pass_on is None else decisions.pass_on
         self.streams: Streams | None = None if policy.streams is None else policy.streams(self._state, first_serial)
         self._conforming = Conforming(self._state.advertisements)
-        # clients that left, and whose registrations are being withdrawn
+        # departed clients whose registrations are being withdrawn
         self._leaving: dict[str, None] = {}
         if not links_up:
             self._recovery().start_apart(self._state, overlay)
@@ -124,13 +135,13 @@ class Broker:
         }
 
     def publish(self, client: str, notifications: Sequence[Values], now: float) -> list[Decision | Refusal]:
-        """A client of this broker published these, in this order; their values were checked. An answer for each."""
+        """Route a local client's notifications, in this order; their values must be checked. One answer each."""
         if not notifications:
             return []
         state = self._state
         state.now = now
         if len(notifications) == 1 and (one := self._conforming.satisfied_by(client, notifications[0])):
-            # as below, without the groups: most often one comes alone
+            # as below, without the groups: most notifications come alone
             return self._decide(notifications, self._policy.first_header(state, one), None)  # type: ignore[return-value]
         answers: list[Decision | Refusal] = []
         for satisfied, places in self._conforming.groups(client, notifications):
@@ -147,22 +158,42 @@ class Broker:
                 answers[at] = each
         return answers
 
+    def check_copies(self, sender: BrokerId, header: Header, now: float) -> None:
+        """Check that a neighbour may send copies with this header now; raises if not."""
+        if sender not in self._up or type(header) is not self._header:
+            raise self._why_not_receive(sender, Notify.kind)
+        self._state.now = now
+
+    def probe(self, client: str, notifications: Sequence[Values], now: float) -> list[Decision | Refusal]:
+        """Like `publish`, for notifications that are not delivered; they do not affect later decisions."""
+        self._state.probes = True
+        try:
+            return self.publish(client, notifications, now)
+        finally:
+            self._state.probes = False
+
     def receive(self, sender: BrokerId, header: Header, notifications: Sequence[Values], now: float) -> list[Decision]:
-        """Copies of these, all with this header, came from a neighbour, in this order. A decision for each."""
+        """Route copies from a neighbour, all with this header, in this order. One decision each."""
         if self._passed is not None and (known := self._passed.get(sender)) and (decision := known.get(header)):
             # most copies of a routing whose headers name destinations
             self._state.now = now
             return [decision] * len(notifications)
-        if sender not in self._up or type(header) is not self._header:
-            raise self._why_not_receive(sender, Notify.kind)
-        self._state.now = now
+        self.check_copies(sender, header, now)
         if self._pass_on is not None:
-            # as above, for the first time
+            # as above, on first use
             return [self._pass_on(header, sender)] * len(notifications)
         return self._decide(notifications, header, sender)
 
+    def express(self, encode_id: Callable[[str], bytes]) -> Express | None:
+        """Decisions for hosts that read notifications as tokens (`express.py`).
+
+        `encode_id` returns the wire form of a subscription's id. None if the routing examines entries one by one.
+        """
+        rows = self._state.prt.watch(encode_id)
+        return None if rows is None else Express(self._state, self._policy, self._decisions, self._conforming, rows)
+
     def receive_one(self, sender: BrokerId, header: Header, notification: Values, now: float) -> Decision:
-        """As `receive`, for hosts that take one at a time."""
+        """Like `receive`, for hosts that take one at a time."""
         passed = self._passed
         if passed is not None:
             try:
@@ -174,10 +205,17 @@ class Broker:
                 return decision
         return self.receive(sender, header, (notification,), now)[0]
 
-    def handle(self, event: Event, now: float) -> list[Action]:
-        """Take in what happened and answer with what to do about it, in order.
+    def recipients_of(self, notification: Values) -> tuple[Recipient, ...]:
+        """The clients of this broker whose subscriptions a notification matches. Nothing is routed."""
+        prt = self._state.prt
+        key = prt.match_key(notification)
+        recipients: tuple[Recipient, ...] = (prt.found.get(key) or prt.find(key)).recipients
+        return recipients
 
-        A notification is a batch of one, and its decision is told as actions: for hosts that carry out one at a time.
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Process an event and return the resulting actions, in order.
+
+        A notification is a batch of one, and its decision is returned as actions: for hosts that handle one at a time.
         """
         out: list[Action] = []
         self._state.now = now
@@ -186,32 +224,32 @@ class Broker:
 
     @property
     def due(self) -> float | None:
-        """When `tick` has something to do; None where nothing waits for a time. It may change with every call."""
+        """The time at which `tick` is due; None if no timer is set. It may change with every call."""
         return None if self.streams is None else self.streams.due
 
     def tick(self, now: float) -> list[Action]:
-        """Do what is due, and answer with what to do about it, in order. It may leave more to be done at once."""
+        """Run timers that are due and return the resulting actions, in order. More may be due immediately."""
         self._state.now = now
         return [] if self.streams is None else self.streams.tick(now)
 
     def handle_whole(self, event: Event, now: float) -> list[Action]:
-        """As `handle`, for hosts that have nothing else to do meanwhile: a client that leaves has left after it."""
+        """Like `handle`, but withdraws everything of a departing client in one call, however long it takes."""
         out = self.handle(event, now)
         while type(event) is ClientLeft and self.is_leaving(event.client):
             out += self.handle(event, now)
         return out
 
     def is_leaving(self, client: str) -> bool:
-        """Whether there is more to withdraw of a client that left: `ClientLeft` is to be handled again."""
+        """Whether a departed client still has registrations to withdraw: handle `ClientLeft` again."""
         return client in self._leaving
 
     @property
     def state(self) -> Any:
-        """The tables, to look at: for status displays and checkers. Its kind depends on the routing."""
+        """The tables, read-only, for status displays and checkers. Its type depends on the routing."""
         return self._state
 
     def sampled(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> list[Action]:
-        """As `handle` of `LinkSampled`, which comes more often than any other event."""
+        """Like `handle` of `LinkSampled`, which is more frequent than any other event."""
         if neighbour not in self._neighbours:
             self._check_link(neighbour)
         out: list[Action] = []
@@ -259,7 +297,7 @@ class Broker:
             return LocalProtocolError(
                 f"{self.id} was handed {kind} from {sender}, whose link is down; tell LinkCameUp first"
             )
-        return RemoteProtocolError(f"{sender} sent {kind} to {self.id}, which is no neighbour")
+        return RemoteProtocolError(f"{sender} sent {kind} to {self.id}, which is not a neighbour")
 
     def _received(self, event: Received, now: float, out: list[Action]) -> None:
         sender, message = event.sender, event.message
@@ -300,22 +338,26 @@ class Broker:
             self._policy.advertise(self._state, key, event.filter, out)
 
     def _subscribed(self, event: Subscribed, now: float, out: list[Action]) -> None:
-        key = self._register(self._state.subscriptions, "subscribe", event.client, event.id, event.filter, out)
+        book, priority = self._state.subscriptions, event.priority
+        if priority and (reason := why_not_priority(priority)):
+            out.append(Refuse(event.client, "subscribe", event.id, reason))
+            return
+        key = self._register(book, "subscribe", event.client, event.id, event.filter, out, priority)
         if key is not None:
-            self._policy.subscribe(self._state, key, event.filter, event.client, event.id, out)
+            self._policy.subscribe(self._state, key, event.filter, event.client, event.id, priority, out)
             if self.streams is not None and not event.ordered:
                 self.streams.takes_any(key)
 
     def _unadvertised(self, event: Unadvertised, now: float, out: list[Action]) -> None:
         registered = self._state.advertisements.withdraw(event.client, event.id)
-        out.append(Accepted(event.client, "unadvertise", event.id))
+        out.append(Accept(event.client, "unadvertise", event.id))
         if registered is not None:
             self._conforming.forget(event.client)
             self._policy.unadvertise(self._state, registered.key, out)
 
     def _unsubscribed(self, event: Unsubscribed, now: float, out: list[Action]) -> None:
         registered = self._state.subscriptions.withdraw(event.client, event.id)
-        out.append(Accepted(event.client, "unsubscribe", event.id))
+        out.append(Accept(event.client, "unsubscribe", event.id))
         if registered is not None:
             self._policy.unsubscribe(self._state, registered.key, out)
 
@@ -324,6 +366,8 @@ class Broker:
         some = self._state.subscriptions.some_of(client, DEPARTURE_SLICE_MAX)
         for id in some:
             self._unsubscribed(Unsubscribed(client, id), now, out)
+            if len(out) >= DEPARTURE_ORDERS_MAX:
+                break
         for id in self._state.advertisements.some_of(client, DEPARTURE_SLICE_MAX - len(some)):
             self._unadvertised(Unadvertised(client, id), now, out)
         if self._state.subscriptions.of(client) or self._state.advertisements.of(client):
@@ -332,21 +376,28 @@ class Broker:
             self._leaving.pop(client, None)
 
     def _register(
-        self, book: Registrations, request: str, client: str, id: str, filter: Filter, out: list[Action]
+        self,
+        book: Registrations,
+        request: str,
+        client: str,
+        id: str,
+        filter: Filter,
+        out: list[Action],
+        priority: int = 0,
     ) -> Key | None:
-        """The key of a new registration; None where it was refused or is there already."""
+        """The key of a new registration; None if it was refused or exists already."""
         if client in self._leaving:
             reason: str | None = f"{client} is leaving; what it registered before is still being withdrawn"
         else:
-            reason = book.why_not_add(client, id, filter)
+            reason = book.why_not_add(client, id, filter, priority)
         if reason is not None:
-            out.append(Refused(client, request, id, reason))
+            out.append(Refuse(client, request, id, reason))
             return None
-        out.append(Accepted(client, request, id))
+        out.append(Accept(client, request, id))
         if id in book.of(client):
             return None
         key: Key = self._state.new_key()
-        book.add(client, id, Registered(key, filter))
+        book.add(client, id, Registered(key, filter, priority))
         return key
 
 

@@ -1,9 +1,9 @@
-"""What the clients of one broker have registered, and what they may ask for.
+"""The registrations of one broker's clients, and the limits on them.
 
-Rules of this file: the client's own ids end here; past this point everything is a `Key`. Requests are idempotent: the
-same id with the same filter again is accepted and changes nothing, and to withdraw what is not there is no fault. A
-request that cannot be carried out gives a reason, one line, for the person behind the client. The bounds of all tables
-of the overlay follow from `Limits`, which only host brokers enforce: a full client is refused, nobody else notices.
+The client's own ids are used only here; everywhere else a registration is a `Key`. Requests are idempotent: repeating
+an id with the same filter is accepted and changes nothing, and withdrawing an unknown id is not an error. A refused
+request comes with a reason, one line for the user. The bounds of all tables in the overlay follow from `Limits`, which
+only host brokers enforce: a client at its limit is refused, and no one else is affected.
 """
 
 from collections.abc import Mapping
@@ -22,21 +22,22 @@ class Limits:
     clients_max: int = 100_000
     advertisements_per_client_max: int = 10_000
     subscriptions_per_client_max: int = 1_000_000
-    # Conjunctions of all advertisements of a client: each of its notifications may be held against all of them.
+    # Conjunctions of all advertisements of a client: each of its notifications may be tested against all of them.
     advertised_conjunctions_per_client_max: int = 2_000
-    # Patterns (`language.pattern_count`) of all advertisements of a client, and of all its subscriptions: filters of
-    # others are held against them one by one.
+    # Patterns (`language.pattern_count`) of all advertisements of a client, and of all its subscriptions: other filters
+    # are tested against them one by one.
     patterns_per_client_max: int = 256
 
 
 class Registered:
-    """One advertisement or subscription of a client: its key in the overlay and its filter."""
+    """One advertisement or subscription of a client: its key in the overlay, its filter and its priority."""
 
-    __slots__ = ("filter", "key")
+    __slots__ = ("filter", "key", "priority")
 
-    def __init__(self, key: Key, filter: Filter) -> None:
+    def __init__(self, key: Key, filter: Filter, priority: int = 0) -> None:
         self.key = key
         self.filter = filter
+        self.priority = priority
 
 
 _PARTS = ("conjunctions", "conditions on parts or order of strings or huge numbers")
@@ -59,7 +60,7 @@ class Registrations:
         self._per_client_max = per_client_max
         self._clients_max = clients_max
         self._by_client: dict[str, dict[str, Registered]] = {}
-        # conjunctions and patterns of all filters of a client, and how many it may have
+        # conjunctions and patterns of all filters of a client, and their limits
         self._parts_max = parts_max
         self._parts_of: dict[str, tuple[int, int]] = {}
 
@@ -69,6 +70,10 @@ class Registrations:
     def of(self, client: str) -> Mapping[str, Registered]:
         """A client's registrations by its own ids, in order."""
         return self._by_client.get(client, _NOTHING)
+
+    def clients(self) -> list[str]:
+        """Clients with a registration, in order."""
+        return list(self._by_client)
 
     def add(self, client: str, id: str, registered: Registered) -> None:
         self._by_client.setdefault(client, {})[id] = registered
@@ -93,15 +98,19 @@ class Registrations:
         return conjunctions + more, patterns + further
 
     def some_of(self, client: str, most: int) -> list[str]:
-        """The ids of a client's oldest registrations, at most so many."""
+        """The ids of a client's oldest registrations, at most `most`."""
         return list(islice(self.of(client), most))
 
-    def why_not_add(self, client: str, id: str, filter: Filter) -> str | None:
-        """The reason to refuse a registration, or None where it is fine (also where it is there already)."""
+    def why_not_add(self, client: str, id: str, filter: Filter, priority: int = 0) -> str | None:
+        """The reason to refuse a registration; None if it is fine or exists already."""
         own = self.of(client)
         if id in own:
             if own[id].filter == filter:
-                return None
+                if own[id].priority == priority:
+                    return None
+                return (
+                    f"{self._noun} id {id!r} is in use by {client} with priority {own[id].priority}; withdraw it first"
+                )
             return (
                 f"{self._noun} id {id!r} is in use by {client} for another filter ({own[id].filter}); withdraw it first"
             )

@@ -2,15 +2,15 @@
 
     Q_l · (1 + Q_in) / (1 + Q_out) > τ
 
-Q_l is the queue's length, Q_in and Q_out what entered and left it in the last full window t_w; the fraction is the
-congestion element CE. Rules of this file: the host tells totals whenever it likes and at least once per window; the
-window is kept here, from the `now` of each sample, so there is no timer and no clock. Verdicts are worked out when a
-sample comes in (rarely) and only looked up when a notification is routed (often). Until the first full window has
-passed CE is 1. A link that is down counts as overloaded whatever its queue; when it comes up its status starts anew.
+Q_l is the queue's length, Q_in and Q_out the messages that entered and left it in the last full window t_w; the
+fraction is the congestion element CE. The host reports totals at any time, at least once per window. The window is
+tracked here from the `now` of each sample, without a timer or clock. Verdicts are computed when a sample comes in
+(rarely) and only looked up when a notification is routed (often). CE is 1 until the first full window has passed. A
+link that is down counts as overloaded whatever its queue; when it comes up, its status is reset.
 
-Two numbers say whether anything changed, so that what was decided by the table can be remembered: `queues_changed`
-grows with every change of a queue, `verdicts_changed` with every change that can matter to who asks which links are
-overloaded and compares queues only while some link is.
+Two counters tell whether anything changed, so that decisions based on the table can be cached: `queues_changed` grows
+with every change of a queue, `verdicts_changed` with every change that matters to a routing that reads verdicts, and
+compares queues only while some link is overloaded.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class _LinkStatus:
 
 
 class Lst:
-    """Status of every output queue of one broker, to look at: Q_l of each in `queue_lengths`, how many hold any."""
+    """Status of every output queue of one broker, read-only: Q_l of each in `queue_lengths`, and how many hold any."""
 
     __slots__ = (
         "_links",
@@ -72,7 +72,7 @@ class Lst:
         self.verdicts_changed = 0
 
     def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
-        """Take in a sample; `entered` and `left` are totals since the link was made, or last came up."""
+        """Process a sample; `entered` and `left` are totals since the link was made, or last came up."""
         link = self._links[neighbour]
         start_s = link.window_start_s
         if start_s is None or now - start_s >= self._window_s:
@@ -114,9 +114,13 @@ class Lst:
     def overloaded(self, neighbour: BrokerId) -> bool:
         return self._links[neighbour].overloaded
 
+    def element(self, neighbour: BrokerId) -> float:
+        """CE of the last full window."""
+        return self._links[neighbour].element
+
     def queue_length(self, neighbour: BrokerId) -> int:
         return self.queue_lengths[neighbour]
 
     def least_loaded(self, neighbours: list[BrokerId]) -> BrokerId:
-        """The one with the least Q_l; the first of them where several are equal, so that the choice is fixed."""
+        """The one with the least Q_l; of several equal ones the first, so that the choice is deterministic."""
         return min(neighbours, key=self.queue_lengths.__getitem__)

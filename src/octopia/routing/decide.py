@@ -1,15 +1,14 @@
-"""From notifications to decisions: match them, and ask the routing once for each set that it has not seen.
+"""From notifications to decisions: match them, and ask the routing once for each new set of matches.
 
 **The key of a decision** is the set of subscriptions that matched, and with it: the header (of a copy, what it carries;
 of a publication, what the routing reads off the satisfied advertisements, `Policy.first_header`), the neighbour it came
 by (None: a client), and, where it says so (`Decision.by_links`), how the links looked to the routing (`Policy.links`).
-A routing decides by nothing else. Decisions are remembered in one place, the set that the subscription table found:
-they go with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). One that was made
-when the links looked different is replaced.
+A routing decides by nothing else. Decisions are cached in one place, the set that the subscription table found: they go
+with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). A decision made when the
+links looked different is replaced.
 
-A routing whose copies say where they go (`Policy.pass_on`) matches at the publisher's broker only. Of a copy the header
-and the neighbour are all that counts, and decisions are remembered by these (`BrokerState.passed`), until the routing
-forgets them.
+A routing whose copies say where they go (`Policy.pass_on`) matches at the publisher's broker only. For a copy only the
+header and the neighbour count, and decisions are cached by these (`BrokerState.passed`) until the routing clears them.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,20 +19,33 @@ from octopia.routing.decision import Decision
 from octopia.routing.index import Values
 from octopia.routing.messages import Header
 from octopia.routing.policy import Policy
+from octopia.routing.rows import Rows
 from octopia.routing.state import remember_passed
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
 
 
 class Decisions:
-    """What one broker decides, and remembers of it."""
+    """The decisions of one broker, cached."""
 
-    __slots__ = ("_find", "_found", "_links", "_match_keys", "_pass_on", "_remember", "_route", "_state")
+    __slots__ = (
+        "_by_ways",
+        "_find",
+        "_find_by_ways",
+        "_found",
+        "_links",
+        "_match_keys",
+        "_pass_on",
+        "_remember",
+        "_route",
+        "_state",
+    )
 
     def __init__(self, state: Any, policy: Policy[Any]) -> None:
         table: SubscriptionTable[Any, Any] = state.prt
         self._state = state
         self._match_keys, self._found, self._find = table.match_keys, table.found, table.find
+        self._by_ways, self._find_by_ways = table.by_ways, table.find_by_ways
         self._remember = table.remember_decision
         self._route = policy.route
         self._links = policy.links
@@ -47,7 +59,7 @@ class Decisions:
         context = (header, came_by)
         keys = list(self._match_keys(notifications))
         try:
-            # most often all were decided before
+            # most often all are cached
             known = [all_found[key].decisions[context] for key in keys]
         except KeyError:
             pass
@@ -67,6 +79,22 @@ class Decisions:
             add(decision)
         return decisions
 
+    def decide_by_ways(self, ways: bytes, rows: Rows, header: Header, came_by: BrokerId | None) -> Decision:
+        """The copies of all notifications that match subscriptions on these ways, a set of bits; no local recipients.
+
+        For hosts that work out local deliveries themselves (`rows.py`).
+        """
+        matched = self._by_ways.get(ways)
+        if matched is None:
+            matched = self._find_by_ways(ways, rows.matching(int.from_bytes(ways, "little")))
+        decision: Decision | None = matched.decisions.get((header, came_by))
+        if decision is not None and not decision.by_links:
+            return decision
+        links = None if self._links is None else self._links(self._state)
+        if decision is not None and decision.links == links:
+            return decision
+        return self._decide(matched, header, came_by, links)
+
     def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
         """The decision for copies with this header, of a routing that does not match them."""
         decision = self._pass_on(self._state, header, came_by)
@@ -74,7 +102,7 @@ class Decisions:
         return decision
 
     def _decide_one(self, notification: Sequence[Values], header: Header, came_by: BrokerId | None) -> Decision:
-        """As `decide`, without what only many need: most often one comes alone."""
+        """Like `decide`, for a single notification, which is the most common case."""
         (key,) = self._match_keys(notification)
         matched = self._found.get(key)
         decision: Decision | None = None if matched is None else matched.decisions.get((header, came_by))

@@ -1,37 +1,53 @@
-"""What a broker decides about a notification: who of its clients gets it, and which neighbours get a copy.
+"""A broker's decision about a notification: which of its clients receive it, and which neighbours get a copy.
 
-A decision leaves the notification out. It depends on a notification only through the set of subscriptions it matches
-(and, where it was published, the advertisements it satisfies), and such sets are few, so that many notifications share
-one decision. `decide.py` says where decisions are remembered and for how long.
+A decision does not contain the notification. It depends only on the set of subscriptions that the notification matches
+(and, where it was published, the advertisements it satisfies). Such sets are few, so many notifications share one
+decision. `decide.py` describes how decisions are cached.
 
 Copies are in a fixed order, those on aLinks in tree order first, then those on iLinks by cluster, so that equal inputs
 give equal outputs.
 """
 
 from collections.abc import Hashable
+from itertools import repeat
 from typing import Any, ClassVar
 
 from octopia.language import Notification
-from octopia.routing.actions import Action, Deliver, Recipient, Refused, Send
+from octopia.routing.actions import Action, Deliver, Recipient, Refuse, Send
 from octopia.routing.messages import Header, Notify, Stamp
 from octopia.topology import BrokerId
 
-# A neighbour, and what the copy for it carries.
+# A neighbour, and the header of the copy for it.
 Copy = tuple[BrokerId, Header]
 
 
 class Decision:
-    """Recipients here and copies onward. It is never changed; what is decided anew is another object.
+    """Local recipients and onward copies. Never modified; a new decision is a new object.
 
-    `by_links`: the status of links had a say in it; a decision without holds however the links look. `memo` is the
-    host's: what this decision means for its queues. It goes with the decision.
+    `priorities` has the priority of each copy, in their order; None: all are 0 (`priorities.py`).
+
+    `by_links`: the decision depends on the status of links; otherwise it holds whatever their status. `case`: which of
+    the routing's cases it was (`Policy.cases`, counted from 1), for statistics; 0 if none applies. `memo` belongs to
+    the host: what this decision means for its queues. It lives as long as the decision.
 
     Of a routing that has streams (`streams.py`): `dests` are, of a publication, the brokers it is sent to, as bits,
     `missed` those it should be sent to that cannot be reached, and `tree` names the way it takes; `here`: of a copy,
     this broker is among its destinations.
     """
 
-    __slots__ = ("by_links", "copies", "dests", "here", "links", "memo", "missed", "recipients", "tree")
+    __slots__ = (
+        "by_links",
+        "case",
+        "copies",
+        "dests",
+        "here",
+        "links",
+        "memo",
+        "missed",
+        "priorities",
+        "recipients",
+        "tree",
+    )
 
     def __init__(
         self,
@@ -39,14 +55,18 @@ class Decision:
         copies: tuple[Copy, ...] = (),
         by_links: bool = False,
         *,
+        case: int = 0,
         dests: int = 0,
         missed: int = 0,
         tree: int = 0,
         here: bool = False,
+        priorities: tuple[int, ...] | None = None,
     ) -> None:
         self.recipients = recipients
         self.copies = copies
+        self.priorities = priorities
         self.by_links = by_links
+        self.case = case
         self.dests = dests
         self.missed = missed
         self.tree = tree
@@ -55,26 +75,31 @@ class Decision:
         self.memo: Any = None
 
     def actions(self, publisher: str, id: str, notification: Notification, stamp: Stamp | None = None) -> list[Action]:
-        """The decision for a notification that was published here as orders, for hosts that carry out one by one."""
+        """The decision for a notification published here, as actions, for hosts that carry them out one by one."""
         return self.actions_for(Notify(publisher, id, notification, stamp=stamp))
 
     def actions_for(self, message: Notify) -> list[Action]:
-        """The decision for a copy that came as orders, for hosts that carry out one by one."""
+        """The decision for a received copy, as actions, for hosts that carry them out one by one."""
         out: list[Action] = []
         if self.recipients:
             out.append(Deliver(message.publisher, message.id, message.notification, self.recipients))
-        for to, header in self.copies:
+        priorities = self.priorities or _NO_PRIORITIES
+        for (to, header), priority in zip(self.copies, priorities, strict=False):
             if header is not message.header:
                 message = Notify(message.publisher, message.id, message.notification, header, message.stamp)
-            out.append(Send(to, message))
+            out.append(Send(to, message, priority))
         return out
 
 
+_NO_PRIORITIES = repeat(0)
+
+
 class Refusal:
-    """A notification that is not routed at all, and why: one line for the person behind the client."""
+    """A notification that is not routed, and why: one line for the user."""
 
     __slots__ = ("reason",)
     memo: ClassVar[None] = None
+    case: ClassVar[int] = 0
     here: ClassVar[bool] = False
     recipients: ClassVar[tuple[Recipient, ...]] = ()
     copies: ClassVar[tuple[Copy, ...]] = ()
@@ -83,4 +108,4 @@ class Refusal:
         self.reason = reason
 
     def actions(self, publisher: str, id: str, notification: Notification, stamp: Stamp | None = None) -> list[Action]:
-        return [Refused(publisher, "publish", id, self.reason)]
+        return [Refuse(publisher, "publish", id, self.reason)]

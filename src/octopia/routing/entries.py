@@ -1,11 +1,11 @@
-"""What the tables of a broker hold: one advertisement or one subscription each.
+"""The entries of a broker's tables: one advertisement or one subscription each.
 
-Rules of this file: plain records, changed by the routing functions only. A last hop of None means that a client of
-this very broker registered the entry.
+Plain records, modified only by the routing functions. A last hop of None means that a client of this broker registered
+the entry.
 """
 
 from octopia.language import Filter
-from octopia.routing.messages import Key
+from octopia.routing.messages import PRIORITY_MAX, Key
 from octopia.topology import BrokerId
 
 
@@ -17,9 +17,13 @@ class SrtEntry:
     subscriptions in this broker's PRT that overlap it. `unknown`, at the host broker: the bits of clusters that have
     not answered since their iLink came up; they count as ON, whatever `civ` says. In full dynamic routing: of clusters
     whose subscriptions it does not hold in full; and at a secondary neighbour the own bit, if the host does not.
+
+    Priorities, None or 0 while nobody has any: `urgent_interest` counts, of `interest`, the subscriptions of priority
+    1, 2, …; `told` is, at a secondary neighbour, the priority that the host broker was told last. `urgent`, at the host
+    broker, has for each priority from 1 on the bits of clusters that have a subscription of at least that priority.
     """
 
-    __slots__ = ("civ", "filter", "interest", "key", "last_hop", "unknown")
+    __slots__ = ("civ", "filter", "interest", "key", "last_hop", "told", "unknown", "urgent", "urgent_interest")
 
     def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, civ: int = 0) -> None:
         self.key = key
@@ -28,16 +32,46 @@ class SrtEntry:
         self.civ = civ
         self.interest = 0
         self.unknown = 0
+        self.urgent: tuple[int, ...] | None = None
+        self.urgent_interest: list[int] | None = None
+        self.told = 0
+
+    def count_urgent(self, priority: int, more: int) -> None:
+        """Change the count of overlapping subscriptions with this priority, which is not 0; `more` may be negative."""
+        if self.urgent_interest is None:
+            self.urgent_interest = [0] * PRIORITY_MAX
+        self.urgent_interest[priority - 1] += more
+
+    @property
+    def priority(self) -> int:
+        """The priority of the most urgent subscription that is counted in `interest`."""
+        if self.urgent_interest is not None:
+            for priority in range(PRIORITY_MAX, 0, -1):
+                if self.urgent_interest[priority - 1]:
+                    return priority
+        return 0
 
 
 class PrtEntry:
-    """A subscription. `client` and `id` are set where `last_hop` is None: at its host broker."""
+    """A subscription. `client` and `id` are set where `last_hop` is None: at its host broker.
 
-    __slots__ = ("client", "filter", "id", "key", "last_hop")
+    Its priority is the same at every broker and never changes: to change it, withdraw and subscribe again.
+    """
 
-    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, client: str = "", id: str = "") -> None:
+    __slots__ = ("client", "filter", "id", "key", "last_hop", "priority")
+
+    def __init__(
+        self,
+        key: Key,
+        filter: Filter,
+        last_hop: BrokerId | None,
+        client: str = "",
+        id: str = "",
+        priority: int = 0,
+    ) -> None:
         self.key = key
         self.filter = filter
         self.last_hop = last_hop
         self.client = client
         self.id = id
+        self.priority = priority

@@ -1,7 +1,7 @@
-"""What happens to a broker: the inputs of `Broker.handle`, named in the past tense.
+"""Events: the inputs of `Broker.handle`, named in the past tense.
 
-Rules of this file: an event is a frozen value made by the broker's host (simulator, network, embedded overlay); it
-says what happened and nothing of what to do about it. Time is not in here: it is the second argument of `handle`.
+An event is a frozen value made by the broker's host (simulator, network, embedded overlay). It says what happened, not
+what to do about it. It does not contain the time, which is the second argument of `handle`.
 """
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from octopia.topology import BrokerId
 
 
 class Received(Struct, frozen=True, gc=False):
-    """A neighbour's message arrived. Links keep order: the host hands messages of one link over as they were sent."""
+    """A neighbour's message arrived. Links keep order: the host passes on messages of one link as they were sent."""
 
     sender: BrokerId
     message: Message
@@ -31,20 +31,20 @@ class LinkSampled(Struct, frozen=True, gc=False):
 
 
 class LinkWentDown(Struct, frozen=True):
-    """There is no connection to this neighbour. What was in flight, either way, may be lost.
+    """The connection to this neighbour is gone. Messages in flight, either way, may be lost.
 
-    From now on only notifications are sent there, and by `idr` only where there is no other way.
+    From now on only notifications are sent there, and `idr` sends them only without another way.
     """
 
     neighbour: BrokerId
 
 
 class LinkCameUp(Struct, frozen=True):
-    """There is a fresh connection to this neighbour, at whose other end the same is told.
+    """There is a fresh connection to this neighbour, which gets the same event.
 
-    Told before anything of that connection is received, and never again anything of an older one. What the broker
-    ordered to be sent there before now is not sent any more, except for notifications that are certain not to have
-    arrived. A host that resumes a connection without loss tells nothing.
+    This event comes before anything received on that connection, and after everything from an older one. Earlier
+    messages for this neighbour are not sent any more, except notifications that have certainly not arrived. A host that
+    resumes a connection without loss does not send this event.
     """
 
     neighbour: BrokerId
@@ -53,8 +53,8 @@ class LinkCameUp(Struct, frozen=True):
 class LinkGivenUp(Struct, frozen=True):
     """A neighbour that is down is not expected back soon: wait no longer to learn what lies beyond it.
 
-    Matters only to a broker that was made with `links_up=False` and has not learnt it yet; of a link that is up it
-    says nothing.
+    Matters only to a broker that was made with `links_up=False` and has not learnt it yet; ignored for a link that is
+    up.
     """
 
     neighbour: BrokerId
@@ -72,12 +72,16 @@ class Unadvertised(Struct, frozen=True):
 
 
 class Subscribed(Struct, frozen=True):
-    """`ordered`: False takes notifications as they come, where the routing would hold them back for order's sake."""
+    """`ordered`: False delivers notifications as they come, where the routing would hold them back to keep order.
+
+    `priority`: 0 (ordinary) to `PRIORITY_MAX`; a host sends notifications with a larger one first (`priorities.py`).
+    """
 
     client: str
     id: str
     filter: Filter
     ordered: bool = True
+    priority: int = 0
 
 
 class Unsubscribed(Struct, frozen=True):
@@ -92,11 +96,10 @@ class Published(Struct, frozen=True, gc=False):
 
 
 class ClientLeft(Struct, frozen=True):
-    """The client is gone for good: everything it registered goes with it.
+    """The client is gone for good: everything it registered is withdrawn.
 
-    One call withdraws a slice of it (`broker.DEPARTURE_SLICE_MAX`). While `Broker.is_leaving` says so, the host hands
-    over the same event again, at its leisure; until then it drops deliveries for the client and lets nobody else have
-    its name.
+    One call withdraws a slice of it (`broker.DEPARTURE_SLICE_MAX`). While `Broker.is_leaving` holds, the host passes
+    the same event again, when it has time; meanwhile it drops deliveries for the client and keeps its name reserved.
     """
 
     client: str

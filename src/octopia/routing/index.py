@@ -1,9 +1,9 @@
 """The index behind a table: filters by entry, and the sets of entries that notifications match.
 
 `match_keys` gives equal keys for notifications that match the same entries, and `entries_of` the entries behind a key;
-both hold only until an entry comes or goes. A table remembers what it worked out for a key, since notifications are
-many and the sets they match are few. `MatcherIndex` searches. A host that knows the matches beforehand (the simulator
-does) brings an index of its own; all else stays the broker's.
+both are valid only until an entry comes or goes. A table caches its results by key, since notifications are many and
+the sets they match are few. `MatcherIndex` searches. A host that knows the matches in advance (as the simulator does)
+supplies its own index; everything else stays the same.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -11,23 +11,30 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from octopia.language import Filter, Notification, Value
+from octopia.language import Filter, FilterLike, Notification, Value
 from octopia.matching import Matcher
 
 Entry = TypeVar("Entry")
 Values = Mapping[str, Value]
 
-# From so many on it is quicker to match them together.
+# From this many on, matching them together is faster.
 MANY_MIN = 5
 
 
+class Watcher(Protocol):
+    """An observer that is told the row of each entry."""
+
+    def added(self, row: int, entry: Any, /) -> None: ...
+    def removed(self, row: int, /) -> None: ...
+
+
 class Index(Protocol[Entry]):
-    """What a table asks of its index."""
+    """The interface between a table and its index."""
 
     def add(self, id: Entry, filter: Filter, /) -> None: ...
     def remove(self, id: Entry, /) -> None: ...
     def match_keys(self, notifications: Sequence[Values], /) -> Iterable[Hashable]:
-        """For each of these notifications, whose values were checked, the key of what it matches."""
+        """For each of these notifications, with checked values, the key of its set of matches."""
 
     def match_key(self, notification: Values, /) -> Hashable:
         """The same for one."""
@@ -38,10 +45,31 @@ class Index(Protocol[Entry]):
 
 
 class MatcherIndex(Matcher[Entry]):
-    """The index that searches: a matcher whose answers can be remembered."""
+    """The index that searches: a matcher whose answers can be cached.
+
+    `watcher` is told which row an entry has as soon as it comes or goes.
+    """
+
+    watcher: "Watcher | None" = None
+
+    def add(self, id: Entry, filter: FilterLike, group: int = -1) -> None:
+        super().add(id, filter, group)
+        if self.watcher is not None:
+            self.watcher.added(self._row_of[id], id)
+
+    def remove(self, id: Entry) -> None:
+        if self.watcher is not None:
+            self.watcher.removed(self._row_of[id])
+        super().remove(id)
+
+    def watch(self, watcher: "Watcher") -> None:
+        """Register a watcher, and tell it of all current entries first."""
+        self.watcher = watcher
+        for entry, row in self._row_of.items():
+            watcher.added(row, entry)
 
     def match_keys(self, notifications: Sequence[Values]) -> list[Hashable]:
-        # by exact type: to ask whether something is a Mapping takes longer than to wrap it
+        # by exact type: testing for Mapping takes longer than wrapping
         if len(notifications) == 1:
             one: Any = notifications[0]
             return [self.match_rows(Notification.trusted(one) if type(one) is dict else one).tobytes()]

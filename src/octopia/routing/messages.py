@@ -1,9 +1,9 @@
-"""What brokers say to each other: one frozen struct per kind of inter-broker message.
+"""Messages between brokers: one frozen struct per kind.
 
-Rules of this file: a message is a value and is never changed on its way; every broker that forwards a notification
-puts the very same `notification` object (later: the same bytes) behind a new, small header. A message names an
-advertisement or a subscription by its `Key`, which its host broker makes once and never again, so that a message
-about an earlier life of the same client-chosen id can never be mistaken for one about the present life.
+A message is a value and never changes on its way; a broker that forwards a notification puts the same `notification`
+object (later: the same bytes) behind a new, small header. A message names an advertisement or a subscription by its
+`Key`, which its host broker makes once and never again, so a message about an earlier use of the same client-chosen id
+is never mistaken for one about the current use.
 """
 
 from typing import ClassVar, NamedTuple, Protocol
@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from octopia.language import Filter, Notification
 from octopia.topology import BrokerId
+
+# How urgent a subscription is: 0 (ordinary) up to this; see `priorities.py`.
+PRIORITY_MAX = 3
 
 
 class Key(NamedTuple):
@@ -41,6 +44,7 @@ class Subscribe(Struct, frozen=True, tag="subscribe"):
     key: Key
     filter: Filter
     tids: tuple[Key, ...] = ()
+    priority: int = 0
 
 
 class Unsubscribe(Struct, frozen=True, tag="unsubscribe"):
@@ -50,29 +54,32 @@ class Unsubscribe(Struct, frozen=True, tag="unsubscribe"):
 
 
 class Lent(NamedTuple):
-    """A subscription that a host broker is to hold for another cluster."""
+    """A subscription that a host broker holds for another cluster."""
 
     key: Key
     filter: Filter
+    priority: int = 0
 
 
 class CibSet(Struct, frozen=True, tag="cib_set"):
     """The sender's cluster now has subscribers for these advertisements of the receiver.
 
-    In full dynamic routing it carries subscriptions as well, and means what `fdr/interest.py` says.
+    In full dynamic routing it carries subscriptions as well, and means what `fdr/interest.py` says. `priorities` has
+    for each advertisement the priority of the most urgent subscription that overlaps it; empty where all are 0.
 
     The paper lets this message carry the subscription and the receiver search for what overlaps. Naming the
     advertisements saves that search and closes a race: a subscription that came and went while a new advertisement was
-    still on its way to the sender would turn a bit ON that nobody ever turns OFF again.
+    still on its way to the sender would turn a bit ON that is never turned OFF again.
     """
 
     kind: ClassVar[str] = "cib_set"
     advertisements: tuple[Key, ...]
     subscriptions: tuple[Lent, ...] = ()
+    priorities: tuple[int, ...] = ()
 
 
 class CibClear(Struct, frozen=True, tag="cib_clear"):
-    """The sender's cluster has no subscriber left for these advertisements of the receiver.
+    """No subscriber for these advertisements of the receiver is left in the sender's cluster.
 
     In full dynamic routing: none that it did not name. `subscriptions` are gone; see `fdr/interest.py`.
     """
@@ -83,7 +90,7 @@ class CibClear(Struct, frozen=True, tag="cib_clear"):
 
 
 class SubscriptionsComplete(Struct, frozen=True, tag="subscriptions_complete"):
-    """On this aLink and since it came up, all subscriptions that these brokers host have been told.
+    """All subscriptions that these brokers host have been sent on this aLink since it came up.
 
     No host named: all that the sender hosts, or that came to it by its other aLinks. See `scot/resync.py`.
     """
@@ -93,7 +100,7 @@ class SubscriptionsComplete(Struct, frozen=True, tag="subscriptions_complete"):
 
 
 class SubscriptionsIncomplete(Struct, frozen=True, tag="subscriptions_incomplete"):
-    """Of the subscriptions that these brokers host the receiver may not know all any more: a link between is down.
+    """The receiver may not know all subscriptions of these brokers any more: a link in between is down.
 
     Full dynamic routing. `SubscriptionsComplete` takes it back. On an iLink the hosts are of the sender's cluster.
     """
@@ -112,34 +119,34 @@ class LinkReport(NamedTuple):
 
 
 class LinkNews(Struct, frozen=True, tag="link_news"):
-    """Links that went down or came up anywhere in the overlay; passed on to all other neighbours, each report once."""
+    """Links that went down or came up anywhere in the overlay; each report is forwarded once to other neighbours."""
 
     kind: ClassVar[str] = "link_news"
     reports: tuple[LinkReport, ...]
 
 
-# The longest wait that can be told: a minute is as good as never.
+# The longest wait that can be reported: a minute is as good as never.
 WAIT_MS_MAX = 60_000
 
 
 class Waits(Struct, frozen=True, tag="waits", gc=False):
-    """Full dynamic routing: what the sender is given now for its cluster's tree waits so long beyond it."""
+    """Full dynamic routing: how long a message given to the sender now, for its cluster's tree, waits beyond it."""
 
     kind: ClassVar[str] = "waits"
     wait_ms: int
 
 
 class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete"):
-    """On this iLink and since it came up, all advertisements of the sender's clients have been told."""
+    """All advertisements of the sender's clients have been sent on this iLink since it came up."""
 
     kind: ClassVar[str] = "advertisements_complete"
 
 
 class Header(Protocol):
-    """What a copy carries beside its notification: a frozen, hashable value that means something to its routing alone.
+    """The header of a copy: a frozen, hashable value that only its routing interprets.
 
-    Hosts pass it on and show two things of it: `civ`, the clusters the copy must still serve (0: none, or no clusters
-    at all), and `entries`, how many entries of routing information it takes on a link.
+    Hosts forward it and display two fields: `civ`, the clusters the copy must still serve (0: none, or the routing does
+    not use clusters), and `entries`, the number of entries of routing information it takes on a link.
     """
 
     @property
@@ -150,9 +157,14 @@ class Header(Protocol):
 
 
 class Civ(Struct, frozen=True, cache_hash=True, gc=False):
-    """SCOT routing: the clusters that this copy must still serve; none is a plain copy."""
+    """SCOT routing: the clusters that this copy must still serve; none is a plain copy.
+
+    `priority` is that of the most urgent subscription in these clusters, as far as the host broker knew: brokers on the
+    way cannot look it up. A copy that serves no other cluster does not have one, since it is matched wherever it goes.
+    """
 
     civ: int = 0
+    priority: int = 0
 
     @property
     def entries(self) -> int:
@@ -160,6 +172,21 @@ class Civ(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 PLAIN = Civ()
+
+
+class Wanted(Struct, frozen=True, cache_hash=True, gc=False):
+    """SCOT routing, for a publication: the clusters to serve, and those with urgent subscriptions.
+
+    `urgent` has a set of clusters for each priority from 1 on: those with a subscription of at least that priority.
+    """
+
+    civ: int
+    urgent: tuple[int, ...]
+    priority: ClassVar[int] = 0
+
+    @property
+    def entries(self) -> int:
+        return 0
 
 
 class Tree(Struct, frozen=True, cache_hash=True, gc=False):
@@ -199,13 +226,15 @@ class Routes(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
-    """Full dynamic routing, of a publication: the cluster whose tree it takes, and more destinations than match.
+    """Full dynamic routing, for a publication: the cluster whose tree it takes, and destinations beyond the matches.
 
-    `in_doubt` are brokers, as bits, of which the host broker does not know whether they host a match.
+    `in_doubt` are brokers, as bits, that may host a match without the host broker knowing. `urgent` has for each
+    priority from 1 on those of them that may host one of at least that priority; empty where there are none.
     """
 
     in_doubt: int
     tree: int
+    urgent: tuple[int, ...] = ()
 
     @property
     def civ(self) -> int:
@@ -219,12 +248,14 @@ class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
 class Dests(Struct, frozen=True, cache_hash=True, gc=False):
     """Full dynamic routing: this copy is for exactly these brokers.
 
-    `dests` is a set of brokers as bits (`fdr/places.py`).
+    `dests` is a set of brokers as bits (`fdr/broker_sets.py`). `priority` is that of the most urgent subscription
+    there, as the host broker knew it: brokers on the way match nothing.
     """
 
-    # no property, since it is looked at for every hop of a trace
+    # not a property, since it is read for every hop of a trace
     civ: ClassVar[int] = 0
     dests: int
+    priority: int = 0
 
     @property
     def entries(self) -> int:
@@ -233,12 +264,12 @@ class Dests(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Stamp(Struct, frozen=True, gc=False):
-    """Full dynamic routing: where a notification stands in the streams from its publisher to each destination.
+    """Full dynamic routing: a notification's position in the streams from its publisher to each destination.
 
     The publisher's host broker makes it once, and every copy carries it unchanged. `host` is the place of that broker
-    (`fdr/places.py`), `sequence` the number of the notification among those of its publisher there. `dests` are the
-    destinations it was made for; `gaps` has for each, in the order of their bits, how far back the sequence of the one
-    lies that was sent there before. A gap as large as the sequence says that there was none.
+    (`fdr/broker_sets.py`), `sequence` the number of the notification among those of its publisher there. `dests` are
+    the destinations it was made for; `gaps` has for each, in the order of their bits, the distance to the sequence of
+    the previous one sent there. A gap as large as the sequence means that there was none.
     """
 
     host: int
@@ -248,9 +279,9 @@ class Stamp(Struct, frozen=True, gc=False):
 
 
 class Confirmed(NamedTuple):
-    """All of this publisher's notifications for the sender up to this sequence have come.
+    """All of this publisher's notifications for the sender up to this sequence have arrived.
 
-    `again`: what comes after that is to be sent again.
+    `again`: notifications after that must be sent again.
     """
 
     publisher: str
@@ -259,7 +290,7 @@ class Confirmed(NamedTuple):
 
 
 class Confirm(Struct, frozen=True, tag="confirm"):
-    """Full dynamic routing: a destination tells the host broker of publishers what has come from them.
+    """Full dynamic routing: a destination confirms to the host broker of publishers what has arrived from them.
 
     It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms.
     """
@@ -273,7 +304,7 @@ class Confirm(Struct, frozen=True, tag="confirm"):
 class Notify(Struct, frozen=True, tag="notify", gc=False):
     """A copy of a notification. Its header is of the type that the routing declares (`Policy.header`).
 
-    `stamp` is None where the routing has no streams.
+    `stamp` is None if the routing does not use streams.
     """
 
     kind: ClassVar[str] = "notify"

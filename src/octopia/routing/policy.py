@@ -1,14 +1,14 @@
 """Routing policies by name: what a broker does for each request of a client and each message of a neighbour.
 
-A policy is data: a table of functions, and declarations of what hosts and checkers need to know of it, so that nobody
-asks for a policy by name. The mechanism (`broker.py`) is the same for all. A routing idea is tried without a change
-here: write its functions, put a `Policy` of them into a module of your own, and `module:NAME` names it to every host
-and experiment, in whichever process that runs. Such a name is taken from who runs the program only (arguments, his
-configuration), never from a file of data or from a peer: it makes us import a module.
+A policy is data: a table of functions, and declarations for hosts and checkers, so that no code tests for a policy by
+name. The mechanism (`broker.py`) is the same for all. To try a new routing, nothing here needs to change: write its
+functions, put a `Policy` of them into your own module, and pass `module:NAME` to any host or experiment, in any
+process. Such a name is accepted only from the user (arguments, configuration), never from a data file or a peer, since
+it imports a module.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from octopia.routing import fdr, scot, tid
 from octopia.routing.actions import Action
 from octopia.routing.clients import Limits, Registered
 from octopia.routing.congestion import CongestionParameters
+from octopia.routing.covering import check_kind
 from octopia.routing.decision import Decision
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.index import MakeIndex
@@ -55,7 +56,7 @@ Receive = Callable[[State, BrokerId, Any, list[Action]], None]
 
 @dataclass(frozen=True, slots=True)
 class Recovery(Generic[State]):
-    """How a routing brings its tables back in line: at a start with all links down, and per event of a link."""
+    """How a routing resynchronises its tables: at a start with all links down, and per link event."""
 
     start_apart: Callable[[State, Scot], None]
     link_went_down: Callable[[State, BrokerId, list[Action]], None]
@@ -65,9 +66,9 @@ class Recovery(Generic[State]):
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What a routing promises while nothing fails; the simulator's judges hold a run against it.
+    """The guarantees of a routing while nothing fails; the simulator's judges check a run against them.
 
-    `hops_max` is the most hops that a notification takes in an overlay; None where there is no bound worth checking.
+    `hops_max` is the most hops that a notification takes in an overlay; None if no bound is worth checking.
     `despite_crashes`: while at most k-1 brokers die, nothing is lost, repeated or out of order between brokers that
     stay up.
     """
@@ -81,28 +82,32 @@ class Promises:
 
 @dataclass(frozen=True, slots=True)
 class Policy(Generic[State]):
-    """One routing: its name, its kind of state, its functions, and what it declares of itself.
+    """One routing: its name, its type of state, its functions, and its declarations.
 
-    `route(state, matched, header, came_by)` decides about all notifications that match the same subscriptions:
-    `matched` is what the subscription table found, `header` what the copy carries, `came_by` the neighbour that sent it
-    or None where a client of this broker published it. Then the header is what `first_header` reads off the
-    advertisements that the notification satisfies (at least one, oldest first); it need not be of the type `header`,
-    which is what copies carry. `route` is pure: it looks at the state and changes nothing. Its decisions are remembered
-    (`decide.py`), so it may go by its arguments, the entries behind them, and of the links' status only by what `links`
-    tells apart, and only if it says so (`Decision.by_links`). `links` is None where it does not look at the status of
-    links at all, which then need not be told.
+    `route(state, matched, header, came_by)` decides for all notifications that match the same subscriptions. `matched`
+    is the result of the subscription table, `header` is what the copy carries, and `came_by` is the neighbour that sent
+    it. For a publication by a client of this broker, `came_by` is None and the header comes from `first_header`, which
+    gets the advertisements that the notification satisfies (at least one, oldest first); it need not have the type
+    `header`, which is that of copies.
 
-    `pass_on(state, header, came_by)` is for a routing whose copies say themselves where they go: it decides about
-    copies, without a match, and by nothing but its arguments and which links are up; `route` is then for publications
-    only. A routing that has it keeps `BrokerState.passed`. `streams(state, first_sequence)` makes the streams of a
-    broker (`streams.py`), of a routing that has them.
+    `route` is pure: it reads the state and changes nothing. Its decisions are cached (`decide.py`), so they may depend
+    only on its arguments, on the entries behind them and, if `Decision.by_links` says so, on the part of the link
+    status that `links` distinguishes. `links` is None if the routing does not look at the link status, which then need
+    not be reported.
 
-    `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: copies of one publisher may take ways of
-    different length one after the other, so that a later one may arrive first. `confirms`: a registration is in force
-    when the brokers of its cluster (a subscription) or region (an advertisement) have answered. `recovery` is None
-    where the routing cannot bring its tables back in line after a loss. `live`: its header and its messages have a form
-    on the wire. `why` says which cluster's tree a notification published at a broker now would take, and why, in a
-    line; None where nothing is chosen there.
+    `pass_on(state, header, came_by)` is for a routing whose copies carry their own destinations. It decides about
+    copies without matching, and only by its arguments and by which links are up; `route` is then called for
+    publications only. A routing with `pass_on` keeps `BrokerState.passed`. `streams(state, first_sequence)` creates the
+    streams of a broker (`streams.py`), if the routing has them.
+
+    Declarations: `keeps_civ`: entries of advertisements have a bit per cluster. `overtakes`: consecutive copies of one
+    publisher may take paths of different length, so a later one may arrive first. `confirms`: a registration is in
+    force when the brokers of its cluster (for a subscription) or region (for an advertisement) have answered.
+    `recovery` is None if the routing cannot resynchronise its tables after a loss. `live`: its header and its messages
+    have a wire form. `why` tells, in one line, which cluster's tree a notification published at a broker now would
+    take, and why; None if there is no choice. `cases` are the names of the cases of its decisions (`Decision.case`),
+    which hosts count; () if it does not distinguish any. `covering` maps each kind of covering that it supports
+    (`covering.py`) to a function that enables it in the state of a new broker.
     """
 
     name: str
@@ -115,7 +120,7 @@ class Policy(Generic[State]):
     make_state: Callable[[BrokerId, Scot, CongestionParameters, Limits, MakeIndex, int], State]
     advertise: Callable[[State, Key, Filter, list[Action]], None]
     unadvertise: Callable[[State, Key, list[Action]], None]
-    subscribe: Callable[[State, Key, Filter, str, str, list[Action]], None]
+    subscribe: Callable[[State, Key, Filter, str, str, int, list[Action]], None]
     unsubscribe: Callable[[State, Key, list[Action]], None]
     first_header: Callable[[State, Sequence[Registered]], Header]
     route: Callable[[State, Any, Any, BrokerId | None], Decision]
@@ -127,6 +132,8 @@ class Policy(Generic[State]):
     live: bool = True
     why: Callable[[State], tuple[int, str]] | None = None
     sampled: Callable[[State, list[Action]], None] | None = None
+    cases: tuple[str, ...] = ()
+    covering: Mapping[str, Callable[[State], None]] = field(default_factory=dict)
 
 
 _SCOT_CONTROL: dict[type[Message], Receive[ScotState]] = {
@@ -168,6 +175,7 @@ def _scot(name: str, title: str, notify: Any, **declared: Any) -> Policy[ScotSta
         route=notify.route,
         receive=_SCOT_CONTROL,
         recovery=_SCOT_RECOVERY,
+        covering={"host": scot.spread.per_host, "link": scot.spread.per_link},
         **declared,
     )
 
@@ -206,6 +214,7 @@ def _fdr() -> Policy[FdrState]:
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
         ),
         why=fdr.why,
+        covering={"host": scot.spread.per_host},
     )
 
 
@@ -215,7 +224,7 @@ def _tid(name: str, title: str, notify: Any, header: type[Header], **declared: A
         title=title,
         header=header,
         keeps_civ=False,
-        # It registers along advertisement trees, which questions to neighbours do not follow.
+        # It registers along advertisement trees, which resynchronisation between neighbours does not follow.
         confirms=False,
         make_state=TidState,
         advertise=tid.advertise.advertise,
@@ -235,7 +244,7 @@ def _diameter(overlay: Scot) -> int:
 
 
 def _to_a_tree_and_off(overlay: Scot) -> int:
-    """An iLink to the tree that was chosen, the tree, and an iLink to the destination."""
+    """The iLink to the chosen tree, the tree, and the iLink to the destination."""
     return overlay.tree.diameter + (2 if overlay.clusters > 1 else 0)
 
 
@@ -255,6 +264,7 @@ POLICIES: Mapping[str, Policy[Any]] = {
             "inter-cluster dynamic routing",
             scot.notify_dynamic,
             links=scot.notify_dynamic.links_seen,
+            cases=scot.notify_dynamic.CASES,
             overtakes=True,
             promises=Promises(),
         ),
@@ -267,6 +277,7 @@ POLICIES: Mapping[str, Policy[Any]] = {
             links=None,
             overtakes=False,
             promises=Promises(),
+            covering={"host": tid.spread.per_host, "link": tid.spread.per_link},
         ),
         _tid(
             "tid-dynamic",
@@ -277,6 +288,7 @@ POLICIES: Mapping[str, Policy[Any]] = {
             overtakes=True,
             # it may cross a broker on different trees
             promises=Promises(once_per_broker=False),
+            covering={"host": tid.spread.per_host},
         ),
     )
 }
@@ -294,7 +306,7 @@ def policy_named(name: str) -> Policy[Any]:
 
 
 def policy_if_known(name: str) -> Policy[Any] | None:
-    """The routing of this name, if it is one of ours or was named to this process before; nothing is imported."""
+    """The routing of this name, if it is built in or was loaded before; nothing is imported."""
     return POLICIES.get(name) or _IN_MODULES.get(name)
 
 
@@ -305,8 +317,13 @@ def why_not_live(name: str) -> str | None:
     return f"{name} runs in the simulator and in replays; live brokers do not speak it yet"
 
 
+def check_covering(routing: str, covering: str) -> None:
+    """Refuse a kind of covering that is unknown, or that the routing of this name does not support."""
+    check_kind(covering, routing, tuple(policy_named(routing).covering))
+
+
 def check_routings(names: Sequence[str], *, own: bool) -> None:
-    """Refuse routings to be compared if one is unknown or there twice; `own`: they may be in modules of your own."""
+    """Refuse a list of routings if one is unknown or repeated; `own`: they may be in the user's modules."""
     for number, name in enumerate(names):
         if not own or ":" not in name:
             if name not in POLICIES:
@@ -335,7 +352,7 @@ def _policy_in_module(name: str) -> Policy[Any]:
     try:
         found = getattr(import_module(module_name), attribute, None)
     except Exception as error:
-        # whatever a module does when it is run is its own affair: it is told, with the name that led to it
+        # a user's module may raise anything on import: report it, with the name that led to it
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"routing {name!r}: module {module_name!r} cannot be imported ({reason})") from error
     if not isinstance(found, Policy):

@@ -1,8 +1,8 @@
-"""What one broker knows: its place in the overlay, its tables, its clients.
+"""The state of one broker: its place in the overlay, its tables, its clients.
 
-Rules of this file: plain state and the smallest helpers on it. The functions in `scot/` and `tid/` read and change it
-and append their orders to `out`; only `broker.py` hands them an event. Neighbour tables are worked out once, here, so
-that no routing step ever searches the overlay. Until told otherwise every link is up.
+Plain state and a few small helpers. The functions in `scot/` and `tid/` read and change it and append actions to `out`;
+only `broker.py` passes them events. Neighbour tables are computed once, here, so no routing step ever searches the
+overlay. Links are up by default.
 """
 
 from octopia.language import DISJUNCTS_MAX
@@ -14,14 +14,14 @@ from octopia.routing.messages import Header, Key
 from octopia.routing.tables import Srt
 from octopia.topology import BrokerId, Scot, civ
 
-# By neighbour whose link is up and by header, the decision about copies that are passed on without a match.
+# Decisions about copies that are forwarded without a match, by neighbour whose link is up and by header.
 Passed = dict[BrokerId, dict[Header, Decision]]
-# Headers by which decisions are remembered, of each neighbour; past that all are forgotten and decided anew.
+# Cached headers per neighbour; a full cache is cleared.
 PASSED_MAX = 4_096
 
 
 def remember_passed(known: dict[Header, Decision], header: Header, decision: Decision) -> None:
-    """Of one neighbour: the decision about copies with this header."""
+    """For one neighbour, the decision about copies with a header."""
     if len(known) >= PASSED_MAX:
         known.clear()
     known[header] = decision
@@ -30,7 +30,7 @@ def remember_passed(known: dict[Header, Decision], header: Header, decision: Dec
 class BrokerState:
     """State shared by all routings. SCOT and TID routing each add a subscription table of their own kind.
 
-    `passed` is None where every copy is matched (`decide.py`).
+    `passed` is None if every copy is matched (`decide.py`).
     """
 
     __slots__ = (
@@ -46,6 +46,7 @@ class BrokerState:
         "now",
         "own_bit",
         "passed",
+        "probes",
         "srt",
         "subscriptions",
         "up",
@@ -80,13 +81,14 @@ class BrokerState:
             "advertisement", limits.advertisements_per_client_max, clients_max, (advertised_max, patterns_max)
         )
         subscribed_max = limits.subscriptions_per_client_max
-        # subscriptions are not held against each other: the conjunctions they may have by themselves are enough
+        # subscriptions are not tested against each other: the limit per filter is enough
         self.subscriptions = Registrations(
             "subscription", subscribed_max, clients_max, (subscribed_max * DISJUNCTS_MAX, patterns_max)
         )
         self._serial = first_serial
         self.passed: Passed | None = None
-        self.now = 0.0  # of the event or the notifications that are being handled
+        self.now = 0.0  # of the event or notifications being handled
+        self.probes = False  # the current decision is for a probe and is not counted
 
     def link_went_down(self, neighbour: BrokerId) -> None:
         self.up.discard(neighbour)
@@ -110,7 +112,7 @@ class BrokerState:
         self.cut_off = sum(civ.bit(neighbour.cluster) for neighbour in self.i_links if neighbour not in self.up)
 
     def new_key(self) -> Key:
-        """A key that this broker has never given out. A restarted broker must start above its earlier serials."""
+        """A key that this broker has never used. A restarted broker must start above its earlier serials."""
         key = Key(self.id, self._serial)
         self._serial += 1
         return key

@@ -1,8 +1,8 @@
-"""Streams: what a routing that numbers notifications offers to hosts, beside its decisions.
+"""Streams: the host interface of a routing that numbers notifications.
 
-A routing that has streams (`Policy.streams`) promises more than a way: order, no loss, no repeats. Its decisions stay
-free of numbers, so that they can be remembered; what belongs to one notification alone is the `Stamp` beside them. A
-host does four things for it, and nothing where `Broker.streams` is None:
+A routing that has streams (`Policy.streams`) guarantees more than a path: order, no loss, no repeats. Its decisions do
+not contain numbers, so they can be cached; data of a single notification is in its `Stamp`. A host does four things for
+it, and nothing if `Broker.streams` is None:
 
     published   `Broker.publish`; for each decision `sent`, whose stamp goes with all its copies
     received    `Broker.receive`; copies go onward at once, with the stamp that came; where `Decision.here` says that
@@ -25,7 +25,7 @@ from octopia.routing.messages import Key, Stamp
 
 
 class Released(NamedTuple):
-    """A notification that is to be delivered to these clients now, and what the host wanted kept with it."""
+    """A notification to deliver to these clients now, and the object that the host wanted kept with it."""
 
     publisher: str
     notification: Notification
@@ -34,9 +34,9 @@ class Released(NamedTuple):
 
 
 class Streams(Protocol):
-    """The streams of one broker: those that begin at its clients, and those that end there.
+    """The streams of one broker: those that begin or end at its clients.
 
-    `due`: when `tick` has something to do; None: as things are, never. It is looked at after every call.
+    `due`: when `tick` has something to do; None: not at present. Check it after every call.
     """
 
     @property
@@ -45,36 +45,39 @@ class Streams(Protocol):
     def sent(
         self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
     ) -> Stamp | None:
-        """A notification that was published here is being sent: its stamp; None where it goes nowhere.
+        """The stamp of a notification that is being sent from here; None if it goes nowhere.
 
-        It is kept until all destinations confirmed it. To be called in the order of publishing. `size` is what it takes
-        to keep it, in bytes, where the host wants that bounded.
+        It is kept until all destinations have confirmed it. Call this in the order of publishing. `size` is its memory
+        in bytes, if the host wants that bounded.
         """
 
     def at_once(self, publisher: str, stamp: Stamp, notification: Notification) -> tuple[Recipient, ...] | None:
-        """A copy for this broker came: who gets it, where it is the next and that is all; then nothing becomes due.
+        """The recipients of an incoming copy, if it is simply the next in order; nothing becomes due then.
 
-        None where it is not as simple: then nothing was noted, and `arrived` is to be asked. It answers for all copies,
-        but takes longer.
+        None in all other cases: then nothing was recorded, and the caller uses `arrived`, which handles all copies but
+        takes longer.
         """
+
+    def lets_through(self, publisher: str, stamp: Stamp) -> bool:
+        """Like `at_once`, for a host that works out the recipients itself."""
 
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
     ) -> Sequence[Released]:
-        """A copy for this broker came: what is to be delivered now. That may be nothing, itself, or much that waited.
+        """The deliveries due after an incoming copy: none, the copy itself, or many that waited for it.
 
-        `kept` comes back with it, whenever that is: here, or as the id of a `Deliver`. Where nobody here wants a
-        notification, it is left out.
+        `kept` is returned with the delivery, here or later as the id of a `Deliver`. Notifications without local
+        recipients are left out.
         """
 
     def tick(self, now: float) -> list[Action]:
-        """Do what is due."""
+        """Run timers that are due."""
 
     def leaves(self, now: float) -> bool:
-        """This broker is about to stop: whatever came is confirmed with the next tick.
+        """Prepare to stop: everything received is confirmed with the next tick.
 
-        Returns whether there is nothing to confirm.
+        Returns whether nothing is left to confirm.
         """
 
     def takes_any(self, subscription: Key) -> None:
-        """A subscription of a client here wants notifications as they come, in whatever order."""
+        """Deliver a local client's subscription as notifications come, in any order."""

@@ -1,29 +1,33 @@
 """The tables of a broker: advertisements (SRT) and subscriptions (PRT).
 
-Tables store and find; they decide nothing and send nothing. Entries are found by `Key`. Iteration is in order of
-arrival. Bounds are kept by the host broker of each client (`clients.Limits`), so a table never has to turn away what a
-neighbour already holds. A subscription table remembers the sets of entries that notifications matched, and with each
-set what was decided for it, until an entry comes or goes.
+Tables store and find entries; they make no decisions and send nothing. Entries are found by `Key`. Iteration is in
+order of arrival. The host broker of each client enforces the bounds (`clients.Limits`), so a table never has to refuse
+an entry that a neighbour already holds. A subscription table caches the sets of entries that notifications matched, and
+with each set its decisions, until an entry comes or goes.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import ClassVar, Generic, TypeVar
 
 from octopia.language import Filter
 from octopia.routing.actions import Recipient
 from octopia.routing.decision import Decision
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.index import Index, MakeIndex
+from octopia.routing.index import Index, MakeIndex, MatcherIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
+from octopia.routing.rows import Rows
 from octopia.topology import BrokerId
 
-# What a table remembers, about 100 bytes each, 25 MB in all: an entry in a set, a recipient or a copy in a decision. At
-# the bound the oldest sets go, a quarter of all, and are worked out anew should they come again.
+# Cached items per table, about 100 bytes each, 25 MB in all: an entry in a set, a recipient or a copy in a decision. At
+# the bound the oldest quarter of the sets is evicted.
 REMEMBERED_MAX = 262_144
 _SET_WEIGHT = 4
 _DECISION_WEIGHT = 2
+# Cached sets of ways, about 500 bytes each; at the bound the oldest quarter is evicted.
+WAY_SETS_MAX = 16_384
 
 Entry = TypeVar("Entry", bound=SrtEntry | PrtEntry)
 Subscription = TypeVar("Subscription", bound=PrtEntry)
@@ -67,12 +71,12 @@ class Srt(Table[SrtEntry]):
     __slots__ = ()
 
     def overlapping(self, subscription: Filter) -> list[SrtEntry]:
-        """In order of key, so that what is sent does not depend on how the index is laid out."""
+        """In order of key, so that messages do not depend on the layout of the index."""
         return sorted(self._index.overlapped_by(subscription), key=_key)
 
 
 class Matched:
-    """A set of subscriptions that notifications match, and what the routing wants to know of it.
+    """A set of subscriptions that notifications match, with the data that the routing derives from it.
 
     `decisions` are those made for this set (`decide.py`).
     """
@@ -82,32 +86,61 @@ class Matched:
     def __init__(self, recipients: tuple[Recipient, ...]) -> None:
         self.recipients = recipients
         self.decisions: dict[Hashable, Decision] = {}
-        self.weight = 0  # not 0 while a table remembers it
+        self.weight = 0  # not 0 while a table caches it
 
 
 class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
-    """Subscriptions that notifications are matched with; `Found` is what the routing wants to know of a match.
+    """Subscriptions to match notifications with; `Found` is the data that the routing derives from a match.
 
-    `match_keys` names what each of several notifications matches, and `match_key` what one does. `found` has what is
-    remembered of it by that name, and `find` finds out what is not. `found` is always the same dict, so that the one
-    who asks most may hold on to it.
+    `match_keys` gives the key of each notification's matches, and `match_key` that of one. `found` is the cache by that
+    key, and `find` computes missing entries. `found` is always the same dict, so the most frequent caller may keep a
+    reference.
     """
 
-    __slots__ = ("_weight", "found", "match_key", "match_keys")
+    __slots__ = ("_weight", "by_ways", "found", "match_key", "match_keys")
 
     def __init__(self, make_index: MakeIndex) -> None:
         super().__init__(make_index)
         self.match_keys = self._index.match_keys
         self.match_key = self._index.match_key
         self.found: dict[Hashable, Found] = {}
+        self.by_ways: dict[bytes, Found] = {}
         self._weight = 0
 
+    def watch(self, encode_id: Callable[[str], bytes]) -> Rows | None:
+        """The rows for a host that delivers by rows, kept up to date from now on; None if not available."""
+        if not self.has_ways or not isinstance(self._index, MatcherIndex):
+            return None
+        rows = Rows(self.way_of, encode_id)
+        self._index.watch(rows)
+        return rows
+
+    @property
+    def index(self) -> Index[Subscription]:
+        return self._index
+
+    # Whether `_find_out` treats two entries of the same way alike.
+    has_ways: ClassVar[bool] = False
+
+    @staticmethod
+    def way_of(entry: PrtEntry) -> Hashable:
+        """Everything that `_find_out` reads of a remote entry, in a table that has ways."""
+        raise NotImplementedError
+
+    def find_by_ways(self, key: bytes, entries: list[Subscription]) -> Found:
+        """Like `find`, for a set of ways, each represented by an entry. There are no local recipients."""
+        if len(self.by_ways) >= WAY_SETS_MAX:
+            for oldest in list(islice(self.by_ways, WAY_SETS_MAX // 4)):
+                del self.by_ways[oldest]
+        made = self.by_ways[key] = self._find_out(entries)
+        return made
+
     def matched_with(self) -> Iterator[Subscription]:
-        """All that notifications are matched with."""
+        """All entries that notifications are matched with."""
         return iter(self)
 
     def find(self, key: Hashable) -> Found:
-        """What is not remembered of a match."""
+        """Compute the data of a match that is not cached."""
         matching = self._index.entries_of(key)
         made = self._find_out(matching)
         if self._weight > REMEMBERED_MAX:
@@ -129,7 +162,7 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
             del self.found[key]
 
     def remember_decision(self, found: Found, context: Hashable, decision: Decision) -> None:
-        """Remember what was decided in this context, in place of what was decided earlier."""
+        """Cache the decision for this context, replacing an earlier one."""
         earlier = found.decisions.get(context)
         found.decisions[context] = decision
         weight = len(decision.recipients) + len(decision.copies) + _DECISION_WEIGHT
@@ -138,37 +171,43 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
         self.remember_more(found, weight)
 
     def remember_more(self, found: Found, weight: int) -> None:
-        """What is remembered with a set has grown by as much as so many entries."""
+        """Account for growth of a cached set by this many entries."""
         if found.weight:
             found.weight += weight
             self._weight += weight
 
     def add(self, entry: Subscription) -> None:
         super().add(entry)
-        self.forget_matches()
+        self._forget_sets()
 
     def remove(self, key: Key) -> Subscription:
-        self.forget_matches()
+        self._forget_sets()
         return super().remove(key)
 
     def forget_matches(self) -> None:
-        """To be called whenever something changed that `_find_out` looks at."""
+        """Call this when something that `_find_out` reads has changed, other than the entries themselves."""
+        self.by_ways.clear()
+        self._forget_sets()
+
+    def _forget_sets(self) -> None:
+        """Clear the cache after an entry came or went; results for sets of ways stay valid."""
         if self.found:
             self.found.clear()
             self._weight = 0
 
     @abstractmethod
     def _find_out(self, matching: list[Subscription]) -> Found:
-        """What the routing wants to know of these entries, whatever their order."""
+        """The data that the routing derives from these entries, regardless of order."""
 
 
 class ScotMatched(Matched):
     """A match in SCOT routing: `hops` are the neighbours in tree order that lead to matching subscribers.
 
-    `entries` are the matching subscriptions themselves, in no particular order.
+    `entries` are the matching subscriptions themselves, in no particular order. `urgent` has the priority of hops with
+    an urgent one; None if there is none.
     """
 
-    __slots__ = ("entries", "hops")
+    __slots__ = ("entries", "hops", "urgent")
 
     def __init__(
         self, recipients: tuple[Recipient, ...], hops: tuple[BrokerId, ...], entries: Sequence[PrtEntry]
@@ -176,15 +215,27 @@ class ScotMatched(Matched):
         super().__init__(recipients)
         self.hops = hops
         self.entries = entries
+        self.urgent: dict[BrokerId, int] | None = None
+        for entry in entries:
+            if entry.priority and entry.last_hop is not None:
+                self.urgent = self.urgent or {}
+                self.urgent[entry.last_hop] = max(entry.priority, self.urgent.get(entry.last_hop, 0))
 
 
 class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
     """The subscription table of SCOT routing.
 
-    Towards neighbours it has yet to learn from it lets every notification go, as if a subscription there matched it.
+    A way is a last hop and a priority. Every notification goes to neighbours that the broker has yet to learn from, as
+    if a subscription there matched it.
     """
 
     __slots__ = ("_a_links", "_unlearnt")
+
+    has_ways = True
+
+    @staticmethod
+    def way_of(entry: PrtEntry) -> Hashable:
+        return (entry.last_hop, entry.priority)
 
     def __init__(self, make_index: MakeIndex, a_links: tuple[BrokerId, ...]) -> None:
         super().__init__(make_index)
@@ -192,7 +243,7 @@ class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
         self._unlearnt: frozenset[BrokerId] = frozenset()
 
     def has_yet_to_learn_from(self, unlearnt: Mapping[BrokerId, BrokerId]) -> None:
-        """Brokers of the cluster, and the neighbours that lead there."""
+        """Set the brokers yet to learn from, each with the neighbour that leads there."""
         self._unlearnt = frozenset(unlearnt.values())
         self.forget_matches()
 

@@ -1,15 +1,15 @@
 """Sets of brokers on the wire: the header of a copy in full dynamic routing, and the stamp of its notification.
 
-    header   u8 flags | the set of destinations
+    header   u8 flags, with the priority in bits 2 and 3 | the set of destinations; flag 2: traced, flag 16: a probe
     stamp    u8 flags | u64 sequence | varint host | varint length of the set | set | varint gap, one or one for each
 
 A broker is its place in `Scot.brokers`. A set is a bitmap, most significant byte first, or, with flag 1, a list: the
 first place, and for each further one its distance to the one before, as varints (seven bits a byte, the lowest first,
-the highest bit says that more follow). The shorter one is sent and both are understood. A gap of 0 says that nothing
-was sent there before; with flag 2 of a stamp all gaps are equal, and one is there for all.
+the highest bit says that more follow). The shorter one is sent and both are understood. A gap of 0 means that nothing
+was sent there before; with flag 2 of a stamp all gaps are equal, and one stands for all.
 
-Forwarders pass a stamp on as it came and check its length only; destinations read it. Every reader knows the overlay:
-who names a broker that is not there, or one twice, is wrong. No set costs more than the overlay's size to read.
+Forwarders pass a stamp on unchanged and check only its length; destinations read it. Every reader knows the overlay: a
+broker that does not exist, or is named twice, is an error. Reading a set never costs more than the overlay's size.
 """
 
 from functools import lru_cache
@@ -17,18 +17,23 @@ from struct import Struct
 from typing import Final
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
-from octopia.routing import Dests, Stamp
+from octopia.routing import PRIORITY_MAX, Dests, Stamp
 from octopia.wire.limits import HEADERS_REMEMBERED_MAX, SEQUENCE_MAX
 
 LISTED: Final = 1
 TRACED: Final = 2
-_HEADER_FLAGS: Final = LISTED | TRACED
+_PRIORITY_SHIFT: Final = 2
+_PRIORITIES: Final = PRIORITY_MAX << _PRIORITY_SHIFT
+PROBED: Final = 16
+_HEADER_FLAGS: Final = LISTED | TRACED | _PRIORITIES | PROBED
 _ONE_GAP: Final = 2
 _STAMP_FLAGS: Final = LISTED | _ONE_GAP
 _STAMP_HEAD: Final = Struct(">BQ")
 # The highest bit of a byte: more follow. A number up to 2^63 takes nine.
 _MORE: Final = 128
 _VARINT_BYTES_MAX: Final = 9
+# Stamps of up to this many bytes are cached.
+STAMP_BYTES_MAX: Final = 64
 
 
 # ---- numbers and sets
@@ -44,7 +49,7 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins there, and where the next thing begins."""
+    """The number at this position, and where the next item begins."""
     number = shift = 0
     for each in data[at : at + _VARINT_BYTES_MAX]:
         at += 1
@@ -102,26 +107,29 @@ def _set_in(data: bytes, listed: int, size: int) -> int:
 
 
 @lru_cache(maxsize=HEADERS_REMEMBERED_MAX)
-def header_bytes(header: Dests, traced: bool = False) -> bytes:
+def header_bytes(header: Dests, traced: bool = False, probe: bool = False) -> bytes:
     """The header of a copy, or of a confirmation."""
     flags, places = _set_out(header.dests)
     if not places:
         raise LocalProtocolError("a copy for nobody")
-    return bytes([flags | (TRACED if traced else 0)]) + places
+    flags |= (TRACED if traced else 0) | (PROBED if probe else 0)
+    return bytes([flags | header.priority << _PRIORITY_SHIFT]) + places
 
 
 class DestsReader:
-    """Reads headers and stamps of an overlay with so many brokers. What may come on a link, the core checks."""
+    """Reads headers and stamps, given the number of brokers. The core checks what may come on a link."""
 
-    __slots__ = ("_brokers", "_headers")
+    __slots__ = ("_brokers", "_headers", "_stamps")
 
     def __init__(self, brokers: int) -> None:
         self._brokers = brokers
-        # by bytes: few come again and again
-        self._headers: dict[bytes, tuple[Dests, bool]] = {}
+        # by bytes: the same few come over and over
+        self._headers: dict[bytes, tuple[Dests, bool, bool]] = {}
+        # by flags and the bytes after the sequence: host, destinations, gaps, and one more than the largest gap
+        self._stamps: dict[bytes, tuple[int, int, tuple[int, ...], int]] = {}
 
-    def header(self, data: bytes) -> tuple[Dests, bool]:
-        """What a copy carries, and whether brokers note that it passed."""
+    def header(self, data: bytes) -> tuple[Dests, bool, bool]:
+        """The header of a copy, whether it is traced, and whether it is a probe."""
         known = self._headers.get(data)
         if known is not None:
             return known
@@ -134,18 +142,34 @@ class DestsReader:
         self._headers[data] = made
         return made
 
-    def _header(self, data: bytes) -> tuple[Dests, bool]:
+    def _header(self, data: bytes) -> tuple[Dests, bool, bool]:
         if not data or data[0] & ~_HEADER_FLAGS:
             raise RemoteProtocolError("it has flags that are not known, or none")
         flags = data[0]
-        return Dests(_set_in(data[1:], flags & LISTED, self._brokers)), bool(flags & TRACED)
+        dests = _set_in(data[1:], flags & LISTED, self._brokers)
+        priority = (flags & _PRIORITIES) >> _PRIORITY_SHIFT
+        return Dests(dests, priority), bool(flags & TRACED), bool(flags & PROBED)
 
     def stamp(self, data: bytes) -> Stamp:
         """A stamp in full, at a destination."""
+        key = data[:1] + data[9:]
+        known = self._stamps.get(key)
+        if known is not None:
+            # most often only the sequence differs from the previous stamp
+            host, dests, gaps, longest = known
+            sequence = int.from_bytes(data[1:9], "big")
+            if longest <= sequence <= SEQUENCE_MAX:
+                return Stamp(host, sequence, dests, gaps)
         try:
-            return self._stamp(data)
+            stamp = self._stamp(data)
         except RemoteProtocolError as error:
             raise RemoteProtocolError(f"a copy whose stamp is wrong: {error}") from None
+        # a gap of 0 stands for the sequence itself, so that such a stamp does not come again
+        if len(key) <= STAMP_BYTES_MAX and max(stamp.gaps) < stamp.sequence:
+            if len(self._stamps) >= HEADERS_REMEMBERED_MAX:
+                self._stamps.clear()
+            self._stamps[key] = stamp.host, stamp.dests, stamp.gaps, max(stamp.gaps) + 1
+        return stamp
 
     def _stamp(self, data: bytes) -> Stamp:
         brokers = self._brokers
@@ -204,7 +228,7 @@ def _gaps_in(data: bytes, at: int, wanted: int, sequence: int) -> tuple[int, ...
 
 
 def stamp_block(stamp: Stamp | None) -> bytes:
-    """What comes before the parcel of a stamped copy: the length of the stamp, and the stamp."""
+    """The bytes before the parcel of a stamped copy: the length of the stamp, and the stamp."""
     made = b"" if stamp is None else stamp_bytes(stamp)
     return varint(len(made)) + made
 

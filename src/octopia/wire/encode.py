@@ -1,10 +1,12 @@
 """Frames out: one function per kind that hosts and clients send. (Between brokers: `link_messages`.)
 
-Rules of this file: what is sent is always within what the other side accepts, or is an `InputError` that tells the
-person what is too large. Requests carry filters in structure, never as text: brokers need not parse.
+Frames are always within the other side's limits; anything larger is an `InputError` that tells the user what is too
+large. Requests carry filters as structures, never as text, so brokers need not parse.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from msgspec import Raw
 from msgspec.msgpack import Decoder
@@ -21,25 +23,32 @@ from octopia.wire.messages import (
     Barrier,
     BarrierDone,
     Challenge,
+    Counted,
+    Crowded,
     Drain,
     Drained,
     Dropped,
     Goodbye,
     Hello,
     Hold,
+    Load,
     Ping,
     Pong,
     Proof,
     Refused,
+    TooOld,
     Welcome,
 )
+from octopia.wire.parcel import TIMED, UNTIMED, accepted_ms, timed
 from octopia.wire.values import ENCODER, filter_out
 
-# Lengths of parcels remembered per kind and header, if the header is no longer than this: 200 bytes each at most.
+# Cached parcel lengths per kind and header, and the longest header cached: 200 bytes each at most.
 HEADS_MAX = 32
 HEADER_BYTES_MAX = 64
 _decode_subscriptions = Decoder(tuple[str, ...]).decode
 _decode_publisher = Decoder(tuple[Raw, str, int]).decode
+_decode_timed_publisher = Decoder(tuple[Raw, str, int, int]).decode
+_THREE = bytes([UNTIMED])
 
 _SIMPLE: dict[type, Kind] = {
     Hello: Kind.HELLO,
@@ -53,9 +62,13 @@ _SIMPLE: dict[type, Kind] = {
     Drained: Kind.DRAINED,
     Challenge: Kind.CHALLENGE,
     Proof: Kind.PROOF,
+    Crowded: Kind.CROWDED,
+    Load: Kind.LOAD,
+    Counted: Kind.COUNTED,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,
+    TooOld: Kind.TOO_OLD,
     Barrier: Kind.BARRIER,
     BarrierDone: Kind.BARRIER_DONE,
 }
@@ -73,9 +86,13 @@ def message_frame(
     | Drained
     | Challenge
     | Proof
+    | Crowded
+    | Load
+    | Counted
     | Accepted
     | Refused
     | Dropped
+    | TooOld
     | Barrier
     | BarrierDone,
 ) -> bytes:
@@ -87,12 +104,26 @@ def advertise_frame(id: str, filter: Filter) -> bytes:
     return frame(Kind.ADVERTISE, ENCODER.encode((_checked_id(id), filter_out(filter))))
 
 
+def count_frame(number: int, filter: Filter) -> bytes:
+    return frame(Kind.COUNT, ENCODER.encode((number, filter_out(filter))))
+
+
 def unadvertise_frame(id: str) -> bytes:
     return frame(Kind.UNADVERTISE, ENCODER.encode((_checked_id(id),)))
 
 
-def subscribe_frame(id: str, filter: Filter, policy: str, ordered: bool) -> bytes:
-    return frame(Kind.SUBSCRIBE, ENCODER.encode((_checked_id(id), filter_out(filter), policy, ordered)))
+def subscribe_frame(
+    id: str,
+    filter: Filter,
+    policy: str | None,
+    ordered: bool,
+    priority: int | None = None,
+    deadline_ms: int | None = None,
+) -> bytes:
+    body: tuple[Any, ...] = (_checked_id(id), filter_out(filter), policy, ordered)
+    if priority is not None or deadline_ms is not None:
+        body = (*body, priority, deadline_ms)
+    return frame(Kind.SUBSCRIBE, ENCODER.encode(body))
 
 
 def unsubscribe_frame(id: str) -> bytes:
@@ -103,26 +134,30 @@ def publish_frame(parcel: bytes, *, traced: bool = False) -> bytes:
     return notification_frame(Kind.PUBLISH, ENCODER.encode((True,)) if traced else b"", parcel)
 
 
+def probe_frame(parcel: bytes) -> bytes:
+    return notification_frame(Kind.PROBE, b"", parcel)
+
+
 def deliver_frame(subscriptions: tuple[str, ...], parcel: bytes) -> bytes:
     return notification_frame(Kind.DELIVER, _subscriptions_header(subscriptions), parcel)
 
 
 class Heads(dict[int, bytes]):
-    """What comes before a parcel in frames of one kind and header, by the parcel's length: made once for each length.
+    """The bytes before a parcel in frames of one kind and header, by the parcel's length; made once per length.
 
-    `heads[len(parcel)] + parcel` is the frame. Lengths are few; when they are not, all are forgotten.
+    `heads[len(parcel)] + parcel` is the frame. Lengths are few; a full cache is cleared.
     """
 
-    __slots__ = ("_header", "_kind")
+    __slots__ = ("header", "kind")
 
     def __init__(self, kind: Kind, header: bytes = b"") -> None:
         super().__init__()
-        self._kind = kind
-        self._header = header
+        self.kind = kind
+        self.header = header
 
     def __missing__(self, parcel_bytes: int) -> bytes:
-        made = notification_head(self._kind, self._header, parcel_bytes)
-        if len(self._header) <= HEADER_BYTES_MAX:
+        made = notification_head(self.kind, self.header, parcel_bytes)
+        if len(self.header) <= HEADER_BYTES_MAX:
             if len(self) >= HEADS_MAX:
                 self.clear()
             self[parcel_bytes] = made
@@ -136,22 +171,48 @@ def deliver_heads(subscriptions: tuple[str, ...]) -> Heads:
 
 
 def delivered_for(delivery: bytes) -> tuple[str, ...]:
-    """The subscriptions that a frame made by `deliver_frame` or `deliver_heads` is for."""
+    """The subscriptions of a frame made by `deliver_frame` or `deliver_heads`."""
     return _decode_subscriptions(delivery[9 : 9 + int.from_bytes(delivery[5:9], "big")])
 
 
+def delivered_at(delivery: bytes) -> int | None:
+    """When the notification of such a frame was accepted, in ms by its host broker's clock; None: not recorded."""
+    return accepted_ms(delivery, 9 + int.from_bytes(delivery[5:9], "big"))
+
+
 def publisher_of(frame: bytes) -> str:
-    """Whose notification a frame carries, of any kind that carries one; its attributes are passed over."""
+    """The publisher of the notification in a frame, of any kind that carries one; attributes are skipped."""
+    return named_in(frame)[0]
+
+
+def named_in(frame: bytes) -> tuple[str, int]:
+    """The same, with its sequence number."""
     at = 9 + int.from_bytes(frame[5:9], "big")
     if frame[4] == Kind.NOTIFY_DESTS:
         length, at = read_varint(frame, at)
         at += length
-    return _decode_publisher(memoryview(frame)[at:])[1]
+    if frame[at] == TIMED:
+        return _decode_timed_publisher(memoryview(frame)[at:])[1:3]
+    return _decode_publisher(memoryview(frame)[at:])[1:]
+
+
+def with_publisher(delivery: bytes, name_for: Callable[[str], str]) -> bytes:
+    """The same delivery with its publisher renamed by `name_for`."""
+    at = 9 + int.from_bytes(delivery[5:9], "big")
+    body, encode = memoryview(delivery)[at:], ENCODER.encode
+    accepted = accepted_ms(delivery, at)
+    if accepted is None:
+        attributes, publisher, sequence = _decode_publisher(body)
+    else:
+        attributes, publisher, sequence, _ = _decode_timed_publisher(body)
+    # an array of three, like every parcel without a time
+    parcel = b"".join((_THREE, attributes, encode(name_for(publisher)), encode(sequence)))
+    return notification_frame(Kind.DELIVER, delivery[9:at], parcel if accepted is None else timed(parcel, accepted))
 
 
 @lru_cache(maxsize=8192)
 def _subscriptions_header(subscriptions: tuple[str, ...]) -> bytes:
-    # Few combinations come again and again.
+    # The same few combinations come over and over.
     return ENCODER.encode(subscriptions)
 
 

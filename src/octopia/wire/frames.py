@@ -1,11 +1,11 @@
-"""Frames: the length, the kind, the body; and how a stream of bytes is cut into them.
+"""Frames: length, kind and body, and how a stream of bytes is cut into them.
 
     frame               u32 length of what follows · u8 kind · body
     with notification   u32 length of what follows · u8 kind · u32 length of the header · header · parcel
 
-All numbers are unsigned, most significant byte first. Rules of this file: a length is checked when its four bytes are
-there, before anything of the frame is kept. Bytes that wait for the rest of their frame are joined once, when it is
-complete, so that a large frame in small pieces costs no more than its size.
+All numbers are unsigned, most significant byte first. A length is checked when its four bytes are there, before
+anything of the frame is kept. Partial frames are joined once, when complete, so a large frame in small pieces costs no
+more than its size.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ from octopia.wire.limits import PREFIX_BYTES
 _HEAD: Final = Struct(">IB")
 _NOTIFICATION_HEAD: Final = Struct(">IBI")
 _LENGTH_MAX: Final = 2**32 - 1
-# The first bytes of what people point at the port by mistake.
+# The first bytes of other protocols that connect to the port by mistake.
 _STRANGERS: Final = {
     b"\x16\x03": "TLS, but this port speaks plain TCP",
     b"GET ": "HTTP",
@@ -39,18 +39,28 @@ def notification_frame(kind: int, header: bytes, parcel: bytes) -> bytes:
 
 
 def notification_head(kind: int, header: bytes, parcel_bytes: int) -> bytes:
-    """What comes before a parcel of so many bytes in the frame that carries it."""
+    """The bytes before a parcel of this length in its frame."""
     return _NOTIFICATION_HEAD.pack(len(header) + parcel_bytes + 5, kind, len(header)) + header
 
 
-class FrameBuffer:
-    """Bytes that have come in and are no frame yet."""
+def split_frames(data: bytes) -> list[bytes]:
+    """Split consecutive whole frames."""
+    frames, at = [], 0
+    while at < len(data):
+        stop = at + PREFIX_BYTES + int.from_bytes(data[at : at + PREFIX_BYTES], "big")
+        frames.append(data[at:stop])
+        at = stop
+    return frames
 
-    __slots__ = ("_bytes", "_needed", "_parts", "begun")
+
+class FrameBuffer:
+    """Received bytes that do not make a complete frame yet."""
+
+    __slots__ = ("_bytes", "_needed", "begun", "parts")
 
     def __init__(self) -> None:
         self.begun = 0  # changes with every frame that is begun
-        self._parts: list[bytes] = []
+        self.parts: list[bytes] = []
         self._bytes = 0
         self._needed = 0
 
@@ -58,38 +68,46 @@ class FrameBuffer:
         return self._bytes
 
     def take(self, data: bytes) -> bytes | None:
-        """All bytes at hand with these, or None while the frame that is waited for is not complete."""
-        if not self._parts:
+        """All pending bytes with these, or None while the current frame is incomplete."""
+        if not self.parts:
             return data
-        self._parts.append(data)
+        self.parts.append(data)
         self._bytes += len(data)
         if self._bytes < self._needed:
             return None
-        joined = b"".join(self._parts)
-        self._parts.clear()
+        joined = b"".join(self.parts)
+        self.parts.clear()
         self._bytes = 0
         return joined
 
     def clear(self) -> None:
-        """Forget what has come."""
+        """Discard the pending bytes."""
         self.keep(b"", 0)
 
     def keep(self, rest: bytes, needed: int) -> None:
-        """These bytes wait until there are `needed` of them."""
+        """Keep these bytes until there are `needed` of them."""
         self.begun += 1
-        self._parts = [rest] if rest else []
+        self.parts = [rest] if rest else []
         self._bytes = len(rest)
         self._needed = needed
 
 
 def too_long(length: int, length_max: int, start: bytes) -> RemoteProtocolError:
-    """What to say of a length that is out of bounds; most often it is no length at all."""
+    """The error message for a length out of bounds; most often the bytes are not a length at all."""
     for bytes_, name in _STRANGERS.items():
         if start.startswith(bytes_):
-            return RemoteProtocolError(f"this is no OctopiA peer: it speaks {name}")
+            return RemoteProtocolError(f"this is not an OctopiA peer: it speaks {name}")
     if not length:
         return RemoteProtocolError("a frame of 0 bytes; it has a kind at least")
     return RemoteProtocolError(f"a frame of {length:,} bytes; at most {length_max:,} are accepted here")
 
 
-__all__ = ["PREFIX_BYTES", "FrameBuffer", "frame", "notification_frame", "notification_head", "too_long"]
+__all__ = [
+    "PREFIX_BYTES",
+    "FrameBuffer",
+    "frame",
+    "notification_frame",
+    "notification_head",
+    "split_frames",
+    "too_long",
+]

@@ -1,8 +1,8 @@
-"""The kinds of frames: one byte each, and who may send them when.
+"""The kinds of frames: one byte each, with the roles that may send them.
 
-Rules of this file: a number is never used for anything else once it was given out. Kinds below `FIRST_NUMBERED` manage
-the connection and are not counted; all others are counted by both ends, so that a session can be taken up where it
-broke off. The direction of a kind is data here, and the connection knows no other rule.
+A number is never reused for another kind. Kinds below `FIRST_NUMBERED` manage the connection and are not counted; both
+ends count all others, so that a session can resume where it broke off. The direction of a kind is data here, and the
+connection applies no other rule.
 """
 
 from enum import IntEnum
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Kind(IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     HELLO = 0x01
     WELCOME = 0x02
@@ -23,17 +23,23 @@ class Kind(IntEnum):
     DRAINED = 0x09
     CHALLENGE = 0x0A
     PROOF = 0x0B
+    CROWDED = 0x0C
+    LOAD = 0x0D
+    COUNT = 0x0E
+    COUNTED = 0x0F
 
     ADVERTISE = 0x10
     UNADVERTISE = 0x11
     SUBSCRIBE = 0x12
     UNSUBSCRIBE = 0x13
     PUBLISH = 0x14
+    PROBE = 0x15
 
     ACCEPTED = 0x20
     REFUSED = 0x21
     DELIVER = 0x22
     DROPPED = 0x23
+    TOO_OLD = 0x24
 
     LINK_ADVERTISE = 0x30
     LINK_UNADVERTISE = 0x31
@@ -56,24 +62,37 @@ class Kind(IntEnum):
 
 
 FIRST_NUMBERED: Final = 0x10
-# What follows one of these depends on what it said.
+# The frames after one of these depend on its content.
 HANDSHAKE: Final = frozenset({Kind.HELLO, Kind.WELCOME, Kind.GOODBYE, Kind.CHALLENGE, Kind.PROOF})
 
 MANAGEMENT: Final = (Kind.GOODBYE, Kind.ACK, Kind.PING, Kind.PONG)
 CLIENT_TO_BROKER: Final = (
     *MANAGEMENT,
+    Kind.COUNT,
     Kind.ADVERTISE,
     Kind.UNADVERTISE,
     Kind.SUBSCRIBE,
     Kind.UNSUBSCRIBE,
     Kind.PUBLISH,
+    Kind.PROBE,
 )
-BROKER_TO_CLIENT: Final = (*MANAGEMENT, Kind.ACCEPTED, Kind.REFUSED, Kind.DELIVER, Kind.DROPPED)
+BROKER_TO_CLIENT: Final = (
+    *MANAGEMENT,
+    Kind.CROWDED,
+    Kind.COUNTED,
+    Kind.ACCEPTED,
+    Kind.REFUSED,
+    Kind.DELIVER,
+    Kind.DROPPED,
+    Kind.TOO_OLD,
+)
 BROKER_TO_BROKER: Final = (
     *MANAGEMENT,
     Kind.HOLD,
     Kind.DRAIN,
     Kind.DRAINED,
+    Kind.COUNT,
+    Kind.COUNTED,
     Kind.LINK_ADVERTISE,
     Kind.LINK_UNADVERTISE,
     Kind.LINK_SUBSCRIBE,
@@ -98,7 +117,7 @@ COPIES: Final = frozenset({Kind.NOTIFY, Kind.NOTIFY_TREE, Kind.NOTIFY_ROUTES, Ki
 
 
 def kind_name(number: int) -> str:
-    """The name of a kind for an error's line."""
+    """The name of a kind for an error message."""
     try:
         return Kind(number).name
     except ValueError:

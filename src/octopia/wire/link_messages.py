@@ -1,13 +1,13 @@
 """Core messages between brokers as frames, and back.
 
-Rules of this file: the wire form is written out here, field by field, and does not follow the core's classes by itself,
-so that a change there cannot silently change the protocol. Brokers and keys are arrays. A list of keys too long for one
-message is cut: CIB_SET and CIB_CLEAR name advertisements and subscriptions one by one, a confirmation publishers, news
-links, so two halves mean the same as the whole. A notification's header is empty for a plain copy, which is by far the
-most common. Full dynamic routing has a form of its own (`dests.py`).
+The wire form is defined here, field by field, rather than derived from the core's classes, so a change there cannot
+silently change the protocol. Brokers and keys are arrays. A list too long for one message is split: CIB_SET and
+CIB_CLEAR name advertisements and subscriptions one by one, confirmations publishers, and news links, so two halves mean
+the same as the whole. A notification's header is empty for a plain copy, which is by far the most common. Full dynamic
+routing has a form of its own (`dests.py`).
 
-A reader that knows the overlay refuses brokers and links that it has not, and those named twice. What a neighbour may
-say on its link, the core knows.
+A reader that knows the overlay refuses unknown brokers and links, and duplicates. The core checks what a neighbour may
+send on its link.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.routing import (
+    PRIORITY_MAX,
     WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
@@ -64,6 +65,7 @@ from octopia.wire.limits import (
 from octopia.wire.parcel import ParcelReader, WireNotification
 from octopia.wire.values import ENCODER, array_decoder, filter_in, filter_out, filter_type
 
+_ARRAY_OF_4: Final = b"\x94"
 _Region: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 _Number: TypeAlias = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
 _Broker: TypeAlias = tuple[_Region, _Number]
@@ -76,23 +78,36 @@ _Confirmed: TypeAlias = tuple[_Publisher, _Number, bool]
 # Reporter, neighbour, version, whether it is up. Both ends of a link report: no overlay has more than twice its links.
 _Report: TypeAlias = tuple[_Broker, _Broker, _Number, bool]
 _REPORTS_PER_FRAME_MAX: Final = KEYS_MAX
+_Priority: TypeAlias = Annotated[int, Meta(ge=0, le=PRIORITY_MAX)]
+_Priorities: TypeAlias = Annotated[list[_Priority], Meta(max_length=KEYS_MAX)]
 
 
 class CopyHeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """What a copy carries besides its parcel; a plain copy has no header at all.
+    """The header of a copy; a plain copy does not have one.
 
     `civ`: the clusters it must still serve, most significant byte first. `traced`: brokers note that it passed.
     `earlier` and `hold_ms`: this copy may have overtaken the publisher's notification of that sequence number, which
-    went another way; a subscriber's broker that keeps order waits so long for it.
+    took another path; a subscriber's broker that keeps order waits this long for it. `priority`: the highest priority
+    in these clusters. `probe`: not delivered; brokers record who would receive it; a probe is traced. The last two are
+    omitted at their defaults.
     """
 
     civ: Annotated[bytes, Meta(max_length=CIV_BYTES_MAX)] = b""
     traced: bool = False
     earlier: _Number = 0
     hold_ms: _Number = 0
+    priority: _Priority = 0
+    probe: bool = False
 
 
 PLAIN: Final = CopyHeader()
+TRACED: Final = CopyHeader(traced=True)
+PROBE: Final = CopyHeader(traced=True, probe=True)
+
+
+def is_probe(header: Any) -> bool:
+    """Whether the bytes before a parcel mark it as a probe."""
+    return isinstance(header, CopyHeader) and header.probe
 
 
 def _key_out(key: Key) -> tuple[str, int, int]:
@@ -115,7 +130,7 @@ def civ_bytes(civ: int) -> bytes:
 
 
 def link_frames(message: Message, header: CopyHeader = PLAIN) -> list[bytes]:
-    """The frames of a core message; one but for lists that are too long."""
+    """The frames of a core message; more than one only for long lists."""
     return _ENCODE[type(message)](message, header)
 
 
@@ -129,7 +144,9 @@ def _unadvertise_out(message: Unadvertise, _: CopyHeader) -> list[bytes]:
 
 def _subscribe_out(message: Subscribe, _: CopyHeader) -> list[bytes]:
     tids = [_key_out(tid) for tid in message.tids]
-    body = (_key_out(message.key), filter_out(message.filter), tids)
+    body: tuple[Any, ...] = (_key_out(message.key), filter_out(message.filter), tids)
+    if message.priority:
+        body = (*body, message.priority)
     return [frame(Kind.LINK_SUBSCRIBE, ENCODER.encode(body))]
 
 
@@ -140,19 +157,30 @@ def _unsubscribe_out(message: Unsubscribe, _: CopyHeader) -> list[bytes]:
 
 def _cib_set_out(message: CibSet, _: CopyHeader) -> list[bytes]:
     lents = _lent_pieces(message.subscriptions)
+    pieces = _pieces(message.advertisements)
+    said = [message.priorities[at : at + KEYS_MAX] for at in range(0, len(message.priorities), KEYS_MAX)]
     return [
-        frame(Kind.LINK_CIB_SET, ENCODER.encode((piece, lent) if lent else (piece,)))
-        for piece in _pieces(message.advertisements)
+        frame(Kind.LINK_CIB_SET, ENCODER.encode(_cib_set_body(piece, lent, priorities)))
+        for piece, priorities in zip(pieces, said or [()] * len(pieces), strict=True)
         for lent in lents
     ]
 
 
+def _cib_set_body(keys: list[Any], lent: list[Any], priorities: tuple[int, ...]) -> tuple[Any, ...]:
+    """Drop empty lists at the end."""
+    if any(priorities):
+        return keys, lent, priorities
+    return (keys, lent) if lent else (keys,)
+
+
 def _lent_pieces(lents: tuple[Lent, ...]) -> list[list[Any]]:
-    """Subscriptions in pieces that fit into a frame; none is one piece without any."""
+    """Subscriptions in pieces that fit into a frame; an empty list is one empty piece."""
     pieces: list[list[Any]] = [[]]
     size = 0
     for lent in lents:
-        made = (_key_out(lent.key), Raw(ENCODER.encode(filter_out(lent.filter))))
+        made: tuple[Any, ...] = (_key_out(lent.key), Raw(ENCODER.encode(filter_out(lent.filter))))
+        if lent.priority:
+            made = (*made, lent.priority)
         size += len(made[1])
         if pieces[-1] and (size > LENT_BYTES_MAX or len(pieces[-1]) >= LENT_PER_FRAME_MAX):
             pieces.append([])
@@ -217,27 +245,37 @@ def _notify_out(message: Notify, header: CopyHeader) -> list[bytes]:
 
 
 def copy_heads(carried: Header, header: CopyHeader | None = None) -> Heads:
-    """What comes before the parcels of copies that carry this, or before their stamps."""
+    """The bytes before the parcels, or stamps, of copies with this header."""
     return Heads(*_head_of(carried, header or PLAIN))
 
 
 def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
-    """The kind of frame and the encoded header of a copy that carries this, by the type of what it carries."""
+    """The kind of frame and the encoded header of a copy, by the type of its header."""
     if isinstance(carried, Civ):
         if carried.civ:
-            header = CopyHeader(civ_bytes(carried.civ), header.traced, header.earlier, header.hold_ms)
-        return Kind.NOTIFY, b"" if header == PLAIN else ENCODER.encode(header)
+            return Kind.NOTIFY, ENCODER.encode(_said(header, civ_bytes(carried.civ), carried.priority))
+        return Kind.NOTIFY, b"" if header == PLAIN else ENCODER.encode(_said(header))
     if isinstance(carried, Dests):
-        return Kind.NOTIFY_DESTS, header_bytes(carried, header.traced)
+        return Kind.NOTIFY_DESTS, header_bytes(carried, header.traced, header.probe)
     if isinstance(carried, Tree):
-        return Kind.NOTIFY_TREE, ENCODER.encode((_key_out(carried.tid), header))
+        return Kind.NOTIFY_TREE, ENCODER.encode((_key_out(carried.tid), _said(header)))
     if isinstance(carried, Routes):
         routes = [
             ((r.destination.region, r.destination.cluster), _key_out(r.tid), [_key_out(tid) for tid in r.left])
             for r in carried.routes
         ]
-        return Kind.NOTIFY_ROUTES, ENCODER.encode((routes, header))
+        return Kind.NOTIFY_ROUTES, ENCODER.encode((routes, _said(header)))
     raise LocalProtocolError(f"a header of type {type(carried).__name__} has no form on the wire")
+
+
+def _said(header: CopyHeader, civ: bytes | None = None, priority: int | None = None) -> tuple[Any, ...]:
+    """The header of a copy, with another CIV and priority if given."""
+    civ = header.civ if civ is None else civ
+    priority = header.priority if priority is None else priority
+    said = (civ, header.traced, header.earlier, header.hold_ms)
+    if header.probe:
+        return (*said, priority, True)
+    return (*said, priority) if priority else said
 
 
 _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = {
@@ -261,18 +299,23 @@ _ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = 
 
 
 class LinkReader:
-    """Decodes the bodies of frames between brokers. `LanguageError` and decoding errors are the caller's to turn."""
+    """Decodes the bodies of frames between brokers. The caller converts `LanguageError` and decoding errors."""
 
     def __init__(self, limits: WireLimits, parcels: ParcelReader, overlay: Scot | None = None) -> None:
         filter = filter_type(limits)
-        lent: Any = tuple.__class_getitem__((_Key, filter))
+        lent: Any = defstruct(
+            "LentIn",
+            [("key", _Key), ("filter", filter), ("priority", _Priority, 0)],
+            array_like=True,
+            forbid_unknown_fields=True,
+        )
         self._overlay = overlay
         self._brokers_max = BROKERS_MAX if overlay is None else overlay.broker_count
         self.dests = DestsReader(0 if overlay is None else overlay.broker_count)
         self._cib_set = Decoder(
-            _one_or_two(_Keys, Annotated[list.__class_getitem__(lent), Meta(max_length=LENT_PER_FRAME_MAX)])
+            _some_of(_Keys, Annotated[list.__class_getitem__(lent), Meta(max_length=LENT_PER_FRAME_MAX)], _Priorities)
         ).decode
-        self._cib_clear = Decoder(_one_or_two(_Keys, _Keys)).decode
+        self._cib_clear = Decoder(_some_of(_Keys, _Keys)).decode
         self._news = Decoder(tuple[Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]]).decode
         self._confirm = Decoder(
             tuple[
@@ -285,6 +328,7 @@ class LinkReader:
         self._parcels = parcels
         self._key_and_filter = array_decoder(_Key, filter)
         self._key_filter_tids = array_decoder(_Key, filter, _Keys)
+        self._key_filter_tids_priority = array_decoder(_Key, filter, _Keys, _Priority)
         self._key = Decoder(tuple[_Key]).decode
         self._key_and_tids = Decoder(tuple[_Key, _Keys]).decode
         self._brokers = Decoder(tuple[_Brokers]).decode
@@ -302,8 +346,12 @@ class LinkReader:
         return Unadvertise(_key_in(self._key(body)[0]))
 
     def subscribe(self, body: bytes) -> Subscribe:
-        key, filter, tids = self._key_filter_tids(body)
-        return Subscribe(_key_in(key), filter_in(filter, self._limits), tuple(map(_key_in, tids)))
+        priority = 0
+        if body[:1] == _ARRAY_OF_4:
+            key, filter, tids, priority = self._key_filter_tids_priority(body)
+        else:
+            key, filter, tids = self._key_filter_tids(body)
+        return Subscribe(_key_in(key), filter_in(filter, self._limits), tuple(map(_key_in, tids)), priority)
 
     def unsubscribe(self, body: bytes) -> Unsubscribe:
         key, tids = self._key_and_tids(body)
@@ -311,8 +359,13 @@ class LinkReader:
 
     def cib_set(self, body: bytes) -> CibSet:
         given = self._cib_set(body)
-        lent = tuple(Lent(_key_in(key), filter_in(filter, self._limits)) for key, filter in given.second)
-        return CibSet(tuple(map(_key_in, given.first)), lent)
+        lent = tuple(
+            Lent(_key_in(each.key), filter_in(each.filter, self._limits), each.priority) for each in given.second
+        )
+        keys, priorities = tuple(map(_key_in, given.first)), tuple(given.third)
+        if priorities and len(priorities) != len(keys):
+            raise RemoteProtocolError(f"{len(priorities)} priorities for {len(keys)} advertisements")
+        return CibSet(keys, lent, priorities)
 
     def cib_clear(self, body: bytes) -> CibClear:
         given = self._cib_clear(body)
@@ -353,7 +406,7 @@ class LinkReader:
 
     def confirm(self, body: bytes) -> Confirm:
         head, by_given, streams = self._confirm(body)
-        by, (header, _) = BrokerId(*by_given), self.dests.header(head)
+        by, (header, *_) = BrokerId(*by_given), self.dests.header(head)
         self._check_known(by)
         if header.dests & header.dests - 1:
             raise RemoteProtocolError(f"a confirmation for {header.dests.bit_count()} brokers; it is for one")
@@ -373,8 +426,11 @@ class LinkReader:
             seen = self._parcels.read(parcel)
             return Notify(seen.publisher, str(seen.sequence), seen)
         header = self._copy_header(head)
+        civ = int.from_bytes(header.civ, "big")
+        if header.priority and not civ:
+            raise RemoteProtocolError("a copy that is urgent for no cluster")
         seen = self._parcels.read(parcel, header)
-        return Notify(seen.publisher, str(seen.sequence), seen, Civ(int.from_bytes(header.civ, "big")))
+        return Notify(seen.publisher, str(seen.sequence), seen, Civ(civ, header.priority))
 
     def notify_tree(self, head: bytes, parcel: bytes) -> Notify:
         tid, header = self._tree_header(head)
@@ -388,14 +444,20 @@ class LinkReader:
         return Notify(seen.publisher, str(seen.sequence), seen, Routes(routes))
 
     def notify_dests(self, head: bytes, stamped: bytes) -> Notify:
-        carried, traced = self.dests.header(head)
+        carried, traced, probe = self.dests.header(head)
         stamp, parcel = split_stamp(stamped)
-        seen = self._parcels.read(parcel, CopyHeader(traced=True) if traced else None)
+        seen = self._parcels.read(parcel, said_of(traced, probe))
         given = self.dests.stamp(stamp) if stamp else None
         return Notify(seen.publisher, str(seen.sequence), seen, carried, given)
 
 
-def _one_or_two(first: Any, second: Any) -> Any:
-    """An array of one or two lists, of which the second may be left out."""
-    fields: list[Any] = [("first", first), ("second", second, field(default_factory=list))]
-    return defstruct("OneOrTwo", fields, array_like=True, forbid_unknown_fields=True)
+def said_of(traced: bool, probe: bool) -> CopyHeader | None:
+    """The header of a copy with only these fields."""
+    return PROBE if probe else TRACED if traced else None
+
+
+def _some_of(first: Any, *others: Any) -> Any:
+    """An array of lists; all but the first may be omitted."""
+    names = ("second", "third")
+    more: list[Any] = [(name, kind, field(default_factory=list)) for name, kind in zip(names, others, strict=False)]
+    return defstruct("SomeOf", [("first", first), *more], array_like=True, forbid_unknown_fields=True)

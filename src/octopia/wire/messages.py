@@ -1,8 +1,8 @@
-"""What peers say to each other, but for notifications: one typed message per kind of frame.
+"""Messages between peers, except notifications: one typed message per kind of frame.
 
-Rules of this file: the handshake's messages are MessagePack maps, so that later versions may add fields that older ones
-pass over; all others are arrays whose fields stand in the order given here, and nothing may follow. Every string and
-list has a bound in its type. What core messages between brokers look like is in `link_messages`.
+Handshake messages are MessagePack maps, so that later versions may add fields that older ones ignore; all others are
+arrays with the fields in the order given here and nothing after them. Every string and list has a bound in its type.
+Core messages between brokers are in `link_messages`.
 """
 
 from typing import Annotated, TypeAlias
@@ -24,6 +24,12 @@ from octopia.wire.parcel import WireNotification
 VERSION = 1
 ROLE_CLIENT = "client"
 ROLE_BROKER = "broker"
+# Asks for a broker's load and disconnects, without a session.
+ROLE_PROBE = "probe"
+# Capability of a client: it knows other brokers, and can move there when this one is overloaded.
+MOVE = "move"
+# Capability of a client or broker: it knows `CountRequest` and `Counted`.
+COUNTS = "count"
 
 Name: TypeAlias = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -33,13 +39,13 @@ Secret: TypeAlias = Annotated[bytes, Meta(max_length=SECRET_BYTES_MAX)]
 Reason: TypeAlias = Annotated[str, Meta(max_length=REASON_CHARS_MAX)]
 Capabilities: TypeAlias = Annotated[list[Name], Meta(max_length=CAPABILITIES_MAX)]
 
-# What happens when a subscriber's queue is full. The default harms nobody else.
+# The policy for a subscriber's full queue. The default affects no one else.
 POLICIES = ("drop_oldest", "drop_newest", "disconnect", "block")
 POLICY_DEFAULT = "drop_oldest"
 
 
 class Hello(Struct, frozen=True):
-    """The first frame, of the side that dialled: who it is, what it speaks, and what it wants to take up again."""
+    """The first frame, from the dialling side: its identity, version and capabilities, and the session to resume."""
 
     versions: Annotated[list[int], Meta(min_length=1, max_length=16)]
     role: Name
@@ -69,7 +75,7 @@ class Proof(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Welcome(Struct, frozen=True):
-    """The answer to a `Hello` that was accepted. `received`: how many frames of the session had arrived before."""
+    """The answer to an accepted `Hello`. `received`: the number of frames of the session received before."""
 
     version: int
     broker: Name
@@ -84,14 +90,14 @@ class Welcome(Struct, frozen=True):
 
 
 class Goodbye(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The last frame: nothing follows. `code` is for programs, `reason` for people."""
+    """The last frame. `code` is for programs, `reason` for people."""
 
     code: Name
     reason: Reason = ""
 
 
 class Ack(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """So many numbered frames of this session have arrived and been dealt with."""
+    """The number of numbered frames of this session that were received and processed."""
 
     received: Count
 
@@ -104,19 +110,47 @@ class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=
     number: Count = 0
 
 
+class Crowded(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """To a client that can move: this broker is overloaded, and others may not be."""
+
+    reason: Reason = ""
+
+
+class Load(Struct, frozen=True):
+    """The answer to the `Hello` of a probe: the broker's identity, and whether it is overloaded."""
+
+    broker: Name
+    overloaded: bool = False
+
+
+class CountRequest(Struct, frozen=True):
+    """How many advertisements overlap this filter? None: the filter was invalid, so the answer will be incomplete."""
+
+    number: int
+    filter: Filter | None
+
+
+class Counted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """The answer to a `CountRequest`: at least this many, or exactly this many if it is complete."""
+
+    number: Count
+    count: Count
+    complete: bool
+
+
 class Hold(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Between brokers: bring no more of these publishers for now (`held`), or bring them again."""
+    """Between brokers: pause these publishers (`held`), or resume them."""
 
     publishers: Annotated[list[Id], Meta(min_length=1, max_length=HELD_PER_FRAME_MAX)]
     held: bool
 
 
 class Drain(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """Between brokers: this broker is about to stop. Write no more numbered frames here, and say `Drained`."""
+    """Between brokers: this broker is about to stop. Send no more numbered frames, and answer `Drained`."""
 
 
 class Drained(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """The answer to `Drain`: no numbered frame follows on this connection; what there was came before."""
+    """The answer to `Drain`: no numbered frame follows on this connection."""
 
 
 class AdvertiseRequest(Struct, frozen=True):
@@ -129,12 +163,18 @@ class UnadvertiseRequest(Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class SubscribeRequest(Struct, frozen=True):
-    """`policy`: what happens when the subscriber's queue is full. `ordered`: False allows reordering."""
+    """`policy`: what happens when the subscriber's queue is full. `ordered`: False allows reordering.
+
+    `priority`: larger ones go first. `deadline_ms`: notifications older than this when their turn comes are dropped; 0
+    is never. None for any of the three: the default of the host broker's cluster.
+    """
 
     id: str
     filter: Filter
-    policy: str = POLICY_DEFAULT
+    policy: str | None = POLICY_DEFAULT
     ordered: bool = True
+    priority: int | None = None
+    deadline_ms: int | None = None
 
 
 class UnsubscribeRequest(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -142,7 +182,7 @@ class UnsubscribeRequest(Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Accepted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A request was carried out. `request` is its name in lower case, `id` what it was about."""
+    """A request was carried out. `request` is its name in lower case, `id` its subject."""
 
     request: Name
     id: Name
@@ -157,13 +197,19 @@ class Refused(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Dropped(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """So many deliveries were dropped at this place in the stream, because the subscriber's queue was full."""
+    """Deliveries dropped at this point in the stream because the subscriber's queue was full."""
+
+    count: Count
+
+
+class TooOld(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Deliveries dropped just before this point because their deadline had passed."""
 
     count: Count
 
 
 class Delivery(Struct, frozen=True):
-    """A notification as a subscriber gets it: from whom, under which id, and for which of its subscriptions."""
+    """A notification as delivered: its publisher, its id, and the subscriptions that it matched."""
 
     notification: WireNotification
     publisher: str
@@ -172,9 +218,9 @@ class Delivery(Struct, frozen=True):
 
 
 class Barrier(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """Say so when everything that was sent before this has taken effect: here, or in the whole cluster and its regions.
+    """Answer when everything sent before this has taken effect: here, or in the whole cluster and its regions.
 
-    Links keep order, so the answer, which comes after the same question was asked further on, proves it.
+    Links keep order, so an answer that waits for the same question to come back from further on proves it.
     """
 
     number: Count

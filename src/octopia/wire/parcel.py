@@ -1,16 +1,21 @@
 """The parcel: a notification as it travels, made once by its publisher's client and never again.
 
-    parcel = [attributes, publisher, sequence]        a MessagePack array of three
+    parcel = [attributes, publisher, sequence]                   a MessagePack array of three
+    timed  = [attributes, publisher, sequence, accepted_ms]      where the overlay has deadlines
 
-Rules of this file: every frame that carries a notification ends with its parcel, so a broker passes on the bytes that
-came in and puts only a new, small header before them. `WireNotification` holds both, the attributes for matching and
-the bytes for sending. A parcel is decoded in one call whose type checks the kinds, the number of attributes and NaN;
-what that call turns away goes the slower way, which lets through what is rare (long integers, infinities) and says of
-the rest what is wrong with it. The number of attributes is compared with the number in the map's head, so that a
-repeated name cannot pass unseen.
+A timed parcel says when the publisher's host broker accepted the notification, in ms since 1970 by that broker's clock.
+That broker adds it to the client's parcel. The time is always the last 9 bytes, a full 64-bit number, so it can be read
+without decoding the parcel.
+
+Every frame that carries a notification ends with its parcel, so a broker forwards the bytes it received behind a new,
+small header. `WireNotification` holds both, the attributes for matching and the bytes for sending. A parcel is decoded
+in one call whose type checks the kinds, the number of attributes and NaN; anything it rejects takes the slow path,
+which accepts rare values (long integers, infinities) and reports what is wrong with the rest. The number of attributes
+is compared with the count in the map's head, so a repeated name is detected.
 """
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -23,15 +28,24 @@ from octopia.routing import PLAIN, Header
 from octopia.wire.limits import NAME_CHARS_MAX, SEQUENCE_MAX, WireLimits
 from octopia.wire.values import ENCODER, AnyValue, PlainValue, value_in, value_out
 
-# From so many on it is quicker to read them together.
+# From this many on, reading them together is faster.
 MANY_MIN: Final = 4
+# The first byte of a parcel with a time, and of one without; how many bytes a time takes at the end of the former.
+TIMED: Final = 0x94
+UNTIMED: Final = 0x93
+_TIME: Final = Struct(">BQ")
+_UINT64: Final = 0xCF
 _FIXMAP: Final = 0x80
 _FIXMAP_END: Final = 0x8F
 _MAP16: Final = 0xDE
+_SIGN: Final = 0x80
+_TIMED_BYTE: Final = bytes([TIMED])
+_UNTIMED_BYTE: Final = bytes([UNTIMED])
+_BAD_TIME: Final = "no notification: the time at its end is not a number of 64 bits"
 _NAME = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 _SEQUENCE = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
 
-# A notification is frozen for everyone else; these two fill a new one without checking its values a second time.
+# Notifications are frozen; these two fill a new one without checking its values a second time.
 _set_values: Final = Notification._values.__set__  # type: ignore[attr-defined]  # noqa: SLF001
 _get_values: Final = Notification._values.__get__  # type: ignore[attr-defined]  # noqa: SLF001
 _set_hash: Final = Notification._hash.__set__  # type: ignore[union-attr]  # noqa: SLF001
@@ -44,7 +58,7 @@ class WireNotification(Notification):
     parcel: bytes
     publisher: str
     sequence: int
-    header: Any  # what came before the parcel and must go on with it; None for a plain copy
+    header: Any  # the header that must travel with the parcel; None for a plain copy
 
 
 _new: Final = object.__new__
@@ -74,24 +88,35 @@ def encode_parcel(notification: Notification, publisher: str, sequence: int) -> 
         return ENCODER.encode(({name: value_out(v) for name, v in values.items()}, publisher, sequence))
 
 
+def timed(parcel: bytes, at_ms: int) -> bytes:
+    """A client's parcel with the time at which its host broker accepted it."""
+    return _TIMED_BYTE + parcel[1:] + _TIME.pack(_UINT64, at_ms)
+
+
+def accepted_ms(frame: bytes, at: int = 0) -> int | None:
+    """The time of the parcel that begins there and ends with these bytes; None if it is not timed."""
+    return int.from_bytes(frame[-8:], "big") if frame[at] == TIMED else None
+
+
 def wire_notification(notification: Notification, publisher: str, sequence: int) -> WireNotification:
-    """A notification made on this side, ready to travel."""
+    """A local notification with its parcel, ready to send."""
     parcel = encode_parcel(notification, publisher, sequence)
     return _trusted(notification.to_dict(), parcel, publisher, sequence, None)
 
 
 class Parcels:
-    """Notifications that came one after the other, decoded: a list for each part, and the header that all came with.
+    """Consecutive notifications, decoded: a list for each part, and their common header.
 
-    Cheaper than so many `WireNotification`s, which most of them need never become: `notification` makes one. Where the
-    routing has streams, `stamped` has for each what comes after the header of a copy: its stamp and its parcel.
+    Cheaper than a `WireNotification` for each, which most never need; `notification` makes one. If the routing has
+    streams, `stamped` has for each the bytes after the header of a copy: its stamp and its parcel.
     """
 
-    __slots__ = ("carried", "header", "parcels", "publishers", "sequences", "stamped", "values")
+    __slots__ = ("carried", "header", "is_timed", "parcels", "publishers", "sequences", "stamped", "values")
 
     def __init__(self) -> None:
         self.header: Any = None  # as in `WireNotification`: None for plain ones
-        self.carried: Header = PLAIN  # what the core routes these copies by
+        self.carried: Header = PLAIN  # the header by which the core routes these copies
+        self.is_timed = False  # whether one of them has a time
         self.stamped: list[bytes] = []
         self.parcels: list[bytes] = []
         self.values: list[dict[str, Value]] = []
@@ -103,6 +128,7 @@ class Parcels:
         """One notification, with its header."""
         made = cls()
         made.header = seen.header
+        made.is_timed = seen.parcel[0] == TIMED
         made.parcels.append(seen.parcel)
         made.values.append(_get_values(seen))
         made.publishers.append(seen.publisher)
@@ -112,13 +138,18 @@ class Parcels:
     def __len__(self) -> int:
         return len(self.values)
 
+    def accept(self, at_ms: int) -> None:
+        """Add the time at which their host broker accepted them."""
+        self.parcels = [timed(parcel, at_ms) for parcel in self.parcels]
+        self.is_timed = True
+
     def notification(self, at: int) -> WireNotification:
         return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], self.header)
 
     def chosen(self, places: Sequence[int]) -> "Parcels":
-        """Those at these places alone."""
+        """Only the notifications at these indices."""
         made = Parcels()
-        made.header, made.carried = self.header, self.carried
+        made.header, made.carried, made.is_timed = self.header, self.carried, self.is_timed
         if self.stamped:
             made.stamped = [self.stamped[at] for at in places]
         for at in places:
@@ -132,13 +163,14 @@ class Parcels:
 class ParcelReader:
     """Decodes parcels within given limits."""
 
-    __slots__ = ("_decode", "_decode_any")
+    __slots__ = ("_decode", "_decode_any", "_decode_timed")
 
     def __init__(self, limits: WireLimits) -> None:
         size = Meta(min_length=1, max_length=limits.attributes_max)
         plain = Annotated[dict[str, PlainValue], size]
         rare = Annotated[dict[str, AnyValue], size]
         self._decode = Decoder(tuple[plain, _NAME, _SEQUENCE]).decode
+        self._decode_timed = Decoder(tuple[plain, _NAME, _SEQUENCE, _SEQUENCE]).decode
         self._decode_any = Decoder(tuple[rare, _NAME, _SEQUENCE]).decode
 
     def read(self, parcel: bytes, header: Any = None) -> WireNotification:
@@ -147,6 +179,8 @@ class ParcelReader:
         return _trusted(values, parcel, publisher, sequence, header)
 
     def _read(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
+        if parcel[0] == TIMED:
+            parcel = _without_time(parcel)
         try:
             values, publisher, sequence = self._decode(parcel)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -157,20 +191,26 @@ class ParcelReader:
         return values, publisher, sequence
 
     def read_many(self, parcels: list[bytes], into: Parcels) -> None:
-        """Decode parcels one after the other; at a wrong one `RemoteProtocolError`, with those before it decoded."""
+        """Decode consecutive parcels; an invalid one raises `RemoteProtocolError` after those before it."""
         if len(parcels) == 1:
             values, publisher, sequence = self._read(parcels[0])
+            into.is_timed = parcels[0][0] == TIMED
             into.parcels, into.values, into.publishers, into.sequences = parcels, [values], [publisher], [sequence]
             return
         if len(parcels) < MANY_MIN:
             self._read_slowly(parcels, into)
             return
+        into.is_timed = parcels[0][0] == TIMED
+        decode: Any = self._decode_timed if into.is_timed else self._decode
         try:
-            decoded = list(map(self._decode, parcels))
+            decoded = list(map(decode, parcels))
         except (msgspec.DecodeError, ValueError, RecursionError):
             self._read_slowly(parcels, into)
             return
-        all_values, publishers, sequences = map(list, zip(*decoded, strict=True))
+        if into.is_timed and any(parcel[-9] != _UINT64 for parcel in parcels):
+            self._read_slowly(parcels, into)
+            return
+        all_values, publishers, sequences, *_ = map(list, zip(*decoded, strict=True))
         said = [parcel[1] - _FIXMAP for parcel in parcels]
         if said == list(map(len, all_values)) and not any("" in of for of in all_values):
             into.parcels, into.values, into.publishers, into.sequences = parcels, all_values, publishers, sequences
@@ -178,9 +218,10 @@ class ParcelReader:
             self._read_slowly(parcels, into)
 
     def _read_slowly(self, parcels: list[bytes], into: Parcels) -> None:
-        """As `read_many`, where one is rare or wrong, or they are few."""
+        """Like `read_many`, if one is rare or invalid, or there are few."""
         for parcel in parcels:
             values, publisher, sequence = self._read(parcel)
+            into.is_timed = into.is_timed or parcel[0] == TIMED
             into.parcels.append(parcel)
             into.values.append(values)
             into.publishers.append(publisher)
@@ -193,6 +234,12 @@ class ParcelReader:
         except (LanguageError, msgspec.DecodeError, ValueError, RecursionError) as error:
             raise RemoteProtocolError(f"no notification: {error}") from None
         return checked.to_dict(), publisher, sequence
+
+
+def _without_time(parcel: bytes) -> bytes:
+    if len(parcel) <= _TIME.size or parcel[-9] != _UINT64 or parcel[-8] >= _SIGN:
+        raise RemoteProtocolError(_BAD_TIME)
+    return _UNTIMED_BYTE + parcel[1:-9]
 
 
 def _check_names(parcel: bytes, values: dict[str, Value]) -> None:
@@ -213,15 +260,20 @@ def _attributes_said(parcel: bytes) -> int:
 _READER: Final = ParcelReader(WireLimits())
 
 
-def check_parcel(attributes: dict[str, Any], publisher: str, sequence: int) -> tuple[bytes, Notification]:
-    """The parcel of a plain dict, and the notification: checked by decoding what was encoded, which is quicker.
+def read_parcel(parcel: bytes) -> WireNotification:
+    """The notification of a parcel, within the usual limits."""
+    return _READER.read(parcel)
 
-    Whatever that does not like is checked value by value, and the error is the language's own.
+
+def check_parcel(attributes: dict[str, Any], publisher: str, sequence: int) -> tuple[bytes, Notification]:
+    """The parcel of a plain dict, and the notification; checked by decoding the encoded form, which is faster.
+
+    If that fails, values are checked one by one, and the error is the language's own.
     """
     try:
         parcel = ENCODER.encode((attributes, publisher, sequence))
         seen = _READER.read(parcel)
-        # The encoder makes strings of decimals, dates and the like, which are not in the language.
+        # The encoder turns decimals, dates and the like into strings, but they are not in the language.
         if _get_values(seen) == attributes:
             return parcel, seen
     except (TypeError, ValueError, OverflowError, RecursionError, RemoteProtocolError):

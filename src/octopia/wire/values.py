@@ -1,10 +1,9 @@
 """Values and filters in MessagePack.
 
-Rules of this file: strings, booleans, 64-bit integers and floats are MessagePack's own. The language has integers of up
-to 8,192 bits; those that 64 bits cannot hold travel as extension type 1, two's complement, most significant byte first.
-A filter is an array of conjunctions, a conjunction an array of `[attribute, operator, value]`; operators have numbers
-of their own here, which never change. What a decoder's type can check (lengths, kinds, NaN) it checks before anything
-is built.
+Strings, booleans, 64-bit integers and floats are MessagePack's own. The language has integers of up to 8,192 bits;
+those that 64 bits cannot hold travel as extension type 1, two's complement, most significant byte first. A filter is an
+array of conjunctions, a conjunction an array of `[attribute, operator, value]`; operators have numbers of their own
+here, which never change. Checks that a decoder's type can make (lengths, kinds, NaN) run before anything is built.
 """
 
 from collections.abc import Callable
@@ -37,7 +36,7 @@ INT64_MIN: Final = -(2**63)
 UINT64_MAX: Final = 2**64 - 1
 _FLOAT_MAX: Final = 1.7976931348623157e308
 
-# NaN fails both comparisons. So do the infinities, which the slower way then lets through.
+# NaN fails both comparisons. So do the infinities, which the slow path then accepts.
 Finite = Annotated[float, Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)]
 PlainValue: TypeAlias = Annotated[str, Meta(max_length=STRING_CHARS_MAX)] | int | Finite | bool
 AnyValue: TypeAlias = str | int | float | bool | Ext
@@ -66,7 +65,7 @@ WireFilter: TypeAlias = list[list[WirePredicate]]
 def filter_type(limits: WireLimits) -> Any:
     """The type that a filter is decoded as: text, or conjunctions, within the bounds of the language.
 
-    Narrower limits are `filter_in`'s affair: a filter past them is a request to be refused, not a breach.
+    `filter_in` checks narrower limits: a filter past them is refused, but is not a protocol violation.
     """
     text = Annotated[str, Meta(max_length=FILTER_TEXT_CHARS_MAX)]
     conjunction = Annotated[list[WirePredicate], Meta(max_length=PREDICATES_MAX)]
@@ -86,7 +85,7 @@ def value_out(value: Value) -> str | int | float | bool | Ext:
 
 
 def value_in(value: str | int | float | bool | Ext) -> Value:
-    """A value that MessagePack carried; the language's own checks come after."""
+    """A value from MessagePack; the language's own checks come after."""
     if not isinstance(value, Ext):
         return value
     if value.code != BIG_INTEGER:
@@ -100,7 +99,7 @@ def value_in(value: str | int | float | bool | Ext) -> Value:
 
 
 def filter_out(filter: Filter) -> WireFilter:
-    """A filter as it travels."""
+    """A filter in wire form."""
     return [
         [
             (p.attribute, OPERATOR_CODES[p.operator], None if p.value is None else value_out(p.value))
@@ -111,7 +110,7 @@ def filter_out(filter: Filter) -> WireFilter:
 
 
 def filter_in(given: str | WireFilter, limits: WireLimits) -> Filter:
-    """The filter that a peer sent, text or structure. `LanguageError` where it is none: a refusal, not a fault."""
+    """The filter that a peer sent, as text or structure. `LanguageError` if invalid: a refusal, not a violation."""
     if isinstance(given, str):
         _check("characters of text", len(given), limits.filter_text_chars_max, "send it in structure")
         parsed = parse_filter(given)
@@ -148,12 +147,9 @@ def _predicate(attribute: str, code: int, value: str | int | float | bool | Ext 
         raise LanguageError(str(error)) from None
 
 
-def encode_values(attributes: dict[str, Value]) -> bytes:
-    """The MessagePack map of a notification's attributes, in their order."""
-    try:
-        return ENCODER.encode(attributes)
-    except OverflowError:
-        return ENCODER.encode({name: value_out(value) for name, value in attributes.items()})
+def msgpack_text(text: str) -> bytes:
+    """A string in wire form."""
+    return ENCODER.encode(text)
 
 
 ENCODER: Final = msgspec.msgpack.Encoder()

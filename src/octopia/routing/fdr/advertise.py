@@ -1,8 +1,8 @@
-"""Advertisements in full dynamic routing: as in SCOT routing, and the host broker borrows what overlaps them.
+"""Advertisements in full dynamic routing: as in SCOT routing, but the host broker borrows overlapping subscriptions.
 
-Rules of this file: what the host broker holds of a cluster follows, message by message, what the secondary neighbour in
-that cluster lends (`interest.py`). A bit of an advertisement's CIV is ON while it is bound to a subscription of that
-cluster, or may be: where the cluster is `unknown` or cut off, all its brokers count as destinations.
+The subscriptions that the host broker holds for a cluster follow, message by message, those that the secondary
+neighbour in that cluster lends (`interest.py`). A bit of an advertisement's CIV is ON while it is, or may be, bound to
+a subscription of that cluster: if the cluster is `unknown` or cut off, all its brokers count as destinations.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -10,6 +10,7 @@ from octopia.routing.actions import Action
 from octopia.routing.entries import SrtEntry
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.messages import CibClear, CibSet, Key
+from octopia.routing.priorities import with_priority
 from octopia.routing.scot import advertise as scot
 from octopia.topology import BrokerId, civ
 
@@ -28,10 +29,12 @@ def receive_cib_set(state: FdrState, sender: BrokerId, message: CibSet, out: lis
     for entry in scot.hosted(state, message.advertisements):
         entry.civ |= civ.bit(sender.cluster)
         for lent in message.subscriptions:
-            state.prt.borrow(entry.key, lent.key, lent.filter, sender)
+            state.prt.borrow(entry.key, lent.key, lent.filter, sender, lent.priority)
         if not message.subscriptions:
             state.prt.gives_back_all(entry.key, sender.cluster)
             entry.unknown |= civ.bit(sender.cluster)
+    if not message.subscriptions:
+        scot.set_priorities(state, sender, message)
 
 
 def receive_cib_clear(state: FdrState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
@@ -43,6 +46,8 @@ def receive_cib_clear(state: FdrState, sender: BrokerId, message: CibClear, out:
             _renew_bit(state, entry, sender.cluster)
     for entry in scot.hosted(state, message.advertisements):
         entry.unknown &= ~civ.bit(sender.cluster)
+        if entry.urgent is not None:
+            entry.urgent = with_priority(entry.urgent, civ.bit(sender.cluster), 0)
         _renew_bit(state, entry, sender.cluster)
 
 

@@ -1,16 +1,16 @@
-"""How long the queues farther on are, as neighbours tell it: congestion elsewhere, for the choice of a tree.
+"""Waits in queues farther on, as reported by neighbours: remote congestion, for the choice of a tree.
 
-    Waits(wait_ms)   what you give me now for my cluster's tree waits so long beyond me, at the worst
+    Waits(wait_ms)   the longest wait beyond me of a message you give me now for my cluster's tree
 
-An aLink neighbour is told the longest wait that lies behind this broker as seen from there: in the other queues of this
-broker, and in what its other aLink neighbours told, each with the queue that leads there. A region mate is told the
-longest of all, since it may hand over what is to take this tree. So news moves away from a congested link along one
-copy of the tree, which has no cycle, and ends at the region mates.
+An aLink neighbour is told the longest wait behind this broker as seen from there: in the other queues of this broker,
+and in the reports of its other aLink neighbours, each plus the queue that leads there. A region mate is told the
+longest of all, since it may send messages that take this tree. So news moves away from a congested link along one copy
+of the tree, which is acyclic, and ends at the region mates.
 
-Rules of this file: a wait that was told falls by a second each second, as a queue does that nothing enters. So it is
-told again only when it turned out longer, nothing is told when it is over, and what is wrong is forgotten in the time
-that it says. What a broker finds itself it tells at most every `TELL_EVERY_S`; a neighbour is told only of waits that
-are half as long again as it thinks, and of `WAIT_MAX_S` at most.
+A reported wait decreases by a second each second, like a queue that nothing enters. So it is reported again only if it
+turned out longer, its end is not reported, and a wrong report expires within the wait it states. A broker reports its
+own findings at most every `TELL_EVERY_S`; a neighbour is told only of waits at least half as long again as it assumes,
+and of `WAIT_MAX_S` at most.
 """
 
 from typing import TYPE_CHECKING
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from octopia.routing.fdr.state import FdrState
 
 TELL_EVERY_S = 0.25
-# The least wait that is worth a word.
+# The shortest wait worth reporting.
 WAIT_MIN_S = 0.1
 WAIT_MAX_S = WAIT_MS_MAX / 1000
 
 
 class Beyond:
-    """What one broker was told and has told. `news` grows with each word that came."""
+    """The reports that one broker has received and sent. `news` grows with each report received."""
 
     __slots__ = ("_a_links", "_found_s", "_i_links", "_looked_s", "_lst", "_told", "_until", "news")
 
@@ -38,15 +38,15 @@ class Beyond:
         self._lst = lst
         # those that are up
         self._a_links, self._i_links = a_links, i_links
-        # by neighbour: until when it is busy beyond it, and until when it was told that it is busy beyond us
+        # by neighbour: until when the path beyond it is busy, and until when it was told that ours is
         self._until: dict[BrokerId, float] = {}
         self._told: dict[BrokerId, float] = {}
-        # when samples came last, and when they led to a word
+        # when samples came last, and when they last led to a report
         self._looked_s = self._found_s = 0.0
         self.news = 0
 
     def links_changed(self, a_links: tuple[BrokerId, ...], i_links: tuple[BrokerId, ...]) -> None:
-        """These are up; what was said over others counts no more."""
+        """Set the links that are up; reports over others are dropped."""
         self._a_links, self._i_links = a_links, i_links
         up = {*a_links, *i_links}
         for said in (self._until, self._told):
@@ -55,7 +55,7 @@ class Beyond:
         self.news += 1
 
     def is_quiet(self, now: float) -> bool:
-        """Whether nobody waits anywhere, as far as is known."""
+        """Whether no wait is known anywhere."""
         if self._until and max(self._until.values()) <= now:
             self._until.clear()
         return not self._until
@@ -68,7 +68,7 @@ class Beyond:
         self.news += 1
 
     def look(self, now: float, out: list[Action]) -> None:
-        """A sample comes: tell neighbours of all those before it, unless they were told a moment ago."""
+        """Before a new sample: report all earlier samples to neighbours, unless that was done a moment ago."""
         if now > self._looked_s:
             self._looked_s = now
             if self._lst.queues and now - self._found_s >= TELL_EVERY_S:
@@ -82,7 +82,7 @@ class Beyond:
         along = [(waits[to] + self.wait(to, now), to) for to in self._a_links]
         ends = [(waits[to], to) for to in self._i_links]
         along += ends
-        # to one neighbour the second longest is told, to all others the longest
+        # one neighbour is told the second longest, all others the longest
         first, second, longest_by = 0.0, 0.0, None
         for wait, by in along:
             if wait > first:
@@ -105,5 +105,5 @@ def receive_waits(state: "FdrState", sender: BrokerId, message: Waits, out: list
 
 
 def sampled(state: "FdrState", out: list[Action]) -> None:
-    """Asked before each sample is taken in, so that those of one moment count together."""
+    """Called before each sample is processed, so that samples of one moment count together."""
     state.beyond.look(state.now, out)

@@ -1,12 +1,12 @@
-"""What a neighbour may put into the header of a copy: what the rules of `notify.py` can lead to on its link.
+"""Checks on the header of a neighbour's copy: only what the rules of `notify.py` can produce on its link.
 
 Invariant: a copy that passes ends after finitely many hops and never becomes more copies than it has destinations,
-whatever the neighbour meant by it; so a neighbour cannot make brokers loop or amplify.
+whatever the neighbour intended; so a neighbour cannot cause loops or amplification.
 
-A copy that goes around links that are down may have any destinations: the neighbour may know less of links than this
+A copy that goes around links that are down may have any destinations: the neighbour may know less about links than this
 broker, and believe links to be down that have come up since. But it knows nothing that this broker does not know
-(`flood.py`). So where there never was any news of links here, the neighbour has nothing to go around. Unless this
-broker restarted: copies that waited for it come before the neighbour's word, and its news come with that word.
+(`flood.py`). So if there never was any news of links here, the neighbour has nothing to go around. The exception is a
+restart of this broker: copies that waited for it come before the neighbour's word, and its news comes with that word.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -16,7 +16,7 @@ from octopia.topology import BrokerId
 
 
 def check_header(state: FdrState, header: Dests, came_by: BrokerId) -> None:
-    """`RemoteProtocolError` where this neighbour may not send this."""
+    """`RemoteProtocolError` if this neighbour may not send this."""
     reason = _why_not(state, header.dests, came_by)
     if reason is not None:
         raise RemoteProtocolError(f"{came_by} sent a copy {reason}")

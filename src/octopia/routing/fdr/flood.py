@@ -1,11 +1,11 @@
-"""News of links: how it comes to all brokers.
+"""Flooding: how news of links reaches all brokers.
 
-Each broker passes on what is fresh to it, once, to all its neighbours whose link is up, but for the one it came from;
-and it tells all it knows to a neighbour whose link came up. So a report takes at most one message on each link and
-direction, and is not lost with a broker or a link as long as there is another way.
+Each broker forwards a new report once to all neighbours whose link is up, except the one it came from, and sends all it
+knows to a neighbour whose link comes up. So a report takes at most one message on each link and direction, and survives
+the loss of a broker or link as long as there is another way.
 
-**Whoever gets a copy knows what its sender knew.** What a broker knows it has told on each link that is up, and links
-keep order. So along the way of a copy brokers know more and more, and `notify.py` relies on it.
+**The receiver of a copy knows what its sender knew.** A broker has sent everything it knows on each link that is up,
+and links keep order. So brokers along the way of a copy know more and more, and `notify.py` relies on it.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -17,7 +17,7 @@ from octopia.topology import BrokerId
 
 
 def link_is_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
-    """An own link went down, or was never up and is not expected to come up soon."""
+    """One of this broker's links went down, or was never up and is not expected soon."""
     _spread(state, state.links.went_down(neighbour), None, out)
 
 
@@ -25,7 +25,7 @@ def link_is_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
     reports = state.links.came_up(neighbour)
     _spread(state, reports, neighbour, out)
     if not reports:
-        # nobody was told that it was down, since it never was up in this life; but what was put on it is lost
+        # its loss was never reported, since it was never up in this run; but messages sent over it are lost
         state.links_changed((LinkReport(state.id, neighbour, 0, False),), out)
     out.extend(Send(neighbour, LinkNews(part)) for part in parts(state.links.all_reports()))
 
@@ -36,11 +36,11 @@ def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, out:
         raise RemoteProtocolError(
             f"{sender} sent news with {count} reports; between 1 and {REPORTS_PER_MESSAGE_MAX} are allowed"
         )
-    # the end that reports it said so, but that is still under way, or was on a link that was down
+    # its own end reported it, but that is still in flight, or was lost with a link
     unheard = tuple(report._replace(is_up=False) for report in message.reports if state.links.skips_down(report))
     fresh = state.links.heard(message.reports)
     for neighbour in state.neighbours:
-        # what this broker has to say itself, the sender does not know either
+        # the sender does not know this broker's own reports either
         some = fresh if neighbour != sender else tuple(report for report in fresh if report.reporter == state.id)
         if some and neighbour in state.up:
             out.append(Send(neighbour, LinkNews(some)))

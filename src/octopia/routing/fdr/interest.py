@@ -2,19 +2,20 @@
 advertisements, so that a host broker knows the destinations of what its clients publish.
 
     CIB_SET(advertisements, subscriptions)   each of these subscriptions overlaps each of these advertisements
-    CIB_SET(advertisements)                  some do that you do not hold: any broker of my cluster may host one
+    CIB_SET(advertisements)                  some do that you do not hold: any broker of my cluster may host one, of
+                                             the priority that is said here
     CIB_CLEAR(advertisements)                of these you now hold all: those I named, and none if I named none
     CIB_CLEAR((), subscriptions)             these are gone
 
     SUBSCRIPTIONS_INCOMPLETE(hosts)          I may not know all subscriptions of these, so you do not either
     SUBSCRIPTIONS_COMPLETE(hosts)            now I do; no host named: of all brokers of my cluster
 
-Rules of this file: for each advertisement the neighbour knows whether the host holds all that overlaps it and that the
-neighbour knows of. If so, each subscription that comes or goes is told at once, and links keep order, so the host holds
-exactly what overlaps once the link is quiet. If not (`SrtEntry.unknown` has the own bit) nothing is told of it until it
-is told anew in full: when an iLink came up, and while there are too many of them. A subscription is named together with
-advertisements, whose keys never come again, so nothing that crosses a withdrawal can leave anything behind. Nothing is
-sent on a link that is down; the resync after it tells all anew (`resync.py`).
+For each advertisement the neighbour knows whether the host holds all that overlaps it and that the neighbour knows of.
+If so, each subscription that comes or goes is sent at once, and links keep order, so the host holds exactly those that
+overlap once the link is quiet. If not (`SrtEntry.unknown` has our own bit), nothing is sent until all are sent again:
+when an iLink came up, and while there are too many of them. A subscription is named together with advertisements, whose
+keys never come again, so a message that crosses a withdrawal leaves nothing behind. Nothing is sent on a link that is
+down; the resync after it sends everything again (`resync.py`).
 """
 
 from typing import TYPE_CHECKING
@@ -22,15 +23,15 @@ from typing import TYPE_CHECKING
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.messages import CibClear, CibSet, Lent, SubscriptionsComplete
-from octopia.routing.scot.interest import Tells, by_host, host_of, parts
+from octopia.routing.scot.interest import Tells, by_host, cib_set, host_of, parts, tell, tell_lower
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:
     from octopia.routing.fdr.state import FdrState
 
-# Subscriptions of one cluster that a host broker holds for one advertisement; where there are more, all brokers of that
-# cluster count as destinations, until they are half as many. So an advertisement takes at most (k - 1) times as many
-# entries.
+# Subscriptions of one cluster that a host broker holds for one advertisement; if there are more, all brokers of that
+# cluster count as destinations, until they are down to half as many. So an advertisement takes at most (k - 1) times
+# this many entries.
 LENT_MAX = 2_000
 # Subscriptions in one message; more make more messages.
 LENT_PER_MESSAGE_MAX = 100
@@ -38,16 +39,19 @@ LENT_PER_MESSAGE_MAX = 100
 
 def advertised(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
     if host_of(entry) in state.stale:
-        # all is told when the resync is complete
+        # everything is sent when the resync is complete
         entry.unknown = state.own_bit
     else:
         _lend_all(state, entry, out)
 
 
 def grew(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+    if subscription.priority:
+        doubtful = _told_in_part(state, overlapped)
+        tell(state, (entry for entry in doubtful if subscription.priority > entry.told), out)
     known = [entry for entry in overlapped if not entry.unknown]
     named = by_host(entry for entry in known if entry.interest <= LENT_MAX)
-    lent = (Lent(subscription.key, subscription.filter),)
+    lent = (_lent(subscription),)
     out.extend(Send(host, CibSet(tuple(named[host]), lent)) for host in state.up_i_links if host in named)
     for entry in known:
         if entry.interest > LENT_MAX and host_of(entry) in state.up:
@@ -62,6 +66,17 @@ def fell(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], 
         host = host_of(entry)
         if entry.unknown and entry.interest <= LENT_MAX // 2 and host in state.up and host not in state.stale:
             _lend_all(state, entry, out)
+    if subscription.priority:
+        tell_lower(state, _told_in_part(state, overlapped), out)
+
+
+def _told_in_part(state: "FdrState", overlapped: list[SrtEntry]) -> list[SrtEntry]:
+    """Advertisements whose host was told that it does not hold all overlapping subscriptions."""
+    return [entry for entry in overlapped if entry.unknown and host_of(entry) not in state.stale]
+
+
+def _lent(subscription: PrtEntry) -> Lent:
+    return Lent(subscription.key, subscription.filter, subscription.priority)
 
 
 def answers(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
@@ -81,17 +96,17 @@ def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
         _not_in_full(state, entry, out)
         return
     own = sorted(state.prt.overlapping(entry.filter), key=_key)
-    lent = [Lent(subscription.key, subscription.filter) for subscription in own]
+    lent = [_lent(subscription) for subscription in own]
     for start in range(0, len(lent), LENT_PER_MESSAGE_MAX):
         out.append(Send(host, CibSet((entry.key,), tuple(lent[start : start + LENT_PER_MESSAGE_MAX]))))
     if entry.unknown:
-        entry.unknown = 0
+        entry.unknown = entry.told = 0
         out.append(Send(host, CibClear((entry.key,))))
 
 
 def _not_in_full(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
     entry.unknown = state.own_bit
-    out.append(Send(host_of(entry), CibSet((entry.key,))))
+    out.append(Send(host_of(entry), cib_set([entry])))
 
 
 def _key(entry: PrtEntry) -> tuple[BrokerId, int]:

@@ -1,26 +1,26 @@
-"""What one broker knows of the links of the whole overlay, from what the ends of links say of them.
+"""One broker's knowledge of all links of the overlay, from the reports of their ends.
 
 A link is up until one of its ends reports it down, and down while the latest report of either end says so. Each end
-numbers its reports. Of two reports of the same end about the same link the one with the higher version counts; where
-versions are equal, the one that says down. So what a broker knows of a link only ever grows in one order. Brokers pass
-on what is fresh to them and exchange all they know when a link comes up, so connected brokers agree when all is quiet.
+numbers its reports. Of two reports of the same end about the same link, the one with the higher version counts; of
+equal versions, the one that says down. So knowledge of a link only ever grows in one order. Brokers forward new reports
+and exchange all they know when a link comes up, so connected brokers agree once the overlay is quiet.
 
-**Each end answers for its own reports.** A broker that hears one of its own that is not true, from an earlier life,
-takes it back with a higher version. So it need not know what it said before it restarted, an old report cannot keep a
-link down, and at the start of an overlay nobody says anything: a link that comes up for the first time is not news.
+**Each end answers for its own reports.** A broker that hears an outdated report of its own, from before a restart,
+takes it back with a higher version. So it need not know what it reported before it restarted, an old report cannot keep
+a link down, and nothing is reported at the start of an overlay: a link that comes up for the first time is not news.
 
-**A broker that is dead** says nothing, but each of its neighbours reports the link to it down. So no way leads to it,
-and it is `unreachable`. What lies in another part of an overlay that fell apart is unreachable in the same way.
+**A dead broker** reports nothing, but each of its neighbours reports the link to it down. So no path leads to it, and
+it is `unreachable`. Brokers in another part of a partitioned overlay are unreachable in the same way.
 
-Rules of this file: no messages, no neighbours that are up; `flood.py` has those. There is at most one report for each
-end of a link of the overlay, and a report that names no link of the overlay is the fault of who sent it.
+This module sends no messages; `flood.py` does. There is at most one report for each end of a link of the overlay, and a
+report about an unknown link is a protocol violation by its sender.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from octopia.errors import RemoteProtocolError
-from octopia.routing.fdr.places import AROUND, places_of
+from octopia.routing.fdr.broker_sets import AROUND, places_of
 from octopia.routing.messages import LinkReport
 from octopia.topology import BrokerId, Scot
 
@@ -35,7 +35,7 @@ Way = tuple[BrokerId, int]
 
 
 class LinkState:
-    """All links of an overlay as known at one broker. `unreachable` has bits of brokers, as in `places.py`."""
+    """All links of an overlay as known at one broker. `unreachable` has bits of brokers, as in `broker_sets.py`."""
 
     __slots__ = (
         "_bits",
@@ -51,7 +51,7 @@ class LinkState:
     )
 
     def __init__(self, overlay: Scot, me: BrokerId, first_version: int = 0) -> None:
-        """`first_version` should lie above all versions of an earlier life; where it does not, all takes longer."""
+        """`first_version` should exceed all versions used before a restart; otherwise convergence takes longer."""
         self._overlay = overlay
         self._me = me
         self._bits = places_of(overlay, me.region).brokers
@@ -61,21 +61,21 @@ class LinkState:
         self._version = first_version
         # by end, its latest report
         self._latest: dict[_End, LinkReport] = {}
-        # by own neighbour, whether the link is up, as far as this broker was told in this life
+        # by neighbour, whether the link is up, as far as this broker was told since it started
         self._mine: dict[BrokerId, bool] = {}
-        # by broker the neighbours whose link to it is down, for brokers that have such
+        # by broker, the neighbours whose link to it is down, if any
         self._down: dict[BrokerId, int] = {}
-        # worked out when it is asked for after a change
+        # computed on demand after a change
         self._ways: tuple[Way, ...] | None = None
 
     # -- what the host of this broker tells
 
     def went_down(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
-        """An own link is down: the report to be told to everyone, or none where it has been told."""
+        """One of our links is down: the report to send to everyone, or none if it was sent already."""
         return self._own(neighbour, False)
 
     def came_up(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
-        """An own link is up: the report to be told to everyone, or none where nobody was told that it is down."""
+        """One of our links is up: the report to send to everyone, or none if it was never reported down."""
         return self._own(neighbour, True)
 
     def _own(self, neighbour: BrokerId, is_up: bool) -> tuple[LinkReport, ...]:
@@ -85,7 +85,7 @@ class LinkState:
             return ()
         version = self._version if before is None else max(self._version, before.version + 1)
         if version > VERSION_MAX:
-            # somebody made up a report that nothing can follow
+            # a forged report whose version cannot be exceeded
             return ()
         self._version = version + 1
         report = LinkReport(self._me, neighbour, version, is_up)
@@ -95,7 +95,7 @@ class LinkState:
     # -- what other brokers tell
 
     def heard(self, reports: Sequence[LinkReport]) -> tuple[LinkReport, ...]:
-        """What of these is fresh, to be passed on; and own reports that take back what is not true of them."""
+        """The new reports among these, to be forwarded; and our own reports that correct outdated ones."""
         for report in reports:
             self._check(report)
         fresh: list[LinkReport] = []
@@ -108,7 +108,7 @@ class LinkState:
         return tuple(fresh)
 
     def skips_down(self, report: LinkReport) -> bool:
-        """Whether it says that a link is up again of which nobody here heard that it was down."""
+        """Whether it reports a link as up again that was never known here to be down."""
         before = self._latest.get(report[:2])
         return report.is_up and _counts(report, before) and (before is None or before.is_up)
 
@@ -137,7 +137,7 @@ class LinkState:
     # -- what is known
 
     def all_reports(self) -> tuple[LinkReport, ...]:
-        """All there is to know, for a neighbour whose link came up."""
+        """All reports, for a neighbour whose link came up."""
         return tuple(self._latest.values())
 
     @property
@@ -154,26 +154,26 @@ class LinkState:
 
     @property
     def unreachable(self) -> int:
-        """The brokers that no way leads to from here, as bits."""
+        """The brokers that cannot be reached from here, as bits."""
         if not self._down:
             return 0
         return self._everyone & ~self._bits[self._me] & ~sum(brokers for _, brokers in self.ways)
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The neighbours by which other brokers are reached over links that are not down, each with its share of them.
+        """The neighbours through which other brokers are reached over links that are not down, each with its share.
 
-        A destination counts as reached where it is, and at every region mate with a link to it. The way there is one
-        with the fewest hops; of several it begins with the first of the own aLinks, then of the own iLinks from the
-        next cluster on. So it follows the own cluster's copy of the tree while that is whole. Where it is not,
-        all that cannot go on there goes to the same region mate.
+        A destination counts as reached at itself, and at every region mate with a link to it. The path has the fewest
+        hops; of several, it begins with the first of our own aLinks, then of our own iLinks from the next cluster on.
+        So it follows our own cluster's copy of the tree while that is whole. If it is not, everything that cannot
+        continue there goes to the same region mate.
         """
         if self._ways is None:
             self._ways = self._search()
         return self._ways
 
     def _search(self) -> tuple[Way, ...]:
-        """Breadth first, from each broker to all its neighbours at once, by the neighbour that a way begins with."""
+        """Breadth first, from each broker to all its neighbours at once, grouped by a path's first neighbour."""
         me, down = self._me, self._down.get(self._me, 0)
         mates = self._overlay.i_links(me)
         first = (*self._overlay.a_links(me), *mates[me.cluster :], *mates[: me.cluster])
@@ -207,7 +207,7 @@ class LinkState:
         return reached, beyond
 
     def cut_by(self, link: _End, tree: int) -> int:
-        """The brokers whose way from here on this tree crosses this link, while nothing goes another way.
+        """The brokers whose path from here on this tree crosses this link, without detours.
 
         `tree` is a cluster, or `AROUND`: there the neighbouring region by which region mates are reached depends on the
         other destinations, so a region mate counts if any of its ways crosses the link.
@@ -236,7 +236,7 @@ class LinkState:
         return beyond
 
     def _cut_around(self, one: BrokerId, other: BrokerId) -> int:
-        """Region mates: straight on where there is nobody else to send to, else by a neighbouring region and back."""
+        """Region mates: directly if there are no other destinations, otherwise by a neighbouring region and back."""
         me = self._me
         mates = self._region(me.region) & ~self._bits[me]
         if one.region == other.region == me.region:
@@ -259,7 +259,7 @@ class LinkState:
 
 @lru_cache(maxsize=16)
 def _surroundings(overlay: Scot) -> tuple[tuple[BrokerId, int, int], ...]:
-    """Of every broker, by place: itself, the brokers of its region and its primary neighbours, as bits."""
+    """For every broker, by place: itself, the brokers of its region and its primary neighbours, as bits."""
     bits = {broker: 1 << place for place, broker in enumerate(overlay.brokers)}
     regions = {region: sum(bits[mate] for mate in overlay.region(region)) for region in overlay.tree.nodes}
     return tuple(
@@ -283,7 +283,7 @@ def is_link(overlay: Scot, one: BrokerId, other: BrokerId) -> bool:
 
 
 def _counts(report: LinkReport, before: LinkReport | None) -> bool:
-    """Whether a report takes the place of the one before."""
+    """Whether a report replaces the previous one."""
     if before is None:
         return True
     return report.version > before.version or (report.version == before.version and before.is_up and not report.is_up)

@@ -1,10 +1,10 @@
 """Notifications in full dynamic routing: copies that name their destinations, on any copy of the tree.
 
-A copy serves `dests`, brokers that this copy and no other must reach. They are named once, at the host broker: the
-hosts of all matching subscriptions that it holds, of its own cluster and of others; and brokers of which it does not
-know whether they host one (`FdrState.in_doubt`, `SrtEntry.unknown`; none while nothing went wrong and nobody has too
-many subscriptions). Such a broker matches for itself, and may deliver to nobody: a copy in vain, never a loss. Brokers
-that are `written_off` are left out.
+A copy serves `dests`, the brokers that this copy and no other must reach. They are chosen once, at the host broker: the
+hosts of all matching subscriptions that it holds, of its own cluster and of others; and brokers that may host one
+without its knowledge (`FdrState.in_doubt`, `SrtEntry.unknown`; none unless a link failed or a cluster has too many
+subscriptions). Such a broker matches for itself, and may have no recipient: a wasted copy, never a loss. Brokers that
+are `written_off` are left out.
 
 At a broker: 1. If it is in dests itself, it delivers, and leaves dests. 2. Each destination in this region gets a copy
 over the iLink. The others go along this cluster's copy of the tree, one copy per direction.
@@ -22,15 +22,15 @@ know the same of links, each hop brings a destination closer, by the number of h
 for the first hop, to the chosen tree or around, and the one back across after it. A broker on the way may know more
 than those before it, never less (`flood.py`), so this starts anew at most once for each report that is under way: a
 copy cannot run in circles, and a neighbour cannot make it. **Hops**: at most diam(G_af) + 2 while all links are up: to
-the chosen tree, along it, and to the destination; or three, around. Each dead broker adds at most one, where the way
-leaves a tree for another.
+the chosen tree, along it, and to the destination; or three, for `AROUND`. Each dead broker adds at most one, where the
+way leaves a tree for another.
 
-**Whoever can be reached is reached**, however many brokers and links are down: a way is found by search among all
-links. Any k - 1 brokers dead cut off nobody. What a dead broker or link held is lost here, and so is a copy whose
-destination is out of reach for a broker on the way that knows more than the host broker did.
+**Every reachable destination is reached**, however many brokers and links are down: the path is searched for among all
+links. The loss of any k - 1 brokers cuts off no other. Messages held by a dead broker or link are lost here, and so is
+a copy whose destination is out of reach for a broker on the way that knows more than the host broker did.
 
 The decision depends on the queues only through the tree, which the header of a publication names together with the
-brokers in doubt; and on what is known of links, whose every change makes the table forget all decisions (`FdrState`).
+brokers in doubt; and on the known state of links, whose every change clears all cached decisions (`FdrState`).
 """
 
 from collections.abc import Sequence
@@ -38,32 +38,39 @@ from functools import lru_cache
 
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
+from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.check import check_header
-from octopia.routing.fdr.places import AROUND
 from octopia.routing.fdr.state import DestsMatched, FdrState
 from octopia.routing.messages import Chosen, Dests
+from octopia.routing.priorities import Urgent, or_none, priority_of, union
 from octopia.routing.state import remember_passed
 from octopia.topology import BrokerId
 
 
 def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
-    """The brokers that may host a match without this broker's knowing it, and the tree."""
+    """The brokers that may host a match without this broker knowing it, and the tree."""
     unknown = 0
     for registered in satisfied:
         entry = state.srt.get(registered.key)
         if entry is not None:
             unknown |= entry.unknown
-    in_doubt = state.in_doubt | state.places.of_clusters(unknown) if unknown else state.in_doubt
-    return _chosen(in_doubt, state.trees.take(state.now))
+    tree = state.trees.best(state.now) if state.probes else state.trees.take(state.now)
+    if not unknown:
+        return _chosen(state.in_doubt, tree)
+    of_clusters = state.places.of_clusters
+    entries = [state.srt.get(registered.key) for registered in satisfied]
+    urgent = union(entry.urgent for entry in entries if entry is not None)
+    in_doubt = state.in_doubt | of_clusters(unknown)
+    return _chosen(in_doubt, tree, tuple(map(of_clusters, urgent)))
 
 
 @lru_cache(maxsize=1024)
-def _chosen(in_doubt: int, tree: int) -> Chosen:
-    return Chosen(in_doubt, tree)
+def _chosen(in_doubt: int, tree: int, urgent: Urgent = ()) -> Chosen:
+    return Chosen(in_doubt, tree, urgent)
 
 
 def links_seen(state: FdrState) -> int:
-    """Nothing that is not in the header; it is here since a routing without it is not told of queues."""
+    """Nothing beyond the header; it exists because a routing without it is not told of queues."""
     return 0
 
 
@@ -72,11 +79,17 @@ def route(state: FdrState, matched: DestsMatched, header: Chosen, came_by: Broke
     dests = (matched.dests | header.in_doubt) & ~state.me
     reached = dests & ~state.written_off
     copies = copies_for(state, reached, header.tree)
-    return Decision(matched.recipients, copies, dests=reached, missed=dests & state.written_off, tree=header.tree)
+    priorities = None
+    if matched.urgent or header.urgent:
+        urgent = union((matched.urgent, header.urgent))
+        copies = tuple((to, _for_brokers(each.dests, priority_of(urgent, each.dests))) for to, each in copies)
+        priorities = or_none(each.priority for _, each in copies)
+    missed = dests & state.written_off
+    return Decision(matched.recipients, copies, dests=reached, missed=missed, tree=header.tree, priorities=priorities)
 
 
-def copies_for(state: FdrState, dests: int, tree: int) -> tuple[tuple[BrokerId, Dests], ...]:
-    """The copies of what begins at this broker, for these destinations and on this tree."""
+def copies_for(state: FdrState, dests: int, tree: int, priority: int = 0) -> tuple[tuple[BrokerId, Dests], ...]:
+    """The copies of a notification published here, for these destinations, on this tree, with this priority."""
     onward = _Onward(state)
     if tree == AROUND:
         dests = onward.send_mates_around(dests)
@@ -85,16 +98,18 @@ def copies_for(state: FdrState, dests: int, tree: int) -> tuple[tuple[BrokerId, 
         onward.add(first, dests)
     else:
         onward.send(dests, None)
-    return onward.copies()
+    return onward.copies(priority)
 
 
 def pass_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
     """At every other broker: nothing is matched there."""
-    return Decision((), copies_onward(state, header, came_by), here=bool(header.dests & state.me))
+    copies = copies_onward(state, header, came_by)
+    priorities = (header.priority,) * len(copies) if header.priority else None
+    return Decision((), copies, here=bool(header.dests & state.me), priorities=priorities)
 
 
 def passed_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
-    """As `pass_on`, remembered as for notifications."""
+    """Like `pass_on`, cached as for notifications."""
     known = state.passed[came_by]
     decision = known.get(header)
     if decision is None:
@@ -104,21 +119,21 @@ def passed_on(state: FdrState, header: Dests, came_by: BrokerId) -> Decision:
 
 
 def copies_onward(state: FdrState, header: Dests, came_by: BrokerId) -> tuple[tuple[BrokerId, Dests], ...]:
-    """The copies that are made of one that came."""
+    """The copies made from a received one."""
     check_header(state, header, came_by)
     onward = _Onward(state)
     onward.send(header.dests & ~state.me, came_by)
-    return onward.copies()
+    return onward.copies(header.priority)
 
 
-# Equal headers are one object where they can be: they are looked up at every hop.
+# Equal headers are one object where possible: they are looked up at every hop.
 @lru_cache(maxsize=1 << 14)
-def _for_brokers(dests: int) -> Dests:
-    return Dests(dests)
+def _for_brokers(dests: int, priority: int = 0) -> Dests:
+    return Dests(dests, priority)
 
 
 class _Onward:
-    """What goes where: `to` has, by neighbour, the dests of the one copy it gets."""
+    """The division of destinations: `to` has, by neighbour, the dests of the one copy it gets."""
 
     __slots__ = ("_state", "to")
 
@@ -126,16 +141,16 @@ class _Onward:
         self._state = state
         self.to: dict[BrokerId, int] = {}
 
-    def copies(self) -> tuple[tuple[BrokerId, Dests], ...]:
+    def copies(self, priority: int) -> tuple[tuple[BrokerId, Dests], ...]:
         order = self._state.order
         made = sorted(self.to.items(), key=lambda copy: order[copy[0]])
-        return tuple((to, _for_brokers(dests)) for to, dests in made)
+        return tuple((to, _for_brokers(dests, priority)) for to, dests in made)
 
     def add(self, to: BrokerId, dests: int) -> None:
         self.to[to] = self.to.get(to, 0) | dests
 
     def send(self, dests: int, came_by: BrokerId | None) -> None:
-        """Each by its way; those that no way leads to any more are left out."""
+        """Assign each destination to its path; unreachable ones are left out."""
         for to, reached in self._state.ways:
             part = dests & reached
             if part and to == came_by:
@@ -144,7 +159,7 @@ class _Onward:
                 self.add(to, part)
 
     def send_mates_around(self, dests: int) -> int:
-        """Put region mates on the copy for a neighbouring region; what is left."""
+        """Put region mates on the copy for a neighbouring region; returns the rest."""
         state = self._state
         mates = dests & state.near
         for to, reached in state.ways:
@@ -159,7 +174,7 @@ class _Onward:
         return dests
 
     def _across(self, dests: int, region: str) -> int:
-        """Brokers of the region they came from are reached by the region mate in their cluster; what is left."""
+        """Send to brokers of the region they came from by the region mate in their cluster; returns the rest."""
         state = self._state
         for mate in state.i_links:
             there = BrokerId(region, mate.cluster)

@@ -1,9 +1,9 @@
-"""Links that go down and come up, brokers that restart: whose subscriptions a broker may not know, and who is told.
+"""Resynchronisation after link failures and restarts: which subscriptions a broker may not know, and whom it tells.
 
-The tables come back in line as in SCOT routing, whose messages and proof hold here as well (`scot/resync.py`). What is
-added is that nobody is missed in the meantime: a host broker counts as destinations all brokers whose subscriptions it
-may not know. So registrations and withdrawals made during an outage need no way of their own, and cannot overtake each
-other: whoever may not know of them sends everything to that broker, which matches for itself.
+The tables are resynchronised as in SCOT routing, whose messages and proof hold here as well (`scot/resync.py`). In
+addition, no subscriber is missed in the meantime: a host broker counts as destinations all brokers whose subscriptions
+it may not know. So registrations and withdrawals made during an outage need no special path, and cannot overtake each
+other: a broker that may not know of them sends everything to that broker, which matches for itself.
 
 **Who may not know.** A broker u has `unlearnt`, the brokers of its cluster whose subscriptions it may not have been
 told in full. When its aLink to v goes down, or comes up as a fresh connection, all beyond v join them. u tells its
@@ -23,13 +23,13 @@ into `unlearnt` again. By induction along the way to h, which is the only one in
 `unlearnt` exactly if a link of that way is down as seen from its end away from h, or has come up and h's word has not
 yet come over it; and if not, it has exactly h's subscriptions. The last step, from the mate to the host broker, is the
 same: `untold` follows the mate's `unlearnt`, and what is borrowed follows its table (`interest.py`), from the mate's
-answer on; before that, the cluster is unknown. So **a subscription is missed by nobody who has heard that a link on its
-way is down**, and in an overlay that is whole and quiet nobody is in doubt.
+answer on; before that, the cluster is unknown. So **no broker that has heard of a link failure on the way misses a
+subscription**, and in an overlay that is whole and quiet no broker is in doubt.
 
-**Nobody waits**, and nobody gives up: `LinkGivenUp` changes no table, since to be in doubt costs copies only, and those
-to a broker that is known to be out of reach are not sent (`FdrState.written_off`). What is known of a broker that stays
-away stays in the tables; its first word when it is back sweeps it. Each link that goes down costs at most one message
-on every link of the cluster and of its regions, and one more when it is back.
+**No broker waits or gives up**: `LinkGivenUp` changes no table, since doubt costs only copies, and copies to a broker
+known to be out of reach are not sent (`FdrState.written_off`). Entries of a broker that stays away remain in the
+tables; its first word when it is back sweeps them. Each link that goes down costs at most one message on every link of
+the cluster and of its regions, and one more when it is back.
 """
 
 from octopia.errors import RemoteProtocolError
@@ -54,7 +54,7 @@ def link_went_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> N
 
 def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
     if neighbour in state.up:
-        # the connection before ended unnoticed, and what was on it may be lost: everyone has to know
+        # the previous connection ended unnoticed, and messages on it may be lost: everyone has to know
         link_went_down(state, neighbour, out)
     if neighbour in state.a_links:
         _unlearn(state, neighbour, _beyond(state, neighbour), out)
@@ -71,7 +71,7 @@ def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> Non
 
 
 def link_given_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
-    """The tables stay as they are, and who is in doubt stays so; but all are told that the link is down."""
+    """Leave the tables and the brokers in doubt as they are, but tell all that the link is down."""
     if neighbour not in state.up:
         flood.link_is_down(state, neighbour, out)
 
@@ -107,7 +107,7 @@ def receive_subscriptions_complete(
 
 
 def _unlearn(state: FdrState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:
-    """Hosts beyond a neighbour may have subscriptions that this broker is not told: pass on what is news."""
+    """Hosts beyond a neighbour may have subscriptions unknown to this broker: pass on what is new."""
     news = [host for host in hosts if host not in state.unlearnt]
     if not news:
         return
@@ -130,6 +130,6 @@ def _hosts_of_mate(state: FdrState, sender: BrokerId, message: SubscriptionsComp
     hosts = 0
     for host in message.hosts:
         if host.cluster != sender.cluster or host not in state.places.brokers:
-            raise RemoteProtocolError(f"{sender} spoke for {host}, which is no broker of its cluster")
+            raise RemoteProtocolError(f"{sender} spoke for {host}, which is not a broker of its cluster")
         hosts |= state.places.brokers[host]
     return hosts

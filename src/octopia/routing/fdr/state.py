@@ -1,12 +1,12 @@
-"""State of a broker in full dynamic routing: that of SCOT routing, and the subscriptions that region mates lent it.
+"""State of a broker in full dynamic routing: that of SCOT routing, plus the subscriptions lent by region mates.
 
-Rules of this file: a broker holds the subscriptions of its own cluster, as in SCOT routing, and those of other clusters
-that overlap advertisements of its own clients, each bound to the advertisements that a region mate named with it. A
-borrowed subscription whose last binding goes is forgotten. Notifications are matched with both at once; everything
-else sees the own cluster only.
+A broker holds the subscriptions of its own cluster, as in SCOT routing, and those of other clusters that overlap
+advertisements of its own clients, each bound to the advertisements that a region mate named with it. A borrowed
+subscription is dropped with its last binding. Notifications are matched with both at once; everything else sees only
+the broker's own cluster.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from octopia.language import Filter
@@ -15,14 +15,15 @@ from octopia.routing.clients import Limits
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.beyond import Beyond
+from octopia.routing.fdr.broker_sets import places_of
 from octopia.routing.fdr.interest import LENDS
 from octopia.routing.fdr.news import LinkState, Way
-from octopia.routing.fdr.places import places_of
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Dests, Key, LinkReport
+from octopia.routing.priorities import Urgent, union
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import Passed
 from octopia.routing.tables import Matched, SubscriptionTable
@@ -37,29 +38,39 @@ class Borrowed(PrtEntry):
 
     __slots__ = ("advertisements",)
 
-    def __init__(self, key: Key, filter: Filter, lender: BrokerId) -> None:
-        super().__init__(key, filter, lender)
+    def __init__(self, key: Key, filter: Filter, lender: BrokerId, priority: int = 0) -> None:
+        super().__init__(key, filter, lender, priority=priority)
         self.advertisements: dict[Key, None] = {}
 
 
 class DestsMatched(Matched):
-    """A match in full dynamic routing: the host brokers of all that matches, as bits."""
+    """A match in full dynamic routing: the host brokers of all matching subscriptions, as bits.
 
-    __slots__ = ("dests",)
+    `urgent` are those of urgent subscriptions by priority, or empty (`priorities.py`).
+    """
 
-    def __init__(self, recipients: tuple[Recipient, ...], dests: int) -> None:
+    __slots__ = ("dests", "urgent")
+
+    def __init__(self, recipients: tuple[Recipient, ...], dests: int, urgent: Urgent) -> None:
         super().__init__(recipients)
         self.dests = dests
+        self.urgent = urgent
 
 
 class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     """The subscription table of full dynamic routing.
 
-    Its entries are those of the own cluster; `len` counts the borrowed ones as well, since notifications are matched
-    with them.
+    A way is a host broker and a priority. Its entries are those of the broker's own cluster; `len` also counts borrowed
+    ones, since notifications are matched with them.
     """
 
     __slots__ = ("_bits", "_bound", "any_order", "borrowed")
+
+    has_ways = True
+
+    @staticmethod
+    def way_of(entry: PrtEntry) -> Hashable:
+        return (entry.key.host, entry.priority)
 
     def __init__(self, make_index: MakeIndex, bits: Mapping[BrokerId, int]) -> None:
         super().__init__(make_index)
@@ -78,12 +89,12 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
         yield from self.borrowed.values()
 
     def takes_any(self, key: Key) -> None:
-        """A subscription of a client of this broker wants notifications in any order."""
+        """Note that a local client's subscription accepts notifications in any order."""
         entry = self._entries[key]
         self.any_order[entry.client, entry.id] = None
 
     def out_of_order(self, recipients: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
-        """Those all of whose subscriptions named here want notifications in any order."""
+        """The recipients whose subscriptions named here all accept notifications in any order."""
         any_order = self.any_order
         return tuple(each for each in recipients if all((each.client, id) in any_order for id in each.subscriptions))
 
@@ -94,21 +105,21 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
         return entry
 
     def overlapping(self, advertisement: Filter) -> list[PrtEntry]:
-        """Subscriptions of the own cluster."""
+        """Subscriptions of the broker's own cluster."""
         return [entry for entry in self._index.overlapping(advertisement) if type(entry) is PrtEntry]
 
-    def borrow(self, advertisement: Key, key: Key, filter: Filter, lender: BrokerId) -> None:
+    def borrow(self, advertisement: Key, key: Key, filter: Filter, lender: BrokerId, priority: int = 0) -> None:
         """Bind a subscription of the lender's cluster to an advertisement."""
         entry = self.borrowed.get(key)
         if entry is None:
-            entry = self.borrowed[key] = Borrowed(key, filter, lender)
+            entry = self.borrowed[key] = Borrowed(key, filter, lender, priority)
             self._index.add(entry, filter)
             self.forget_matches()
         entry.advertisements[advertisement] = None
         self._bound.setdefault((advertisement, lender.cluster), {})[key] = None
 
     def gives_back(self, key: Key) -> list[Key]:
-        """A borrowed subscription went; the advertisements that it was bound to."""
+        """Remove a borrowed subscription; returns the advertisements that it was bound to."""
         entry = self.borrowed.get(key)
         if entry is None:
             return []
@@ -141,19 +152,20 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
         bits, dests = self._bits, 0
         for entry in matching:
             dests |= bits[entry.key.host]
-        return DestsMatched(recipients, dests)
+        urgent = union((bits[entry.key.host],) * entry.priority for entry in matching)
+        return DestsMatched(recipients, dests, urgent)
 
 
 class FdrState(ScotState):
     """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
-    `links` is what is known of all links of the overlay, `streams` are those that begin and end here.
+    `links` is the known state of all links of the overlay, `streams` are those that begin and end here.
 
     `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
-    the own cluster those whose subscriptions this broker was not told in full (`unlearnt`); and by cluster those of
-    which the region mate there says the same (`untold`, as bits). `resync.py` says how it comes about.
+    our own cluster, those whose subscriptions this broker may not know in full (`unlearnt`); and by cluster, those that
+    the region mate there reports likewise (`untold`, as bits). `resync.py` has the details.
 
-    A decision depends on which links are up, here and elsewhere, so all are forgotten when that changes.
+    A decision depends on which links are up, here and elsewhere, so all are dropped when that changes.
     """
 
     __slots__ = (
@@ -194,13 +206,13 @@ class FdrState(ScotState):
         self._straight = (*beyond, *((mate, places.brokers[mate]) for mate in self.i_links))
         self.near = sum(places.brokers[mate] for mate in self.i_links)
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
-        # made by the policy, which knows both
+        # created by the policy, which knows both
         self.streams: DestStreams
         self.links = LinkState(overlay, id, first_serial)
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
-        # by place of a broker the copies of what begins here for it alone; forgotten with decisions
+        # by place of a broker, the copies of messages from here for it alone; dropped with decisions
         self.sent_to: dict[int, tuple[tuple[BrokerId, Dests], ...]] = {}
         self.lst: WaitingLst = WaitingLst(self.neighbours, congestion)
         self.beyond = Beyond(self.lst, self.a_links, self.i_links)
@@ -224,16 +236,16 @@ class FdrState(ScotState):
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The neighbours by which other brokers are reached, each with its share of them, as bits."""
+        """The neighbours through which other brokers are reached, each with its share of them, as bits."""
         return self.links.ways if self.links.any_down else self._straight
 
     @property
     def written_off(self) -> int:
-        """Brokers that no way leads to, as bits: nothing that is published here is sent to them."""
+        """Unreachable brokers, as bits: nothing published here is sent to them."""
         return self.links.unreachable
 
     def links_changed(self, reports: tuple[LinkReport, ...], out: list[Action]) -> None:
-        """There is news of links."""
+        """Process news of links."""
         self._forget_decisions()
         self.streams.links_changed(reports, out)
 
@@ -243,9 +255,9 @@ class FdrState(ScotState):
         self.passed.clear()
         self.passed.update((neighbour, {}) for neighbour in self.neighbours if neighbour in self.up)
 
-    # Trees of which a link is down are chosen like the others. To avoid them under load, in the burst at a fiftieth of
-    # its size: with an inner broker dead 4 % less mean delay in order and 7 % more mean delay, with an edge broker dead
-    # 28 % more of both.
+    # Trees with a link down are chosen like the others. The effect of avoiding them under load, in the burst at a
+    # fiftieth of its size: with an inner broker dead 4 % less mean delay in order and 7 % more mean delay, with an edge
+    # broker dead 28 % more of both.
     def tree(self) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker would take now, or `AROUND`."""
         return self.trees.best(self.now)

@@ -1,8 +1,8 @@
-"""Which copy of the tree a notification takes: the one on which it would wait least, here and farther on.
+"""The choice of a tree for a notification: the one with the shortest wait, here and farther on.
 
-Here it is what the broker's own queues say (`waits.py`), farther on what neighbours tell (`beyond.py`). Queues are
-looked at every t_w only, and in a burst many notifications are published in between; so each is counted on the tree it
-was given, until the next look.
+The wait here comes from the broker's own queues (`waits.py`), the wait farther on from neighbours' reports
+(`beyond.py`). Queues are sampled only every t_w, and in a burst many notifications are published in between; so each is
+counted on its tree until the next sample.
 
     own       while no queue here is longer than `OWN_QUEUE_MAX`, the own cluster's tree, unless another saves `SAVES_S`
     another   else all destinations in one copy to the region mate whose tree has the shortest wait
@@ -10,19 +10,19 @@ was given, until the next look.
 """
 
 from octopia.routing.fdr.beyond import Beyond
-from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.topology import BrokerId
 
 OWN_QUEUE_MAX = 1
-# AROUND counts so many times its wait here, since copies of other hosts pass by these aLinks.
+# Factor on the wait of AROUND here, since copies of other hosts use the same aLinks.
 AROUND_SHARE = 2
-# What another tree must save: it takes a hop more.
+# The time that another tree must save, since it takes one more hop.
 SAVES_S = 0.1
 
 
 class Trees:
-    """The choice of one broker; `costs` has the wait on each tree that comes into question, in order of preference."""
+    """The choice of one broker; `costs` has the wait on each candidate tree, in order of preference."""
 
     __slots__ = (
         "_a_links",
@@ -44,7 +44,7 @@ class Trees:
         self._a_links = self._up_a_links = a_links
         self._i_links: tuple[BrokerId, ...] = ()
         self.costs: dict[int, float] = {self._own: 0.0}
-        # by tree what a notification more adds to its wait
+        # by tree, how much one more notification adds to its wait
         self._steps: dict[int, float] = {self._own: 0.0}
         self._seen = -1
         self._weighed_s = 0.0
@@ -67,7 +67,7 @@ class Trees:
         return min(costs, key=costs.__getitem__)
 
     def take(self, now: float) -> int:
-        """As `best`, and a notification is given to it."""
+        """Like `best`, and counts a notification on it."""
         tree = self.best(now)
         if tree != self._own:
             self.costs[tree] += self._steps[tree]

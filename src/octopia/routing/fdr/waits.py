@@ -1,16 +1,16 @@
-"""How long a message would wait in an output queue: Q_l times what its link takes for each.
+"""How long a message would wait in an output queue: Q_l times the time its link takes per message.
 
 Q_l alone does not compare a slow link with a fast one. The pace of a link is measured while its queue is not empty, so
-that the link is at work: the time since over what left since. Rules of this file: it goes by the samples of the LST,
-with their `now`; there is no timer. A link that was never measured counts as fast as the one measured last.
+that the link is busy: elapsed time divided by messages sent. It uses the samples of the LST and their `now`, without a
+timer. A link that was never measured counts as being as fast as the one measured last.
 """
 
 from octopia.routing.congestion import CongestionParameters, Lst
 from octopia.topology import BrokerId
 
-# So many messages make a measurement; while fewer have left, only a slower pace than the one before counts.
+# Messages per measurement; while fewer have left, only a pace slower than the previous one counts.
 MEASURED_OVER = 8
-# Of a link while none was measured: any will do, since all are equal.
+# The pace while no link was measured: any value works, since all are equal.
 FIRST_PACE_S = 0.001
 
 
@@ -58,5 +58,5 @@ class WaitingLst(Lst):
         self.waits[neighbour] = 0.0
 
     def pace(self, neighbour: BrokerId) -> float:
-        """The seconds that its link takes for a message."""
+        """The seconds that the link takes per message."""
         return self._paces[neighbour].seconds or self._usual_s

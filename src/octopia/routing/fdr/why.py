@@ -1,16 +1,15 @@
-"""Why a notification published here now would take the tree it takes, in words for a person.
+"""Why a notification published here now would take its tree, as text for users.
 
-Rules of this file: it is told which tree was chosen (`FdrState.tree`) and gives the numbers that speak for it; it
-chooses nothing.
+This module explains the choice made by `FdrState.tree` with the numbers behind it; it does not choose.
 """
 
-from octopia.routing.fdr.places import AROUND
+from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.trees import AROUND_SHARE, OWN_QUEUE_MAX
 
 
 def why(state: FdrState) -> tuple[int, str]:
-    """The cluster whose tree it is, and a line: the tree, and the queues of this broker that speak for it."""
+    """The cluster whose tree it is, and a line: the tree, and the queues of this broker behind the choice."""
     tree = state.tree()
     return state.id.cluster if tree == AROUND else tree, _words(state, tree)
 

@@ -3,19 +3,22 @@
 An advertisement goes from its host broker to the k-1 secondary neighbours and no further: one hop, no duplicates. A
 neighbour whose cluster has an overlapping subscription answers with CIB_SET (`interest.py`).
 
-Rules of this file: the host broker's bit of a cluster follows, message by message, the copy's bit at the secondary
-neighbour in that cluster, which alone decides it. Links keep order, so both are equal once the link is quiet. Withdrawn
-keys never come back, so a CIB_SET that crosses the withdrawal finds nothing and does nothing. Nothing is sent on a link
-that is down; `resync.py` makes it good. A bit that cannot be known counts as ON, so that a notification is rather
-carried for nobody than missed: while the iLink is down (`cut_off`), from when it came up until the neighbour's word on
-that advertisement has come (`unknown`), and while the neighbour has yet to learn what its cluster wants.
+The host broker's bit for a cluster follows, message by message, the copy's bit at the secondary neighbour in that
+cluster, which alone decides it. Links keep order, so both are equal once the link is quiet. Withdrawn keys are never
+reused, so a CIB_SET that crosses the withdrawal finds nothing and does nothing. Nothing is sent on a link that is down;
+`resync.py` repairs that later. An unknown bit counts as ON, since a needless copy is better than a missed notification:
+while the iLink is down (`cut_off`), from when it came up until the neighbour has answered for that advertisement
+(`unknown`), and while the neighbour has yet to learn its cluster's subscriptions.
 """
+
+from itertools import repeat
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import SrtEntry
 from octopia.routing.messages import Advertise, CibClear, CibSet, Key, Unadvertise
+from octopia.routing.priorities import with_priority
 from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId, civ
 
@@ -58,6 +61,7 @@ def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, out: li
     for entry in hosted(state, message.advertisements):
         entry.civ |= civ.bit(sender.cluster)
         entry.unknown &= ~civ.bit(sender.cluster)
+    set_priorities(state, sender, message)
 
 
 def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
@@ -65,15 +69,29 @@ def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, out
     for entry in hosted(state, message.advertisements):
         entry.civ &= ~civ.bit(sender.cluster)
         entry.unknown &= ~civ.bit(sender.cluster)
+        if entry.urgent is not None:
+            entry.urgent = with_priority(entry.urgent, civ.bit(sender.cluster), 0)
+
+
+def set_priorities(state: ScotState, sender: BrokerId, message: CibSet) -> None:
+    """Update the priority of the sender's cluster for these advertisements."""
+    for key, priority in zip(message.advertisements, message.priorities or repeat(0), strict=False):
+        entry = state.srt.get(key)
+        if entry is not None and entry.last_hop is None and (priority or entry.urgent is not None):
+            entry.urgent = with_priority(entry.urgent, civ.bit(sender.cluster), priority)
 
 
 def _store(state: ScotState, entry: SrtEntry) -> None:
-    entry.interest = len(state.prt.overlapping(entry.filter))
+    overlapping = state.prt.overlapping(entry.filter)
+    entry.interest = len(overlapping)
+    for subscription in overlapping:
+        if subscription.priority:
+            entry.count_urgent(subscription.priority, 1)
     state.srt.add(entry)
 
 
 def hosted(state: ScotState, keys: tuple[Key, ...]) -> list[SrtEntry]:
-    """Those of the keys that a client of this broker has in force: others were withdrawn in the meantime."""
+    """The keys that are still in force for a client of this broker; others were withdrawn in the meantime."""
     found = (state.srt.get(key) for key in keys)
     return [entry for entry in found if entry is not None and entry.last_hop is None]
 

@@ -1,20 +1,25 @@
 """What a broker tells the host brokers of its region about its cluster's interest: a bit for each advertisement.
 
-`Tells` is all that differs between routings in this: each says what it sends when an advertisement came, when a
-subscription came or went, and in a resync. `snr` and `idr` send a bit, here; `fdr` sends the subscriptions themselves
+`Tells` holds the differences between routings: the messages they send when an advertisement comes, when a subscription
+comes or goes, and in a resync. `snr` and `idr` send a bit, here; `fdr` sends the subscriptions themselves
 (`fdr/interest.py`).
 
-Rules of this file: CIB_SET when the first overlapping subscription comes, CIB_CLEAR when the last has gone. No
-CIB_CLEAR is sent while this broker has yet to learn subscriptions of its cluster: what it has yet to learn may be what
-the bit is ON for. `learnt` makes that good.
+CIB_SET is sent when the first overlapping subscription comes, CIB_CLEAR when the last one has gone. CIB_CLEAR is held
+back while this broker has yet to learn subscriptions of its cluster, since the bit may be ON because of one of these.
+`learnt` sends what was held back.
+
+CIB_SET also carries the priority of the most urgent of them, and is sent again when that changes (`SrtEntry.told` is
+the last one sent). A lower priority is held back like CIB_CLEAR. Overlays without priorities send no additional
+messages.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.messages import CibClear, CibSet, Key
+from octopia.routing.priorities import or_none
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:
@@ -23,46 +28,48 @@ if TYPE_CHECKING:
 # Keys or hosts in one message of a resync; more make more messages.
 NAMED_PER_MESSAGE_MAX = 1_000
 
-Named = TypeVar("Named", Key, BrokerId)
+Named = TypeVar("Named", Key, BrokerId, SrtEntry)
 
 
 class Tells(NamedTuple):
-    """Each appends to `out` what is to be sent. Entries of advertisements are those of secondary neighbours."""
+    """Each function appends messages to `out`. Entries of advertisements are those of secondary neighbours."""
 
-    # an advertisement came that was not here; its interest is counted
+    # a new advertisement came; its interest is counted
     advertised: "Callable[[Any, SrtEntry, list[Action]], None]"
     # a subscription came that overlaps these advertisements; it is counted
     grew: "Callable[[Any, PrtEntry, list[SrtEntry], list[Action]], None]"
     # a subscription went that overlapped these advertisements; it is no longer counted
     fell: "Callable[[Any, PrtEntry, list[SrtEntry], list[Action]], None]"
-    # on an iLink that came up, the neighbour told all its advertisements
+    # the neighbour has sent all its advertisements on an iLink that came up
     answers: "Callable[[Any, BrokerId, list[Action]], None]"
-    # word came of all subscriptions of these brokers of this cluster; others may be left to learn from
+    # all subscriptions of these brokers of this cluster are known; others may still be missing
     learnt: "Callable[[Any, list[BrokerId], list[Action]], None]"
 
 
 def advertised(state: "ScotState", entry: SrtEntry, out: list[Action]) -> None:
     host = host_of(entry)
-    # Who has yet to learn the subscriptions of its cluster cannot know; it takes back what turns out to be wrong. In
-    # the midst of a resync the host knows that by itself.
+    # A broker that has yet to learn its cluster's subscriptions cannot know; it later takes back what was wrong. In the
+    # middle of a resync the host knows that already.
     if entry.interest or (state.unlearnt and host not in state.stale):
-        out.append(Send(host, CibSet((entry.key,))))
+        out.append(Send(host, cib_set([entry])))
 
 
 def grew(state: "ScotState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
-    turned = by_host(entry for entry in overlapped if entry.interest == 1)
-    out.extend(Send(host, CibSet(tuple(turned[host]))) for host in state.up_i_links if host in turned)
+    tell(state, (entry for entry in overlapped if entry.interest == 1 or subscription.priority > entry.told), out)
 
 
 def fell(state: "ScotState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
     if not state.unlearnt:
         turned = by_host(entry for entry in overlapped if entry.interest == 0)
         out.extend(Send(host, CibClear(tuple(turned[host]))) for host in state.up_i_links if host in turned)
+        forget_told(entry for entry in overlapped if entry.interest == 0)
+        if subscription.priority:
+            tell_lower(state, overlapped, out)
 
 
 def answers(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
-    wanted = [entry.key for entry in state.srt if entry.last_hop == host and entry.interest]
-    out.extend(Send(host, CibSet(part)) for part in parts(wanted))
+    wanted = [entry for entry in state.srt if entry.last_hop == host and entry.interest]
+    out.extend(Send(host, cib_set(part)) for part in parts(wanted))
     if not state.unlearnt:
         _take_back(state, host, out)
 
@@ -71,11 +78,39 @@ def learnt(state: "ScotState", hosts: list[BrokerId], out: list[Action]) -> None
     if not state.unlearnt:
         for host in state.up_i_links:
             _take_back(state, host, out)
+        tell_lower(state, (entry for entry in state.srt if entry.last_hop is not None), out)
+
+
+def cib_set(entries: Sequence[SrtEntry]) -> CibSet:
+    """The priorities to send to the host broker of these; they count as told."""
+    for entry in entries:
+        entry.told = entry.priority
+    return CibSet(tuple(entry.key for entry in entries), (), or_none(entry.told for entry in entries) or ())
+
+
+def tell(state: "ScotState", entries: Iterable[SrtEntry], out: list[Action]) -> None:
+    """One CIB_SET to each host broker that can be reached."""
+    found: dict[BrokerId, list[SrtEntry]] = {}
+    for entry in entries:
+        found.setdefault(host_of(entry), []).append(entry)
+    out.extend(Send(host, cib_set(part)) for host in state.up_i_links if host in found for part in parts(found[host]))
+
+
+def tell_lower(state: "ScotState", entries: Iterable[SrtEntry], out: list[Action]) -> None:
+    """The entries whose interest is less urgent than was told."""
+    tell(state, (entry for entry in entries if entry.told and entry.interest and entry.priority < entry.told), out)
+
+
+def forget_told(entries: Iterable[SrtEntry]) -> None:
+    """Turn these bits OFF, and reset the priority."""
+    for entry in entries:
+        entry.told = 0
 
 
 def _take_back(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
-    unwanted = [entry.key for entry in state.srt if entry.last_hop == host and not entry.interest]
-    out.extend(Send(host, CibClear(part)) for part in parts(unwanted))
+    unwanted = [entry for entry in state.srt if entry.last_hop == host and not entry.interest]
+    forget_told(unwanted)
+    out.extend(Send(host, CibClear(part)) for part in parts([entry.key for entry in unwanted]))
 
 
 def host_of(entry: SrtEntry) -> BrokerId:

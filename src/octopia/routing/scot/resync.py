@@ -1,38 +1,40 @@
-"""Links that go down and come up, brokers that restart: how the tables of SCOT routing come back in line.
+"""Resynchronisation of SCOT routing tables after links go down and come up, and after brokers restart.
 
-A link that came up is a fresh connection: what was under way is lost, order starts anew. Both ends mark what they have
-from the other, tell anew what the other should have from them, say when that is complete, and sweep what is still
-marked then. The event is the beginning, and the last word is a message:
+A link that came up is a fresh connection: messages in flight were lost, and order starts anew. Both ends mark the
+entries they have from the other, resend what the other should have from them, say when that is complete, and then sweep
+the entries that are still marked. The event starts a resync, and a message ends it:
 
-    aLink   Subscribe … for all that did not come from that neighbour, SubscriptionsComplete(hosts)
+    aLink   Subscribe … for all that did not come from that neighbour, but for what these cover (`spread.py`),
+            SubscriptionsComplete(hosts)
     iLink   Advertise … for all of this broker's own clients, AdvertisementsComplete; the answer is CIB_SET for all
             advertisements that are wanted here and CIB_CLEAR for all that are not, so that every bit is renewed; until
             the answer names it, an advertisement's bit is unknown to its host broker and counts as ON
 
-What is swept goes as if it had been withdrawn: passed on, counted, told with CIB_CLEAR. What was not swept was never
-gone: nobody beyond notices, and no CIB message is sent for it.
+A swept entry goes as if it had been withdrawn: passed on, counted, reported with CIB_CLEAR. An entry that is not swept
+was never gone: no broker beyond notices, and no CIB message is sent for it.
 
 **Each host broker vouches for its own subscriptions; the others pass its word on.** A broker that restarted knows
-nothing of its cluster. It may not say that it told everything, or its neighbours would forget what lies beyond it
-merely because it is still learning. So it names the hosts whose subscriptions it did tell in full: first itself alone,
-then, as word comes on one aLink, it passes that on along the others (`unlearnt` has the hosts it has had no word of in
-this life). An entry is swept by the word for its host alone. A broker that has had word of all of them names none: "all
-on my side". That it had word of a host once is enough for the rest of its life: should its own table be behind, because
-a link beyond is down, then its neighbour's is now behind in the same way, and each change is passed on when it comes.
+nothing of its cluster. It must not claim to have sent everything, or its neighbours would forget what lies beyond it
+merely because it is still learning. So it names the hosts whose subscriptions it has sent in full: first itself alone;
+then, as word comes on one aLink, it passes that on along the others (`unlearnt` has the hosts it has not had word of
+since it started). An entry is swept only by the word for its host. A broker that has had word of all hosts names none:
+"all on my side". Having had word of a host once is enough until the next restart: should its own table be behind,
+because a link beyond is down, then its neighbour's is now behind in the same way, and each change is passed on when it
+comes.
 
-**Nobody waits.** Word of a host begins at that host, which needs nobody's, and moves away from it along the tree: a
-broker passes it on when it comes, and to a link that comes up later at once. In a tree the only way from a host to a
-broker is the path between them. So when all links of that path have come up and are quiet, the word has been given on
-the present connection of each, and by induction along the path every broker has exactly that host's subscriptions: the
-first has what the host has; each next has what the one before has, since it was told all of it, swept the rest, and got
-all later changes in order. A link that goes down on the way only ends the induction there: beyond it nothing is swept
-and nothing is forgotten. Stale subscriptions of an earlier life of the host itself go with its first word.
+**No broker waits.** Word of a host begins at that host, which depends on no other, and moves away from it along the
+tree: a broker passes it on when it comes, and to a link that comes up later at once. In a tree the only way from a host
+to a broker is the path between them. So when all links of that path have come up and are quiet, the word has been given
+on the present connection of each, and by induction along the path every broker has exactly that host's subscriptions:
+the first has what the host has; each next has what the one before has, since it was told all of it, swept the rest, and
+got all later changes in order. A link that goes down on the way only ends the induction there: beyond it nothing is
+swept or forgotten. Stale subscriptions from before a restart of the host itself go with its first word.
 
 **While it learns**, a broker sends every notification to the neighbours it has yet to learn from (they know better), so
-that nothing is lost that could have arrived; and it holds CIB_CLEAR back, since what it has yet to learn may be what
-the bit is ON for. When the last word comes it sends what it held back. A neighbour that stays away would prolong this:
-after `LinkGivenUp` what lies beyond it counts as learnt. Its subscriptions are then forgotten by those who know them by
-way of this broker, and come anew with the link.
+nothing is lost that could have arrived. It also holds CIB_CLEAR back, since the bit may be ON because of a subscription
+it has yet to learn, and sends it when the last word comes. A neighbour that stays away would prolong this, so after
+`LinkGivenUp` everything beyond it counts as learnt. Brokers that know its subscriptions through this broker then forget
+them, and get them again with the link.
 
 **No duplicates, whatever the tables hold.** The last hop of a subscription is the neighbour towards its host, the only
 one it can ever come from; a resync adds and drops entries and moves none. Inside a cluster a copy never returns by the
@@ -44,19 +46,18 @@ from octopia.routing.actions import Action, Send
 from octopia.routing.messages import (
     Advertise,
     AdvertisementsComplete,
-    Subscribe,
     SubscriptionsComplete,
-    Unsubscribe,
 )
 from octopia.routing.scot.advertise import check_i_link
 from octopia.routing.scot.interest import parts
+from octopia.routing.scot.spread import subscribe_message
 from octopia.routing.scot.state import ScotState
 from octopia.routing.scot.subscribe import check_a_link, drop
 from octopia.topology import BrokerId, Scot, civ
 
 
 def start_apart(state: ScotState, overlay: Scot) -> None:
-    """All links are down, and nothing is known of the other brokers of the cluster."""
+    """Start with all links down and nothing known of the other brokers of the cluster."""
     state.all_links_down()
     know_branches(state, overlay)
     state.unlearnt = dict(state.branches)
@@ -78,9 +79,8 @@ def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> No
     state.link_came_up(neighbour)
     if neighbour in state.a_links:
         state.stale[neighbour] = {entry.key: None for entry in state.prt if entry.last_hop == neighbour}
-        for entry in state.prt:
-            if entry.last_hop != neighbour:
-                out.append(Send(neighbour, Subscribe(entry.key, entry.filter)))
+        entries = state.spread.all_for(state, neighbour)
+        out.extend(Send(neighbour, subscribe_message(entry)) for entry in entries)
         learnt = [host for host, branch in state.branches.items() if branch != neighbour and host not in state.unlearnt]
         _vouch(state, neighbour, [state.id, *learnt], out)
     else:
@@ -105,7 +105,7 @@ def receive_subscriptions_complete(
     stale = state.stale.get(sender, {})
     for key in [key for key in stale if not hosts or key.host in hosts]:
         del stale[key]
-        drop(state, Unsubscribe(key), out)
+        drop(state, key, out)
     _learn(state, sender, message.hosts, out)
 
 
@@ -122,7 +122,7 @@ def receive_advertisements_complete(
 
 
 def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], out: list[Action]) -> None:
-    """The word for these hosts, or for all beyond a neighbour, has come: pass on what is news."""
+    """Handle the word for these hosts, or for all beyond a neighbour, and pass on what is new."""
     named = frozenset(hosts)
     news = [host for host, branch in state.unlearnt.items() if branch == neighbour and (not named or host in named)]
     if not news:
@@ -137,8 +137,8 @@ def _learn(state: ScotState, neighbour: BrokerId, hosts: tuple[BrokerId, ...], o
 
 
 def _vouch(state: ScotState, neighbour: BrokerId, hosts: list[BrokerId], out: list[Action]) -> None:
-    """Say that these hosts' subscriptions have been told, or that all have, where nothing is left to learn."""
+    """Announce that these hosts' subscriptions have been sent, or all of them if nothing is left to learn."""
     if all(branch == neighbour for branch in state.unlearnt.values()):
         out.append(Send(neighbour, SubscriptionsComplete()))
-    else:
+    elif state.spread.names_hosts:
         out.extend(Send(neighbour, SubscriptionsComplete(part)) for part in parts(hosts))

@@ -1,10 +1,10 @@
-"""State of a broker in SCOT routing: the common part, one subscription table, and what a resync has to remember.
+"""State of a broker in SCOT routing: the common part, one subscription table, and the state of resyncs.
 
-Rules of this file: all that is here for resyncs is empty while no link ever went down. `stale` has, per neighbour
-whose link came up, the keys of what came from it before and has not been told again since. `unlearnt` has the brokers
-of this cluster whose subscriptions this broker, in this life, has not been told in full, and `branches` all other
-brokers of the cluster; both with the primary neighbour that leads there. `scot/resync.py` says what they are for.
-`tells` is how hosts of advertisements learn of this cluster's interest.
+The state of resyncs is empty until a link goes down. `stale` has, per neighbour whose link came up, the keys of entries
+that came from it before and have not been sent again since. `unlearnt` has the brokers of this cluster whose
+subscriptions this broker has not learnt in full since it started, and `branches` all other brokers of the cluster; both
+with the primary neighbour that leads there. `scot/resync.py` explains their use. `tells` is how hosts of advertisements
+learn of this cluster's interest, `spread` how the cluster learns of subscriptions.
 """
 
 from octopia.routing.clients import Limits
@@ -12,13 +12,14 @@ from octopia.routing.congestion import CongestionParameters
 from octopia.routing.index import MakeIndex
 from octopia.routing.messages import Key
 from octopia.routing.scot.interest import BITS, Tells
+from octopia.routing.scot.spread import Plain, Spread
 from octopia.routing.state import BrokerState
 from octopia.routing.tables import Prt
-from octopia.topology import BrokerId, Scot
+from octopia.topology import BrokerId, Scot, civ
 
 
 class ScotState(BrokerState):
-    __slots__ = ("branches", "prt", "stale", "tells", "unlearnt")
+    __slots__ = ("branches", "prt", "spread", "stale", "tells", "unlearnt")
 
     def __init__(
         self,
@@ -32,15 +33,20 @@ class ScotState(BrokerState):
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
         self.prt = Prt(make_index, self.a_links)
         self.tells: Tells = BITS
+        self.spread: Spread = Plain()
         self.stale: dict[BrokerId, dict[Key, None]] = {}
         self.unlearnt: dict[BrokerId, BrokerId] = {}
         self.branches: dict[BrokerId, BrokerId] = {}
+
+    def bit_across(self, neighbour: BrokerId) -> int:
+        """The bit of the cluster that an iLink leads into; 0 for an aLink."""
+        return 0 if neighbour.cluster == self.id.cluster else civ.bit(neighbour.cluster)
 
     def unlearnt_changed(self) -> None:
         self.prt.has_yet_to_learn_from(self.unlearnt)
 
     def not_stale(self, neighbour: BrokerId, key: Key) -> None:
-        """The neighbour told about this entry since its link came up, so it is no longer in doubt."""
+        """Mark an entry as confirmed: the neighbour has sent it again since its link came up."""
         stale = self.stale.get(neighbour)
         if stale:
             stale.pop(key, None)

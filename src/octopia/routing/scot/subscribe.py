@@ -1,38 +1,42 @@
 """Subscriptions in SCOT routing (Alg. 2 of the paper), and their withdrawal.
 
-A subscription is broadcast along the tree of its own cluster and never leaves it. Every broker that stores it counts it
-as interest in the overlapping advertisements it knows; where a count leaves 0, the cluster's bit goes ON, and where it
-returns to 0, OFF. The advertisement's host broker is told with CIB_SET and CIB_CLEAR (`interest.py`).
+A subscription is broadcast along the tree of its own cluster and never leaves it (`spread.py`; with covering, only as
+far as nothing covers it). Every broker that stores it counts it as interest in the overlapping advertisements it knows;
+where a count leaves 0, the cluster's bit goes ON, and where it returns to 0, OFF. The advertisement's host broker is
+told with CIB_SET and CIB_CLEAR (`interest.py`).
 
-Rules of this file: one CIB message per secondary neighbour and (un)subscription, for all its advertisements at once.
-The counts make withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF.
-Nothing is sent on a link that is down; `resync.py` makes it good.
+One CIB message per secondary neighbour and (un)subscription, for all its advertisements at once. The counts make
+withdrawal exact: the last overlapping subscription of the cluster, and no other, turns the bit OFF. The counts per
+priority do the same for how urgent the cluster's interest is. Nothing is sent on a link that is down; `resync.py`
+repairs that later.
 """
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
-from octopia.routing.actions import Action, Send
+from octopia.routing.actions import Action
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId
 
 
-def subscribe(state: ScotState, key: Key, filter: Filter, client: str, id: str, out: list[Action]) -> None:
+def subscribe(
+    state: ScotState, key: Key, filter: Filter, client: str, id: str, priority: int, out: list[Action]
+) -> None:
     """A client of this broker subscribed."""
-    _store(state, PrtEntry(key, filter, None, client, id), Subscribe(key, filter), out)
+    _store(state, PrtEntry(key, filter, None, client, id, priority), out)
 
 
 def unsubscribe(state: ScotState, key: Key, out: list[Action]) -> None:
     """A client of this broker withdrew a subscription."""
-    drop(state, Unsubscribe(key), out)
+    drop(state, key, out)
 
 
 def receive_subscribe(state: ScotState, sender: BrokerId, message: Subscribe, out: list[Action]) -> None:
     check_a_link(state, sender)
     state.not_stale(sender, message.key)
     if message.key not in state.prt:
-        _store(state, PrtEntry(message.key, message.filter, sender), message, out)
+        _store(state, PrtEntry(message.key, message.filter, sender, priority=message.priority), out)
 
 
 def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe, out: list[Action]) -> None:
@@ -43,27 +47,31 @@ def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe
     if entry.last_hop != sender:
         raise RemoteProtocolError(f"{sender} withdrew a subscription at {state.id} that did not come from it")
     state.not_stale(sender, message.key)
-    drop(state, message, out)
+    drop(state, message.key, out)
 
 
-def _store(state: ScotState, entry: PrtEntry, message: Subscribe, out: list[Action]) -> None:
+def _store(state: ScotState, entry: PrtEntry, out: list[Action]) -> None:
     state.prt.add(entry)
-    _broadcast(state, message, entry.last_hop, out)
+    state.spread.came(state, entry, out)
     overlapped = state.srt.overlapping(entry.filter)
     for advertisement in overlapped:
         advertisement.interest += 1
+        if entry.priority:
+            advertisement.count_urgent(entry.priority, 1)
         if advertisement.last_hop is not None:
             advertisement.civ |= state.own_bit
     state.tells.grew(state, entry, _of_neighbours(overlapped), out)
 
 
-def drop(state: ScotState, message: Unsubscribe, out: list[Action]) -> None:
-    """A subscription that is here ends here, and the brokers beyond are told."""
-    entry = state.prt.remove(message.key)
-    _broadcast(state, message, entry.last_hop, out)
+def drop(state: ScotState, key: Key, out: list[Action]) -> None:
+    """Remove a stored subscription, and tell the brokers beyond."""
+    entry = state.prt.remove(key)
+    state.spread.went(state, entry, out)
     overlapped = state.srt.overlapping(entry.filter)
     for advertisement in overlapped:
         advertisement.interest -= 1
+        if entry.priority:
+            advertisement.count_urgent(entry.priority, -1)
         if advertisement.interest == 0 and advertisement.last_hop is not None:
             advertisement.civ &= ~state.own_bit
     state.tells.fell(state, entry, _of_neighbours(overlapped), out)
@@ -71,10 +79,6 @@ def drop(state: ScotState, message: Unsubscribe, out: list[Action]) -> None:
 
 def _of_neighbours(advertisements: list[SrtEntry]) -> list[SrtEntry]:
     return [entry for entry in advertisements if entry.last_hop is not None]
-
-
-def _broadcast(state: ScotState, message: Subscribe | Unsubscribe, came_by: BrokerId | None, out: list[Action]) -> None:
-    out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != came_by)
 
 
 def check_a_link(state: ScotState, sender: BrokerId) -> None:

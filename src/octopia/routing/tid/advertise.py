@@ -1,20 +1,20 @@
-"""Advertisements in TID routing: flooding, and its undoing.
+"""Advertisements in TID routing: flooding and withdrawal.
 
 An advertisement floods the overlay; every broker keeps the first copy, remembers the neighbour it came from as the way
 to the root, and drops the others: 2|E| - (n - 1) messages, and a tree that depends on the delays of that moment.
 
-Withdrawal floods too. A broker withdraws a tree when its way to the root says so, and then tells *all* its
-neighbours, that one as well (2|E| messages). Both halves matter. Notifications come down the tree by that same link,
-so none that was published before the withdrawal is overtaken by it. And links keep order, so a neighbour's word comes
-after the last copy of the advertisement it will ever send: once all have spoken the tree can be forgotten without a
-trace, whereas a copy still under way would plant it again, for ever.
+Withdrawal floods too. A broker withdraws a tree when its way to the root says so, and then tells *all* its neighbours,
+that one as well (2|E| messages). Both halves matter. Notifications come down the tree by that same link, so the
+withdrawal never overtakes a notification that was published before it. And links keep order, so a neighbour's
+withdrawal comes after its last copy of the advertisement: once all neighbours have withdrawn the tree, it can be
+forgotten completely, whereas a copy still in flight would install it again, forever.
 """
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import SrtEntry
-from octopia.routing.messages import Advertise, Key, Subscribe, Unadvertise
+from octopia.routing.messages import Advertise, Key, Unadvertise
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId
 
@@ -57,10 +57,11 @@ def _store(state: TidState, message: Advertise, came_by: BrokerId | None, out: l
     for entry in state.prt.local_overlapping(message.filter):
         state.prt.bind_own(entry, (message.key,))
         if came_by is not None:
-            out.append(Send(came_by, Subscribe(entry.key, entry.filter, (message.key,))))
+            state.spread.bound(state, entry, (message.key,), out)
 
 
 def _withdraw(state: TidState, message: Unadvertise, out: list[Action]) -> None:
     state.srt.remove(message.key)
     state.prt.forget_tree(message.key)
+    state.spread.forget_tree(message.key)
     out.extend(Send(neighbour, message) for neighbour in state.neighbours)

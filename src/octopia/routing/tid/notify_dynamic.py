@@ -1,16 +1,15 @@
-"""Dynamic TID routing: where a subscription lies on several trees, the least loaded next hop is taken.
+"""Dynamic TID routing: if a subscription is bound to several trees, the least loaded next hop is taken.
 
 A subscription that overlaps several advertisements is bound to several trees and may have come to a broker by several
 neighbours. Each of them leads to its subscriber, so the copy for that subscriber may change to any of these trees.
 
-Rules of this file. A copy names its destination brokers; each rides on exactly one copy and is delivered to only
-there, so nobody gets a notification twice even where trees cross. A destination changes only to a tree that all its
-matching subscriptions share, so that the withdrawal of one cannot strand the others; never back to a tree it has
-left, and on one tree each hop comes closer to it, so routing ends. Staying is always possible. One copy per next hop.
-Equal queues are decided for the present tree.
+A copy names its destination brokers; each rides on exactly one copy and is delivered to only there, so no client gets a
+notification twice even where trees cross. A destination changes only to a tree that all its matching subscriptions
+share, so that the withdrawal of one cannot strand the others; never back to a tree it has left, and on one tree each
+hop comes closer to it, so routing ends. Staying is always possible. One copy per next hop. Ties go to the present tree.
 
-What all this comes to for the routes of a copy is worked out once per set of matching subscriptions (`plans.py`); what
-is left for each copy is to compare queues.
+The consequences for the routes of a copy are computed once per set of matching subscriptions (`plans.py`); for each
+copy, only the queues are compared.
 """
 
 from octopia.routing.decision import Decision
@@ -28,4 +27,6 @@ def route(state: TidState, matched: TreeMatched, header: Routes | Tree, came_by:
     """At the host broker the header is a tree, and the copy is for all destinations on it."""
     plan = matched.plan(header)
     recipients = matched.recipients if came_by is None else plan.recipients
-    return Decision(recipients, plan.copies(state.lst, came_by), by_links=plan.has_choice)
+    copies = plan.copies(state.lst, came_by)
+    priorities = matched.route_priorities(copies) if matched.urgent else None
+    return Decision(recipients, copies, by_links=plan.has_choice, priorities=priorities)

@@ -1,8 +1,8 @@
 """Static TID routing: a notification follows the tree of its advertisement.
 
-Rules of this file: one tree is enough, whatever the number of advertisements the notification conforms to, since a
-subscription it matches overlaps each of them and so is bound to each of their trees; the oldest is taken, whose
-bindings have had the most time to settle. A tree has no cycle, so nobody gets a copy twice.
+One tree is enough, whatever the number of advertisements the notification conforms to, since a subscription it matches
+overlaps each of them and so is bound to each of their trees; the oldest is taken, whose bindings have had the most time
+to settle. A tree is acyclic, so no broker gets a copy twice.
 """
 
 from collections.abc import Sequence
@@ -21,4 +21,5 @@ def first_header(state: TidState, satisfied: Sequence[Registered]) -> Tree:
 
 def route(state: TidState, matched: TreeMatched, header: Tree, came_by: BrokerId | None) -> Decision:
     copies = tuple((hop, header) for hop in matched.hops(header.tid) if hop != came_by)
-    return Decision(matched.recipients, copies)
+    priorities = matched.hop_priorities(header.tid, (hop for hop, _ in copies)) if matched.urgent else None
+    return Decision(matched.recipients, copies, priorities=priorities)

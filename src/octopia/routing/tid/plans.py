@@ -1,11 +1,11 @@
-"""Plans of dynamic TID routing: what becomes of the routes of a copy at a broker, whatever the queues.
+"""Plans of dynamic TID routing: the options for the routes of a copy at a broker, independent of the queues.
 
-A publisher's notifications that match the same subscriptions carry the same routes, again and again. What can be said
-of them without the queues is said once: whether the copy is for clients of this broker, which routes have one way on,
-and between which ways the others choose. A choice of ways makes copies, and these, too, are worked out once.
+Notifications of one publisher that match the same subscriptions carry the same routes. Everything that does not depend
+on the queues is computed once: whether the copy is for clients of this broker, which routes have a single way on, and
+between which ways the others choose. The copies for each choice of ways are computed once, too.
 
-A plan depends on the routes and on the matching subscriptions alone. It goes when the table that made it forgets its
-matches. Equal choices give the very same headers, so that queued messages share them and each is hashed once.
+A plan depends only on the routes and the matching subscriptions. It is dropped when its table clears its matches. Equal
+choices give identical header objects, so that queued messages share them and each is hashed once.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,11 +22,11 @@ Ways = Mapping[BrokerId, tuple[Way, ...]]
 Copies = tuple[tuple[BrokerId, Routes], ...]
 
 
-# Told how many routes more are remembered.
+# Called with the number of additional routes cached.
 Count = Callable[[int], None]
 
 
-class Plan:
+class RoutePlan:
     """What a broker does with a copy that has these routes."""
 
     __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "_routes", "recipients")
@@ -41,7 +41,7 @@ class Plan:
         count: Count,
     ) -> None:
         self._routes = routes
-        # the broker's own clients that match: a copy that has no route to it is not for them
+        # matching clients of this broker: a copy without a route to it is not for them
         self.recipients = recipients if any(route.destination == here for route in routes.routes) else ()
         self._neighbours = neighbours
         self._count = count
@@ -52,7 +52,7 @@ class Plan:
             if found is not None:
                 self._onward.append((route, (found[0], *(way for way in found[1:] if way[1] not in route.left))))
         self._choices = [tuple(hop for hop, _ in possible) for _, possible in self._onward if len(possible) > 1]
-        # by the ways chosen where there is a choice, as one number
+        # copies by the ways chosen, where there is a choice, encoded as one number
         self._outcomes: dict[int, Copies] = {}
         count(len(routes.routes) + 1)
 
@@ -83,7 +83,7 @@ class Plan:
             changed = route if tid == route.tid else Route(route.destination, tid, (*route.left, route.tid))
             by_hop.setdefault(hop, []).append(changed)
         if [self._routes.routes] == [tuple(routes) for routes in by_hop.values()]:
-            # all go on together as they came, and so may the header
+            # all routes go on together unchanged, so the header can be reused
             return ((next(iter(by_hop)), self._routes),)
         return tuple((hop, Routes(tuple(by_hop[hop]))) for hop in self._neighbours if hop in by_hop)
 

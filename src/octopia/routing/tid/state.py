@@ -1,12 +1,12 @@
 """State of a broker in TID routing: subscriptions bound to advertisement trees, and trees that are fading.
 
-Rules of this file: a subscription is stored once per broker, with one binding per tree: the neighbour it came from on
-that tree, or None at its host broker. A subscription with no binding left is forgotten, except at its host broker. A
-tree fades from the moment a broker first hears that it was withdrawn until every neighbour has said so: while it fades,
-late copies of its flood are still under way and must not bring it back.
+A subscription is stored once per broker, with one binding per tree: the neighbour it came from on that tree, or None at
+its host broker. A subscription without any binding is dropped, except at its host broker. A tree is fading from the
+moment a broker first hears that it was withdrawn until every neighbour has withdrawn it: meanwhile late copies of its
+flood may still be in flight and must not bring it back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from octopia.language import Filter
@@ -16,39 +16,51 @@ from octopia.routing.entries import PrtEntry
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key, Route, Routes, Tree
+from octopia.routing.priorities import or_none
 from octopia.routing.state import BrokerState
 from octopia.routing.tables import Matched, SubscriptionTable
-from octopia.routing.tid.plans import Plan, Way
+from octopia.routing.tid.plans import RoutePlan, Way
+from octopia.routing.tid.spread import Plain, Spread
 from octopia.topology import BrokerId, Scot
 
-# Told that so much more is remembered with a match.
+# Called with the growth of the data cached with a match.
 Count = Callable[["TreeMatched", int], None]
 
 
 class BoundEntry(PrtEntry):
-    """A subscription and its bindings: tree id -> the neighbour it came from, None where it is hosted here."""
+    """A subscription and its bindings: tree id -> the neighbour it came from, or None if it is hosted here."""
 
     __slots__ = ("bindings",)
 
-    def __init__(self, key: Key, filter: Filter, last_hop: BrokerId | None, client: str = "", id: str = "") -> None:
-        super().__init__(key, filter, last_hop, client, id)
+    def __init__(
+        self,
+        key: Key,
+        filter: Filter,
+        last_hop: BrokerId | None,
+        client: str = "",
+        id: str = "",
+        priority: int = 0,
+    ) -> None:
+        super().__init__(key, filter, last_hop, client, id, priority)
         self.bindings: dict[Key, BrokerId | None] = {}
 
 
 class TreeMatched(Matched):
-    """Whom a notification goes to from here: clients of this broker, and per tree the neighbours and the ways."""
+    """The targets of a notification from here: clients of this broker, and per tree the neighbours and the ways."""
 
-    __slots__ = ("_count", "_here", "_neighbours", "_plans", "_remote", "_ways")
+    __slots__ = ("_count", "_here", "_neighbours", "_plans", "_remote", "_ways", "urgent")
 
     def __init__(
         self, matching: list[BoundEntry], here: BrokerId, neighbours: tuple[BrokerId, ...], count: Count
     ) -> None:
         super().__init__(recipients_of(entry for entry in matching if entry.last_hop is None))
         self._remote = sorted((entry for entry in matching if entry.last_hop is not None), key=_key)
+        # whether a subscription at another broker is urgent
+        self.urgent = any(entry.priority for entry in self._remote)
         self._here = here
         self._neighbours = neighbours
         self._ways: dict[Key, dict[BrokerId, tuple[Way, ...]]] = {}
-        self._plans: dict[Routes | Tree, Plan] = {}
+        self._plans: dict[Routes | Tree, RoutePlan] = {}
         self._count = count
 
     def hops(self, tid: Key) -> tuple[BrokerId, ...]:
@@ -56,10 +68,26 @@ class TreeMatched(Matched):
         bound = {entry.bindings.get(tid): None for entry in self._remote}
         return tuple(hop for hop in self._neighbours if hop in bound)
 
+    def hop_priorities(self, tid: Key, hops: Iterable[BrokerId]) -> tuple[int, ...] | None:
+        """For each of these hops the priority of the most urgent subscription that came from there on this tree."""
+        found: dict[BrokerId | None, int] = {}
+        for entry in self._remote:
+            hop = entry.bindings.get(tid)
+            found[hop] = max(found.get(hop, 0), entry.priority)
+        return or_none(found.get(hop, 0) for hop in hops)
+
+    def route_priorities(self, copies: Iterable[tuple[BrokerId, Routes]]) -> tuple[int, ...] | None:
+        """For each of these copies the priority of the most urgent subscription at one of its destinations."""
+        found: dict[BrokerId, int] = {}
+        for entry in self._remote:
+            host = entry.key.host
+            found[host] = max(found.get(host, 0), entry.priority)
+        return or_none(max(found.get(route.destination, 0) for route in header.routes) for _, header in copies)
+
     def ways(self, tid: Key) -> dict[BrokerId, tuple[Way, ...]]:
         """For every destination on this tree the next hops towards it: on this tree, then on others it may change to.
 
-        Another tree will do only if all matching subscriptions of the destination are bound to it.
+        Another tree qualifies only if all matching subscriptions of the destination are bound to it.
         """
         found = self._ways.get(tid)
         if found is None:
@@ -71,8 +99,8 @@ class TreeMatched(Matched):
             self._ways[tid] = found
         return found
 
-    def plan(self, header: Routes | Tree) -> Plan:
-        """What becomes of a copy with this header; one with a tree goes to every destination on it."""
+    def plan(self, header: Routes | Tree) -> RoutePlan:
+        """The plan for a copy with this header; a header with a tree goes to every destination on it."""
         found = self._plans.get(header)
         if found is None:
             if isinstance(header, Tree):
@@ -80,7 +108,7 @@ class TreeMatched(Matched):
             else:
                 routes = header
             count = partial(self._count, self)
-            found = Plan(self._here, self._neighbours, routes, self.recipients, self.ways, count)
+            found = RoutePlan(self._here, self._neighbours, routes, self.recipients, self.ways, count)
             self._plans[header] = found
         return found
 
@@ -95,8 +123,8 @@ def _ways(tid: Key, entries: list[BoundEntry]) -> tuple[Way, ...]:
 class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
     """The subscription table of TID routing: one index for all, since what matches a notification is bound to its tree.
 
-    A subscription that a notification matches overlaps the advertisement that the notification conforms to, so that an
-    index per tree would find the same, at the price of as many indexes as there are trees.
+    A subscription that a notification matches overlaps the advertisement that the notification conforms to, so an index
+    per tree would find the same, at the cost of one index per tree.
     """
 
     __slots__ = ("_here", "_neighbours")
@@ -116,11 +144,11 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
         entry.bindings.update(dict.fromkeys(tids))
         self.forget_matches()
 
-    def bind(self, key: Key, filter: Filter, tid: Key, came_from: BrokerId) -> bool:
-        """Bind a neighbour's subscription to a tree; False where it was bound already."""
+    def bind(self, key: Key, filter: Filter, tid: Key, came_from: BrokerId, priority: int = 0) -> bool:
+        """Bind a neighbour's subscription to a tree; False if it was bound already."""
         entry = self._entries.get(key)
         if entry is None:
-            entry = BoundEntry(key, filter, came_from)
+            entry = BoundEntry(key, filter, came_from, priority=priority)
             self.add(entry)
         elif tid in entry.bindings:
             return False
@@ -129,7 +157,7 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
         return True
 
     def unbind(self, key: Key, tid: Key, came_from: BrokerId) -> bool:
-        """Undo `bind`; False where there is no such binding."""
+        """Undo `bind`; False if there is no such binding."""
         entry = self._entries.get(key)
         if entry is None or entry.bindings.get(tid) != came_from:
             return False
@@ -140,7 +168,7 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
         return True
 
     def forget_tree(self, tid: Key) -> None:
-        """Drop all bindings to a tree, and the subscriptions that had no other."""
+        """Drop all bindings to a tree, and subscriptions without any other."""
         self.forget_matches()
         for entry in list(self._entries.values()):
             if entry.bindings.pop(tid, self) is not self and not entry.bindings and entry.last_hop is not None:
@@ -151,9 +179,12 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
 
 
 class TidState(BrokerState):
-    """`fading`: tree id -> the neighbours that have not yet said that the tree is withdrawn."""
+    """`fading`: tree id -> the neighbours that have not yet withdrawn the tree.
 
-    __slots__ = ("fading", "prt")
+    `spread` is how subscriptions go on towards the roots.
+    """
+
+    __slots__ = ("fading", "prt", "spread")
 
     def __init__(
         self,
@@ -167,6 +198,7 @@ class TidState(BrokerState):
         super().__init__(id, overlay, congestion, limits, make_index, first_serial)
         self.prt = TreePrt(make_index, id, self.neighbours)
         self.fading: dict[Key, dict[BrokerId, None]] = {}
+        self.spread: Spread = Plain()
 
     def hops_towards(self, tids: tuple[Key, ...]) -> dict[BrokerId, tuple[Key, ...]]:
         """The trees grouped by the next broker towards their roots; trees rooted here or unknown are left out."""

@@ -1,20 +1,21 @@
-"""What a destination is to confirm, to which host, and when: a message for all publishers of a host at once.
+"""Pending confirmations of a destination, by host: one message confirms all publishers of a host.
 
-A confirmation is due when `EVERY` notifications of a host have come since the last one, when the host is asked to send
-again, and else `AFTER_S` after the first that was not confirmed. Until then it costs nothing but a count. Repeats count
-as well: who sends again has not heard.
+A confirmation is due when `EVERY` notifications of a host have arrived since the last one, when the host is asked to
+resend, and otherwise `AFTER_S` after the first unconfirmed one. Until then it costs only a count. Repeats count as
+well: a host that resends has not received its confirmation.
 """
 
 EVERY = 128
-# Of publishers that send rarely each confirmation is for few notifications, and takes as many hops. In the burst at a
-# tenth of its size confirmations are 25 % of publishing's messages with 5 s.
+# If publishers send rarely, each confirmation is for few notifications and takes as many hops. In the burst at a tenth
+# of its size, confirmations are 25 % of the messages of publishing with 5 s.
 AFTER_S = 30.0
 
 
 class Account:
-    """What is owed to one host. `left`: when so many more have come, it is due; 0: it is, or it was settled.
+    """Pending confirmations for one host. `left`: due after this many more; 0: it is due, or it was settled.
 
-    So whoever counts down itself for a publisher that is named here, and stops above 1, does what `Owed.came` would.
+    A caller that counts down itself for a publisher that is listed here, and stops above 1, does the same as
+    `Owed.came`.
     """
 
     __slots__ = ("due", "left", "publishers")
@@ -25,12 +26,12 @@ class Account:
         self.publishers: dict[str, None] = {}
 
 
-# Of a stream that has none.
+# For a stream without one.
 SETTLED = Account(0.0, 0)
 
 
 class Owed:
-    """Confirmations that are owed, by host (place). `due` is when the first is."""
+    """Pending confirmations by host (place). `due` is when the first is due."""
 
     __slots__ = ("_after_s", "_every", "_hosts", "due")
 
@@ -44,7 +45,7 @@ class Owed:
         return len(self._hosts)
 
     def came(self, host: int, publisher: str, now: float) -> bool:
-        """A notification of this publisher came. Whether something may be due earlier than before."""
+        """A notification of this publisher arrived. Returns whether something may be due earlier than before."""
         owed = self._hosts.get(host)
         is_new = owed is None
         if owed is None:
@@ -58,12 +59,12 @@ class Owed:
         return True
 
     def account(self, host: int, publisher: str) -> Account:
-        """What is owed to a host, if this publisher is named there; else `SETTLED`."""
+        """The account of a host, if this publisher is listed there; else `SETTLED`."""
         owed = self._hosts.get(host, SETTLED)
         return owed if publisher in owed.publishers else SETTLED
 
     def by(self, host: int, publisher: str, due: float) -> None:
-        """This publisher is to be confirmed by then."""
+        """Confirm this publisher by this time."""
         owed = self._hosts.get(host)
         if owed is None:
             owed = self._hosts[host] = self._new(due)
@@ -71,7 +72,7 @@ class Owed:
         self._hurry(owed, due)
 
     def hurry_all(self, now: float) -> None:
-        """Whatever is owed is due now."""
+        """Make all pending confirmations due now."""
         for owed in self._hosts.values():
             self._hurry(owed, now)
 
@@ -82,7 +83,7 @@ class Owed:
             self._renew_due()
 
     def take_due(self, now: float) -> list[tuple[int, list[str]]]:
-        """Hosts whose confirmation is due now, and the publishers to be named; they are owed nothing any more."""
+        """Hosts whose confirmation is due now, and the publishers to list; afterwards nothing is pending for them."""
         if self.due is None or now < self.due:
             return []
         taken = []

@@ -1,21 +1,22 @@
-"""The streams that end at one broker: what is released now, what waits for an earlier one, what is a repeat.
+"""The streams that end at one broker: releases notifications in order, holds early ones, drops repeats.
 
-For each stream, a publisher at its host, the broker knows the number of the `last` that was released. A copy says its
-own number and that of the one before it for this destination (`before`; 0: none):
+For each stream, a publisher at its host, the broker knows the number of the `last` released notification. A copy
+carries its own number and that of its predecessor for this destination (`before`; 0: none):
 
     number <= last, or it waits already   a repeat: dropped
     before <= last                        released, after all that wait with lower numbers, and then all that follow
     otherwise                             it waits
 
-That lower numbers wait although `before` is not above `last` means that something between was given up by the host, or
-that the host restarted. They go first, so order holds whatever happens. A repeat of what waits may say that less comes
-before it than it said at first; the lowest counts.
+If lower numbers wait although `before` is not above `last`, the host gave something up in between, or restarted. They
+are released first, so order holds in any case. A repeat of a waiting copy may name an earlier predecessor than the copy
+did; the lowest counts.
 
-Bounds: `HELD_PER_STREAM_MAX` notifications wait in one stream, `HELD_MAX` in all, and `HELD_BYTES_MAX` bytes where the
-host tells sizes. At a bound the youngest of the stream is refused: from then on nothing from its number on is let in,
-until all that waits was released; then the host is asked to send the rest again (`Stream.asks`). So what waits is
-always older than what was refused, and the stream moves on. Of each host `STREAMS_PER_HOST_MAX` streams are remembered,
-and those in which something waits; the one unused for longest is forgotten. Should it go on, its host is asked.
+Bounds: `HELD_PER_STREAM_MAX` notifications wait in one stream, `HELD_MAX` in all, and `HELD_BYTES_MAX` bytes if the
+host knows sizes. At a bound, the youngest of the stream is refused: from then on nothing from its number on is accepted
+until everything that waits was released; then the host is asked to resend the rest (`Stream.asks`). So waiting
+notifications are always older than refused ones, and the stream moves on. For each host, `STREAMS_PER_HOST_MAX` streams
+are remembered, plus those in which something waits; the least recently used one is forgotten. If it continues, its host
+is asked.
 """
 
 from bisect import bisect_left
@@ -30,17 +31,17 @@ HELD_PER_STREAM_MAX = 50_000
 HELD_MAX = 200_000
 HELD_BYTES_MAX = 64 << 20
 STREAMS_PER_HOST_MAX = 100_000
-# From so many of a host on it is noted which are used; before that none is forgotten soon.
+# From this many streams of a host on, their use is noted; before that, none is forgotten soon.
 MANY_STREAMS = 1_000
 
 
 class Stream(Generic[Item]):
-    """One publisher at its host. `held` has what waits by number, with the one before it and its size.
+    """One publisher at its host. `held` has the waiting notifications by number, with their predecessors and sizes.
 
-    `order` has the same numbers, ascending; `jumps` those that follow a lower one than the next lower that waits.
-    `refused` is the lowest number that was refused, 0 if none was. `asks`: the host is to send again what comes after
-    `last`. `asked`: it was, because nothing was released yet. `account`: where its confirmation is counted, while
-    nothing waits and nothing was refused; else `SETTLED`. Whoever lets copies through the gate keeps it.
+    `order` has the same numbers, ascending; `jumps` has those that follow a lower one than the next lower that waits.
+    `refused` is the lowest refused number, 0 if none was. `asks`: the host must resend everything after `last`.
+    `asked`: it was asked, because nothing was released yet. `account`: where its confirmation is counted, while nothing
+    waits and nothing was refused; else `SETTLED`. It is kept by the code that passes copies through the gate.
     """
 
     __slots__ = ("account", "asked", "asks", "held", "host", "jumps", "last", "order", "refused")
@@ -58,9 +59,10 @@ class Stream(Generic[Item]):
 
 
 class Gate(Generic[Item]):
-    """All streams that end at one broker, by host (place) and publisher. `held` counts what waits in all of them.
+    """All streams that end at one broker, by host (place) and publisher. `held` counts the waiting notifications in
+    all.
 
-    `recent` has by publisher the stream asked for last, of hosts that have few: none of them is forgotten soon.
+    `recent` has by publisher the stream used last, for hosts that have few: none of them is forgotten soon.
     """
 
     __slots__ = (
@@ -96,7 +98,7 @@ class Gate(Generic[Item]):
         self.refusals = 0
 
     def stream(self, host: int, publisher: str) -> Stream[Item]:
-        """A stream, new if it is not known."""
+        """A stream, created if unknown."""
         of_host = self.hosts.get(host)
         if of_host is None:
             of_host = self.hosts[host] = OrderedDict()
@@ -114,7 +116,7 @@ class Gate(Generic[Item]):
         return stream
 
     def _note_use_of(self, of_host: OrderedDict[str, Stream[Item]]) -> None:
-        """From now on it is noted which streams of a host are used, so all have to be asked for."""
+        """From now on, the use of a host's streams is noted, so each must be looked up."""
         for publisher, stream in of_host.items():
             if self.recent.get(publisher) is stream:
                 del self.recent[publisher]
@@ -127,7 +129,7 @@ class Gate(Generic[Item]):
                 del self.recent[oldest]
 
     def take(self, stream: Stream[Item], number: int, before: int, item: Item, size: int = 0) -> list[Item]:
-        """A copy came; what is released by it, in order."""
+        """Process a copy; returns the notifications it releases, in order."""
         last = stream.last
         if number <= last:
             self.repeats += 1
@@ -146,7 +148,7 @@ class Gate(Generic[Item]):
         return released
 
     def release_all(self, stream: Stream[Item]) -> list[Item]:
-        """Let go of what waits, in order: what it waits for will not come."""
+        """Release all waiting notifications in order: those they wait for will not come."""
         return self._release(stream, len(stream.order))
 
     def _hold(self, stream: Stream[Item], number: int, before: int, item: Item, size: int) -> None:
@@ -158,7 +160,7 @@ class Gate(Generic[Item]):
         self.held += 1
         self.held_bytes += size
         if not order or number > order[-1]:
-            # most often
+            # the most common case
             if order and before < order[-1]:
                 stream.jumps.append(number)
             order.append(number)
@@ -186,7 +188,7 @@ class Gate(Generic[Item]):
         return released
 
     def _go_on(self, stream: Stream[Item], released: list[Item]) -> None:
-        """Release what waits and now follows, with whatever lies below it."""
+        """Release waiting notifications that now follow, with everything below them."""
         held, order = stream.held, stream.order
         moves = True
         while moves:
@@ -209,7 +211,7 @@ class Gate(Generic[Item]):
             stream.asks = True
 
     def _release(self, stream: Stream[Item], count: int) -> list[Item]:
-        """Release the first of those that wait."""
+        """Release the first waiting notification."""
         if not count:
             return []
         released = []

@@ -1,16 +1,17 @@
-"""The streams that begin at one broker: stamps for what its clients publish, and the log of what is not confirmed.
+"""The streams that begin at one broker: stamps for its clients' notifications, and the log of unconfirmed ones.
 
-For each publisher the broker numbers what it sends, and remembers for each destination what went there and is not
-confirmed, oldest first. A stamp says for each destination which came before: the youngest of these, or 0 where all are
-confirmed, since then the destination has them. A publisher of whose notifications all are confirmed is forgotten. The
-next one begins above every number given out, so no publisher ever uses a number twice.
+The broker numbers the notifications of each publisher, and remembers for each destination the unconfirmed ones, oldest
+first. A stamp names the predecessor for each destination: the youngest of these, or 0 if all are confirmed, since then
+the destination has them. A publisher whose notifications are all confirmed is forgotten. The next one begins above
+every number used so far, so no publisher ever uses a number twice.
 
-**Sent again**, an entry gets a stamp for just those destinations. Where it is the oldest that a destination has not
-confirmed, none comes before it: what did is confirmed, or was given up. So a destination that lost its state, or waits
-for what was given up, goes on. For all others what came before is what it was: it has not been confirmed.
+**When resent**, an entry gets a stamp for just those destinations. If it is the oldest that a destination has not
+confirmed, it has no predecessor: earlier ones are confirmed, or were given up. So a destination that lost its state, or
+waits for something that was given up, can continue. For all others the predecessor stays the same: it has not been
+confirmed.
 
-Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes where the host tells sizes; beyond, the oldest is given up:
-it is under way, but is not sent again. `given_up` counts these, by notification; one stays even if it is larger.
+Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes if the host knows sizes. Beyond that, the oldest is given up:
+it is under way, but will not be resent. `given_up` counts these, by notification; one stays even if it is larger.
 """
 
 from collections import OrderedDict, deque
@@ -26,13 +27,14 @@ BYTES_MAX = 64 << 20
 
 
 class Entry:
-    """A notification that was sent and not confirmed. `pending` are the destinations, as bits, that have not confirmed.
+    """A notification that was sent and is unconfirmed. `pending` are the destinations, as bits, that have not confirmed
+    it.
 
-    `stamp` is the first it had. `ways`: to which destinations it was last sent on which tree, and whether something was
-    down then, so that it may have taken any way.
+    `stamp` is its first stamp. `ways`: to which destinations it was last sent on which tree, and whether something was
+    down then, so that it may have taken any path. `priority` is that of the most urgent copy.
     """
 
-    __slots__ = ("id", "notification", "pending", "publisher", "sequence", "size", "stamp", "ways")
+    __slots__ = ("id", "notification", "pending", "priority", "publisher", "sequence", "size", "stamp", "ways")
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class Entry:
         tree: int,
         unsure: bool,
         size: int,
+        priority: int,
     ) -> None:
         self.publisher = publisher
         self.id = id
@@ -53,6 +56,7 @@ class Entry:
         self.pending = dests
         self.ways: tuple[tuple[int, int, bool], ...] = ((dests, tree, unsure),)
         self.size = size
+        self.priority = priority
 
 
 class _Publisher:
@@ -61,16 +65,18 @@ class _Publisher:
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self.entries = 0
-        # by destination (place) what was sent there and is not confirmed
+        # by destination (place), unconfirmed notifications sent there
         self.to: dict[int, deque[Entry]] = {}
 
 
-# The places of the bits of a set, ascending: few sets come again and again.
+# The places of the bits of a set, ascending: few sets recur again and again.
 places = lru_cache(maxsize=1 << 16)(civ.bits)
 
 
 class Log:
-    """What the broker at place `host` sent for its clients. `first` lies at or above all that an earlier life used."""
+    """What the broker at place `host` sent for its clients. `first` is at or above all numbers that an earlier life
+    used.
+    """
 
     __slots__ = ("_bytes", "_bytes_max", "_entries", "_entries_max", "_host", "_publishers", "_used", "given_up")
 
@@ -92,23 +98,31 @@ class Log:
 
     @property
     def filled(self) -> float:
-        """How much of its bounds is taken: from 0 to 1."""
+        """The used share of its bounds, from 0 to 1."""
         return max(len(self._entries) / self._entries_max, self._bytes / self._bytes_max)
 
     def __iter__(self) -> Iterator[Entry]:
-        """All that is not confirmed, oldest first."""
+        """All unconfirmed notifications, oldest first."""
         return iter(self._entries)
 
     def add(
-        self, publisher: str, id: str, notification: Notification, dests: int, tree: int, unsure: bool, size: int = 0
+        self,
+        publisher: str,
+        id: str,
+        notification: Notification,
+        dests: int,
+        tree: int,
+        unsure: bool,
+        size: int = 0,
+        priority: int = 0,
     ) -> Stamp:
-        """Note what is being sent to these destinations, at least one, and give its stamp."""
+        """Record a notification for these destinations, at least one, and return its stamp."""
         known = self._publishers.get(publisher)
         if known is None:
             known = self._publishers[publisher] = _Publisher(self._used)
         sequence = known.sequence = known.sequence + 1
-        # its stamp comes when the gaps are known: all in one pass, since there may be many destinations
-        entry = Entry(publisher, id, notification, sequence, dests, tree, unsure, size)
+        # its stamp follows when the gaps are known: all in one pass, since there may be many destinations
+        entry = Entry(publisher, id, notification, sequence, dests, tree, unsure, size, priority)
         to = known.to
         gaps = []
         for place in places(dests):
@@ -128,7 +142,7 @@ class Log:
         return stamp
 
     def confirm(self, publisher: str, place: int, upto: int) -> None:
-        """A destination has all of a publisher's notifications for it up to this number."""
+        """A destination has all notifications of a publisher for it up to this number."""
         known = self._publishers.get(publisher)
         waiting = None if known is None else known.to.get(place)
         others = ~(1 << place)
@@ -139,7 +153,7 @@ class Log:
                 self._forget(entry)
 
     def write_off(self, dests: int) -> dict[int, int]:
-        """Nothing is kept for these destinations any more: by place, how many were not confirmed."""
+        """Drop everything for these destinations: by place, how many were unconfirmed."""
         lost: dict[int, int] = {}
         for known in list(self._publishers.values()):
             for place in places(dests):
@@ -151,7 +165,7 @@ class Log:
         return lost
 
     def again(self, entry: Entry, dests: int, tree: int = 0, unsure: bool = False) -> Stamp:
-        """A stamp for an entry that is sent again to these destinations, all of which are pending."""
+        """A stamp for an entry that is resent to these destinations, all of which are pending."""
         others = tuple((to & ~dests, way, was_unsure) for to, way, was_unsure in entry.ways if to & ~dests)
         entry.ways = (*others, (dests, tree, unsure))
         to, sequence, first = self._publishers[entry.publisher].to, entry.sequence, entry.stamp
@@ -160,7 +174,7 @@ class Log:
         return Stamp(self._host, sequence, dests, gaps)
 
     def pending_at(self, publisher: str, place: int) -> list[Entry]:
-        """What a destination has not confirmed of a publisher, oldest first."""
+        """A publisher's notifications that a destination has not confirmed, oldest first."""
         known = self._publishers.get(publisher)
         return [] if known is None else list(known.to.get(place, ()))
 

@@ -1,21 +1,21 @@
-"""The streams of one broker in full dynamic routing: see `routing/streams.py` for what hosts do with them.
+"""The streams of one broker in full dynamic routing: see `routing/streams.py` for the host's part.
 
-At the publisher's host (`sending.py`) a notification stays in the log until all its destinations confirmed it. It is
-sent again, without guessing, where it may have been lost: the links it goes over are known as long as nothing is down.
-So on the news that a link is down, all that is not confirmed is sent again whose way crosses that link, or that was
-sent while something was down, since then it may have gone any way. A copy that met a link that was down before its host
-knew of it had that link on its way, so it is among them. What a destination asks for is sent again as well. No timer
+At the publisher's host (`sending.py`), a notification stays in the log until all its destinations have confirmed it. It
+is resent if it may have been lost, without guessing: the links of its path are known as long as nothing is down. On the
+news that a link is down, the host resends every unconfirmed notification whose path crosses that link, or that was sent
+while something was down, since then it may have taken any path. A copy that met a dead link before its host knew had
+that link on its path, so it is among them. Notifications that a destination requests are resent as well. No timer
 decides that something is lost.
 
-At a destination (`receiving.py`, `confirming.py`) copies pass the gate, and what has come is confirmed to the host, by
-the same routing: a confirmation is a copy for one broker. It may be lost like any copy. So on the news that a link is
-down the destination confirms anew to the hosts whose way from here crosses that link, or that it last confirmed to
-while something was down.
+At a destination (`receiving.py`, `confirming.py`), copies pass the gate, and their receipt is confirmed to the host by
+the same routing: a confirmation is a copy for one broker, and may be lost like any copy. So on the news that a link is
+down, the destination confirms again to hosts whose path from here crosses that link, or that it last confirmed to while
+something was down.
 
-A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the count of what it
-did not get is kept (`missed`). What waits here for something of such a host is released. Until then what is for it
-stays in the log, and is sent when a way leads there again: news of a link that came up may be later than that of
-another that went down, and nothing should be lost by that.
+A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the number of
+notifications it missed is counted (`missed`). Whatever waits here for something from such a host is released. Until
+then, notifications for it stay in the log and are sent when a path leads there again: news of a link that came up may
+arrive later than that of another that went down, and nothing should be lost by that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,26 +37,26 @@ from octopia.topology import BrokerId
 if TYPE_CHECKING:
     from octopia.routing.fdr.state import FdrState
 
-# News of a broker that died comes from each of its neighbours; what is to be sent again waits for all of them.
+# News of a dead broker comes from each of its neighbours; resending waits for all of them.
 AGAIN_AFTER_S = 0.05
-# A destination that knows nothing of a stream, and has to wait for its beginning, asks for it after this time: it may
-# have restarted without the host's noticing.
+# A destination that does not know a stream, and has to wait for its beginning, asks for it after this time: it may have
+# restarted without the host's noticing.
 ASK_AFTER_S = 2.0
-# Notifications sent again in one call, so that a host has time for others in between.
+# Notifications resent in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
-# It is short, since what is kept for a broker that is gone takes the room of others in the log.
+# Short, since notifications kept for a dead broker take the room of others in the log.
 WRITE_OFF_AFTER_S = 1.0
-# Publishers in one confirmation; more make more messages.
+# Publishers per confirmation; more make more messages.
 CONFIRMED_PER_MESSAGE_MAX = 100
-# Publishers of a host that are confirmed anew when a confirmation may have been lost: those heard of last. What is not
-# confirmed of others stays in the log until the next of that publisher comes.
+# Publishers of a host that are confirmed again if a confirmation may have been lost: the most recent ones. Unconfirmed
+# notifications of others stay in the log until their publisher sends the next one.
 CONFIRMED_ANEW_MAX = 1_000
 
 _NOTHING: tuple[Released, ...] = ()
-# A notification at the gate with its publisher, what the host wants kept, and the clients that had it before its turn.
+# A notification at the gate: its publisher, the host's own data, and the clients that got it before its turn.
 _Waiting = tuple[str, Notification, Any, frozenset[str]]
 _NOBODY: frozenset[str] = frozenset()
-# Without the call of Python's that `Released(...)` is: it is made for every delivery.
+# Avoids the Python call of `Released(...)`: it is made for every delivery.
 _make = tuple.__new__
 
 
@@ -65,7 +65,7 @@ class DestStreams:
 
     `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
     could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
-    `confirmations_total` counts confirmations made here, `again_total` notifications that were sent again.
+    `confirmations_total` counts confirmations made here, `again_total` resent notifications.
     """
 
     __slots__ = (
@@ -106,13 +106,13 @@ class DestStreams:
         self.gate: Gate[_Waiting] = Gate()
         self._recent = self.gate.recent
         self.owed = Owed()
-        # entries to be sent again, oldest first, and to which destinations
+        # entries to resend, oldest first, and their destinations
         self._again: dict[Entry, int] = {}
         self._again_due: float | None = None
         self.due: float | None = None
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
-        # brokers that no way leads to, as bits; those among them that are written off; by place when others will be
+        # unreachable brokers, as bits; those that are written off; by place, when others will be
         self._unreachable = 0
         self._written_off = 0
         self._write_off_at: dict[int, float] = {}
@@ -134,10 +134,11 @@ class DestStreams:
         if not dests:
             return None
         unsure = self._state.links.any_down
-        return self.log.add(publisher, id, notification, dests, decision.tree, unsure, size)
+        priority = max(decision.priorities) if decision.priorities else 0
+        return self.log.add(publisher, id, notification, dests, decision.tree, unsure, size, priority)
 
     def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
-        """A destination told what has come."""
+        """Process a destination's confirmation."""
         dest = self._state.places.brokers[by]
         place = dest.bit_length() - 1
         for publisher, upto, again in streams:
@@ -170,16 +171,23 @@ class DestStreams:
             tree = state.tree()
             stamp = self.log.again(entry, dests, tree, state.links.any_down)
             self.again_total += 1
-            for to, header in notify.copies_for(state, dests, tree):
-                out.append(Send(to, Notify(entry.publisher, entry.id, entry.notification, header, stamp)))
+            for to, header in notify.copies_for(state, dests, tree, entry.priority):
+                again = Notify(entry.publisher, entry.id, entry.notification, header, stamp)
+                out.append(Send(to, again, entry.priority))
         self._again_due = now if self._again else None
 
     # -- at a destination
 
     def at_once(self, publisher: str, stamp: Stamp, notification: Notification) -> tuple[Recipient, ...] | None:
+        if not self.lets_through(publisher, stamp):
+            return None
+        key = self._match_key(notification)
+        return (self._found.get(key) or self._prt.find(key)).recipients
+
+    def lets_through(self, publisher: str, stamp: Stamp) -> bool:
         stream = self._recent.get(publisher)
         if stream is None:
-            return None
+            return False
         account, last, number, dests = stream.account, stream.last, stamp.sequence, stamp.dests
         if (
             account.left <= 1
@@ -188,11 +196,10 @@ class DestStreams:
             or not dests & self._me
             or number - stamp.gaps[(dests & self._below).bit_count()] > last
         ):
-            return None
+            return False
         account.left -= 1
         stream.last = number
-        key = self._match_key(notification)
-        return (self._found.get(key) or self._prt.find(key)).recipients
+        return True
 
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
@@ -224,7 +231,7 @@ class DestStreams:
             stream.account = self.owed.account(host, publisher)
         if ready:
             return self._release(ready)
-        # in a burst most have to wait, so they are not matched before it is their turn
+        # in a burst most have to wait, so they are not matched before their turn
         if self._any_order and number in stream.held and stream.held[number][1] is waiting:
             return self._overtake(stream, number)
         return _NOTHING
@@ -245,7 +252,7 @@ class DestStreams:
         return released
 
     def _overtake(self, stream: Stream[_Waiting], number: int) -> Sequence[Released]:
-        """Clients that take any order get at once what has to wait for the others."""
+        """Deliver at once to clients that accept any order; the others wait."""
         before, (publisher, notification, kept, _), size = stream.held[number]
         key = self._match_key(notification)
         early = self._prt.out_of_order((self._found.get(key) or self._prt.find(key)).recipients)
@@ -274,7 +281,7 @@ class DestStreams:
                 out.append(Send(to, Confirm(state.id, part, header)))
 
     def _copies_to(self, host: int) -> tuple[tuple[BrokerId, Dests], ...]:
-        """Of a confirmation: remembered until something changes that decides about copies."""
+        """The decision about a confirmation: cached until something changes that affects copies."""
         state = self._state
         copies = state.sent_to.get(host)
         if copies is None:
@@ -284,7 +291,7 @@ class DestStreams:
     # -- time and links
 
     def _renew_due(self) -> None:
-        """`due` is kept, since hosts look at it after every call; so this is called wherever it may change."""
+        """`due` is kept up to date, since hosts read it after every call; so this is called wherever it may change."""
         again, confirm = self._again_due, self.owed.due
         if again is None and not self._write_off_at:
             self.due = confirm
@@ -304,12 +311,12 @@ class DestStreams:
         return out
 
     def leaves(self, now: float) -> bool:
-        """This broker is about to stop: whatever came is confirmed now. Returns whether there is nothing to confirm."""
+        """Prepare to stop: confirm everything received now. Returns whether nothing is left to confirm."""
         self.owed.hurry_all(now)
         return not len(self.owed)
 
     def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
-        """Fresh news of links, which the state knows already: write off, send again, confirm anew."""
+        """Process news of links that the state already has: write off, resend, confirm again."""
         unreachable = self._state.written_off
         if unreachable != self._unreachable:
             self._reach_changed(unreachable)
@@ -383,7 +390,7 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def receive_confirm(state: "FdrState", sender: BrokerId, message: Confirm, out: list[Action]) -> None:
-    """A confirmation on its way to the host of publishers, or there."""
+    """A confirmation on its way to the publishers' host, or there."""
     if message.by not in state.places.brokers:
         raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
     if message.header.dests & state.me:

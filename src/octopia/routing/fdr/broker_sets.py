@@ -1,4 +1,4 @@
-"""Brokers as bits, and which of them lie where as seen from one region: worked out once per overlay and region.
+"""Brokers as bits, and their directions as seen from one region: computed once per overlay and region.
 
 A set of brokers is an `int`; the bit of a broker is its place in `Scot.brokers`, cluster by cluster and in tree order
 inside. A set of regions is an `int` of the same kind, by place in the tree.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from octopia.topology import BrokerId, Scot, civ
 
-# The own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
+# Our own cluster's tree without the iLinks of the host broker: region mates are reached from a neighbouring region.
 AROUND = -1
 
 
@@ -41,7 +41,7 @@ def _of_overlay(overlay: Scot) -> tuple[dict[BrokerId, int], tuple[int, ...]]:
     return brokers, tuple(((1 << size) - 1) << cluster * size for cluster in range(overlay.clusters))
 
 
-# An overlay's brokers are made region by region or cluster by cluster; what is forgotten is worked out again.
+# An overlay's brokers are made region by region or cluster by cluster; evicted entries are computed again.
 @lru_cache(maxsize=4096)
 def places_of(overlay: Scot, region: str) -> Places:
     brokers, clusters = _of_overlay(overlay)

@@ -1,0 +1,129 @@
+"""How subscriptions spread along the tree of their cluster: all of them, or those that others do not cover.
+
+    none   every subscription, on every aLink but the one it came by
+    host   as none, but of its own clients' subscriptions a broker sends only those that no other of them covers
+    link   on each aLink, of all that did not come by it, only what nothing else sent there covers
+
+Only senders decide; a receiver stores what comes, and neighbours may have different settings. On each link new
+subscriptions are sent before withdrawals (`covering.py`), so no path is lost and no bit goes OFF even for a moment.
+Nothing is sent on a link that is down. The subscriptions in force on it are still tracked, so that a fresh connection
+gets the current ones (`resync.py`), and no additional state is kept.
+
+**Words for hosts.** A broker that covers per host sends, of each host, subscriptions of that host which cover all it
+has; so its word for a host means what it says in `resync.py`: all that came from there can be swept by the word for it
+alone. A broker that covers per link may stand for one host's subscriptions with another's. A neighbour that swept by
+hosts would forget, with a subscription of the one, what the other still wants. So such a broker does not name hosts
+(`names_hosts`): it gives its word once, for all on its side, when it has had word of all of them. Word still moves away
+from each end of the tree and never waits for the way back.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from octopia.routing.actions import Action, Send
+from octopia.routing.covering import Change, CoverSet, Pool
+from octopia.routing.entries import PrtEntry
+from octopia.routing.messages import Subscribe, Unsubscribe
+from octopia.topology import BrokerId
+
+if TYPE_CHECKING:
+    from octopia.routing.scot.state import ScotState
+
+
+class Spread(Protocol):
+    """How a broker updates its primary neighbours when its table of subscriptions changes."""
+
+    names_hosts: bool
+
+    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None: ...
+    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None: ...
+    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+        """The subscriptions in force on the link to a neighbour."""
+
+
+class Plain:
+    """Sends every subscription."""
+
+    names_hosts = True
+
+    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+        message = subscribe_message(entry)
+        out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != entry.last_hop)
+
+    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+        message = Unsubscribe(entry.key)
+        out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != entry.last_hop)
+
+    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+        return (entry for entry in state.prt if entry.last_hop != neighbour)
+
+
+class PerHost(Plain):
+    """One set of the broker's own clients' subscriptions, for all its aLinks."""
+
+    def __init__(self) -> None:
+        self._own: CoverSet[PrtEntry] = CoverSet()
+
+    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+        if entry.last_hop is not None:
+            super().came(state, entry, out)
+            return
+        change = self._own.add(entry)
+        for neighbour in state.up_a_links:
+            _send(neighbour, change, out)
+
+    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+        if entry.last_hop is not None:
+            super().went(state, entry, out)
+            return
+        change = self._own.remove(entry)
+        for neighbour in state.up_a_links:
+            _send(neighbour, change, out)
+
+    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+        yield from self._own.sent()
+        yield from (entry for entry in state.prt if entry.last_hop not in (None, neighbour))
+
+
+class PerLink:
+    """One set per aLink, of all subscriptions that did not come by it."""
+
+    names_hosts = False
+
+    def __init__(self, a_links: tuple[BrokerId, ...]) -> None:
+        pool: Pool[PrtEntry] = Pool()
+        self._sets: dict[BrokerId, CoverSet[PrtEntry]] = {neighbour: CoverSet(pool) for neighbour in a_links}
+
+    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+        for neighbour, beyond in self._sets.items():
+            if neighbour != entry.last_hop:
+                change = beyond.add(entry)
+                if neighbour in state.up:
+                    _send(neighbour, change, out)
+
+    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+        for neighbour, beyond in self._sets.items():
+            if neighbour != entry.last_hop:
+                change = beyond.remove(entry)
+                if neighbour in state.up:
+                    _send(neighbour, change, out)
+
+    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+        return self._sets[neighbour].sent()
+
+
+def subscribe_message(entry: PrtEntry) -> Subscribe:
+    return Subscribe(entry.key, entry.filter, priority=entry.priority)
+
+
+def _send(neighbour: BrokerId, change: Change[PrtEntry], out: list[Action]) -> None:
+    out.extend(Send(neighbour, subscribe_message(entry)) for entry in change.send)
+    out.extend(Send(neighbour, Unsubscribe(key)) for key in change.withdraw)
+
+
+def per_host(state: "ScotState") -> None:
+    state.spread = PerHost()
+
+
+def per_link(state: "ScotState") -> None:
+    state.spread = PerLink(state.a_links)

@@ -1,0 +1,149 @@
+"""Links that let notifications overtake each other, as the lanes of an output queue do, under every routing.
+
+The rule is that of `octopia.net.outbox`: between two other messages notifications may arrive in any order, and no
+message of another kind overtakes or is overtaken by one. All that the harness promises must hold all the same. That the
+rule is needed is shown by breaking it: a routing then loses what it must deliver.
+"""
+
+from random import Random
+
+import pytest
+
+from octopia.embedded import Hop, Network
+from octopia.routing import Confirm, Notify, Waits
+from octopia.topology import BrokerId
+from tests.effort import cases
+from tests.routing.breaking import BreakingHarness, BreakingNetwork
+from tests.routing.harness import Harness, play_history
+from tests.routing.test_overlay_properties import ROUTINGS, WEIGHTS
+from tests.routing.test_recovery_properties import PATIENT
+from tests.routing.test_recovery_properties import ROUTINGS as RECOVERING
+
+Link = tuple[BrokerId, BrokerId]
+# Frames that are no fences.
+FREE = (Notify, Confirm, Waits)
+
+
+def may_be_next(network: Network, *, fences: bool = True) -> list[Hop]:
+    """Of each link what may arrive next: its oldest message, and notifications that nothing stops before them."""
+    allowed: list[Hop] = []
+    stopped: set[Link] = set()
+    overtakes: set[Link] = set()
+    for hop in network.in_flight:
+        link = (hop.sender, hop.receiver)
+        if link in stopped:
+            continue
+        is_first = link not in overtakes
+        if is_first or isinstance(hop.message, Notify) or not fences:
+            allowed.append(hop)
+        overtakes.add(link)
+        if fences and not isinstance(hop.message, FREE):
+            stopped.add(link)
+    return allowed
+
+
+class Overtaking(Harness):
+    """As the harness, on links whose notifications overtake each other."""
+
+    fences = True
+
+    def __init__(self, routing: str, draw: Random) -> None:
+        super().__init__(routing, draw)
+        self.network.oldest_of_each_link = lambda: may_be_next(self.network, fences=self.fences)  # type: ignore[method-assign]
+
+
+class OvertakingBreaking(BreakingHarness):
+    """The same with faults."""
+
+    def __init__(self, routing: str, draw: Random) -> None:
+        super().__init__(routing, draw)
+        network = self.network
+        assert isinstance(network, BreakingNetwork)
+        network.oldest_of_each_link = lambda: [  # type: ignore[method-assign]
+            hop for hop in may_be_next(network) if (hop.receiver, hop.sender) not in network.untold
+        ]
+
+
+class WithoutFences(Overtaking):
+    """Whatever overtakes whatever."""
+
+    fences = False
+
+
+class ControlFirst(Overtaking):
+    """Other messages keep their order, and overtake notifications."""
+
+    def __init__(self, routing: str, draw: Random) -> None:
+        super().__init__(routing, draw)
+        self.network.oldest_of_each_link = lambda: control_first(self.network)  # type: ignore[method-assign]
+
+
+def control_first(network: Network) -> list[Hop]:
+    allowed: list[Hop] = []
+    stopped: set[Link] = set()
+    for hop in network.in_flight:
+        link = (hop.sender, hop.receiver)
+        if link not in stopped:
+            allowed.append(hop)
+            if not isinstance(hop.message, FREE):
+                stopped.add(link)
+    return allowed
+
+
+class NotificationsFirst(BreakingHarness):
+    """Notifications overtake whatever is before them on their link."""
+
+    def __init__(self, routing: str, draw: Random) -> None:
+        super().__init__(routing, draw)
+        network = self.network
+        network.oldest_of_each_link = lambda: [  # type: ignore[method-assign]
+            hop for hop in notifications_first(network) if (hop.receiver, hop.sender) not in network.untold
+        ]
+
+
+def notifications_first(network: Network) -> list[Hop]:
+    allowed: list[Hop] = []
+    seen: set[Link] = set()
+    for hop in network.in_flight:
+        link = (hop.sender, hop.receiver)
+        if isinstance(hop.message, Notify) or link not in seen:
+            allowed.append(hop)
+        seen.add(link)
+    return allowed
+
+
+def histories(kind: type[Harness], routing: str, weights: dict[str, int], seeds: range) -> None:
+    operations = [name for name, weight in weights.items() for _ in range(weight)]
+    for seed in seeds:
+        play_history(lambda draw: kind(routing, draw), operations, seed, steps=60)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_notifications_may_overtake_notifications(routing: str) -> None:
+    histories(Overtaking, routing, WEIGHTS, range(cases(45)))
+
+
+@pytest.mark.parametrize("routing", RECOVERING)
+def test_they_may_while_links_break_and_brokers_restart(routing: str) -> None:
+    histories(OvertakingBreaking, routing, PATIENT, range(cases(18)))
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_other_messages_may_not_overtake_each_other(routing: str) -> None:
+    """Without any fence every routing breaks a promise within a few histories."""
+    with pytest.raises(Exception, match=r".*"):
+        histories(WithoutFences, routing, WEIGHTS, range(30))
+
+
+def test_nor_may_they_overtake_notifications() -> None:
+    """A tree that is withdrawn before the last notification on it has come loses that: one history shows it."""
+    with pytest.raises(AssertionError, match="was settled and missed"):
+        histories(ControlFirst, "tid", WEIGHTS, range(1098, 1099))
+    histories(Overtaking, "tid", WEIGHTS, range(1098, 1099))
+
+
+def test_nor_may_notifications_overtake_them() -> None:
+    """A copy that overtakes news of a link is lost for good under `fdr`: one history shows it."""
+    with pytest.raises(AssertionError):
+        histories(NotificationsFirst, "fdr", PATIENT, range(1137, 1138))
+    histories(OvertakingBreaking, "fdr", PATIENT, range(1137, 1138))
