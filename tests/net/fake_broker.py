@@ -19,15 +19,19 @@ from unittest.mock import patch
 
 from octopia.language import Filter, conforms, parse_notification
 from octopia.wire import (
+    MOVE,
     ROLE_CLIENT,
+    ROLE_PROBE,
     VERSION,
     Accepted,
     Ack,
     AdvertiseRequest,
     Codec,
     Connection,
+    Crowded,
     Goodbye,
     Hello,
+    Load,
     Ping,
     Pong,
     Refused,
@@ -94,10 +98,20 @@ def run_virtual(main: Callable[["FakeNetwork"], Coroutine[Any, Any, None]], seed
         faults: list[Any] = []
         loop.set_exception_handler(lambda _, fault: faults.append(fault))
         await main(loop.network)
-        assert faults == []
+        assert faults == [], faults
 
-    # Pauses are drawn from a source of their own; here everything follows from the seed.
-    with patch("octopia.net.pauses._draws", random.Random(seed)), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    async def in_place(function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    # Pauses are drawn from a source of their own; here everything follows from the seed. A virtual clock knows nothing
+    # of threads, so what a client would do in one is done in place.
+    with (
+        patch("asyncio.to_thread", in_place),
+        patch("octopia.net.pauses._draws", random.Random(seed)),
+        patch("octopia.net.client.moving._draws", random.Random(seed)),
+        patch("octopia.net.client.nearest._draws", random.Random(seed)),
+        asyncio.Runner(loop_factory=VirtualLoop) as runner,
+    ):
         runner.run(with_network())
 
 
@@ -140,6 +154,7 @@ class Line(asyncio.Transport):
     def __init__(self, network: FakeNetwork, protocol: Any, broker: "FakeBroker") -> None:
         super().__init__()
         self.network = network
+        self.delay_s = network.delay_s if broker.delay_s is None else broker.delay_s
         self.is_cut = False
         self.closing = False
         self.budgets: dict[str, int | None] = {"up": None, "down": None}
@@ -161,7 +176,7 @@ class Line(asyncio.Transport):
         if not self.closing:
             self.closing = True
             # After what was written.
-            asyncio.get_running_loop().call_later(2 * self.network.delay_s, self._end, None)
+            asyncio.get_running_loop().call_later(2 * self.delay_s, self._end, None)
 
     def abort(self) -> None:
         self.cut()
@@ -205,7 +220,7 @@ class Line(asyncio.Transport):
 
         self._queues[way].append((data, arrive, breaks))
         # Timers of the same time have no order: whichever is first takes what was first.
-        asyncio.get_running_loop().call_later(self.network.delay_s, self._arrived, way)
+        asyncio.get_running_loop().call_later(self.delay_s, self._arrived, way)
 
     def _arrived(self, way: str) -> None:
         if self.is_cut:
@@ -258,6 +273,8 @@ class FakeSession:
     advertised: dict[str, Filter] = field(default_factory=dict)
     in_force: dict[str, Filter] = field(default_factory=dict)  # advertised, and the client was told so
     subscribed: dict[str, Filter] = field(default_factory=dict)
+    listening: dict[str, None] = field(default_factory=dict)  # subscribed, and the client was told so
+    moves: bool = False
     routed: list[int] = field(default_factory=list)
     repeats: int = 0
     refused: list[str] = field(default_factory=list)
@@ -290,6 +307,10 @@ class FakeBroker:
         self.refuses: Callable[[Any], str] = lambda request: ""
         self.answer_s: Callable[[], float] = lambda: 0.0
         self.confirms = True
+        self.delay_s: float | None = None  # of its connections, where it is not the network's
+        self.overloaded = False
+        self.probes = 0
+        self.knows_probes = True
         self.sessions: dict[bytes, FakeSession] = {}
         self.past: list[FakeSession] = []
         self.hellos = 0
@@ -297,6 +318,21 @@ class FakeBroker:
     @property
     def url(self) -> str:
         return f"octopia://fake:{self.port}"
+
+    def crowd(self) -> int:
+        """Ask all clients that can move to go elsewhere; returns how many there are."""
+        talks = [session.talk for session in self.sessions.values() if session.moves and session.talk is not None]
+        for talk in talks:
+            talk.line.say(message_frame(Crowded("too much to do")))
+        return len(talks)
+
+    def deliver(self, number: int) -> None:
+        """Deliver {"n": number} to every session, for all subscriptions that it was told are in force."""
+        for session in self.sessions.values():
+            ids = tuple(session.listening)
+            if ids:
+                parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
+                session.put_frame(deliver_frame(ids, parcel))
 
     def forget(self) -> None:
         """All sessions end, as when the broker is started anew or they were away for too long."""
@@ -347,6 +383,12 @@ class Talk:
             self._tick_later()
 
     def _greet(self, hello: Hello) -> None:
+        if hello.role == ROLE_PROBE:
+            self.broker.probes += 1
+            answer = Load(f"(fake,{self.broker.port})", self.broker.overloaded)
+            older = Goodbye("refused", "unknown role 'probe'")
+            self.line.say(message_frame(answer if self.broker.knows_probes else older))
+            return
         self.broker.hellos += 1
         goodbye = self.broker.goodbye(hello)
         if goodbye is not None:
@@ -354,6 +396,7 @@ class Talk:
             return
         session, resumed = self.broker.session_for(hello)
         self.session, session.talk = session, self
+        session.moves = MOVE in hello.capabilities
         self._connection.open(ROLE_CLIENT, session.received)
         welcome = Welcome(
             VERSION, f"(fake,{self.broker.port})", session.name, [], session.secret, resumed, session.received, 30.0
@@ -402,6 +445,7 @@ class Talk:
                 held.pop(request.id, None)
                 if name == "unadvertise":
                     session.in_force.pop(request.id, None)
+                session.listening.pop(request.id, None)
             else:
                 held[request.id] = request.filter
         answer = Refused(name, request.id, reason) if reason else Accepted(name, request.id)
@@ -415,6 +459,8 @@ class Talk:
         if not session.over:
             if answer.request == "advertise" and answer.id in session.advertised:
                 session.in_force[answer.id] = session.advertised[answer.id]
+            if answer.request == "subscribe" and answer.id in session.subscribed:
+                session.listening[answer.id] = None
             session.put(answer)
 
     def _tick_later(self) -> None:

@@ -148,7 +148,7 @@ async def take(subscription: Subscription, count: int) -> list[Delivery]:
 
 def waiting(subscription: Subscription) -> list[Delivery]:
     """What has come and was not taken, without waiting."""
-    return list(subscription._inbox)
+    return [delivery for delivery in subscription._inbox if isinstance(delivery, Delivery)]
 
 
 Scene = Callable[[Live], Awaitable[None]]

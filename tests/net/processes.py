@@ -92,6 +92,9 @@ class Processes:
     def url(self, broker: str) -> str:
         return f"octopia://{self.host}:{PORT + self.brokers.index(broker)}"
 
+    def http(self, broker: str) -> str:
+        return f"http://{self.host}:{HTTP_PORT + self.brokers.index(broker)}"
+
 
 def state_of(address: object) -> dict[str, Any]:
     """What the broker that answers HTTP at this address says of itself."""

@@ -352,6 +352,22 @@ def test_a_busy_name_is_waited_for_at_first_for_connect_s() -> None:
     run_virtual(main)
 
 
+def test_a_broker_too_busy_to_read_the_hello_in_time_is_asked_again() -> None:
+    async def main(network: FakeNetwork) -> None:
+        broker, now_s = network.add(), asyncio.get_running_loop().time
+        at_s = now_s() + 6
+        late = Goodbye("handshake", "no handshake within 5 s")
+        broker.goodbye = lambda hello: late if now_s() < at_s else None
+        client = await publisher(broker, connect_s=10)
+        assert broker.hellos > 1
+        await client.close()
+        at_s = now_s() + 1000
+        with pytest.raises(UnreachableError, match="no handshake within 5 s"):
+            await publisher(broker, connect_s=10)
+
+    run_virtual(main)
+
+
 def test_a_busy_name_is_waited_for_as_long_as_it_takes_later() -> None:
     async def main(network: FakeNetwork) -> None:
         broker = network.add()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from octopia.net import Client
@@ -42,13 +43,17 @@ class Program:
 
     async def _step(self, own: list[str]) -> None:
         draw, client = self.draw, self.client
-        what = draw.choice(["publish"] * 5 + ["many"] * 3 + ["flush", "advertise", "withdraw", "subscribe"])
+        what = draw.choice(
+            ["publish"] * 5 + ["many"] * 3 + ["rows"] * 2 + ["flush", "advertise", "withdraw", "subscribe"]
+        )
         if what == "advertise" or not own:
             await self._advertise(own)
         elif what == "publish":
             await client.publish({draw.choice(own): 1})
         elif what == "many":
             await client.publish_many(self._lazily(own, draw.randrange(1, 60)))
+        elif what == "rows":
+            await client.publish_batch(self._table(own, draw.randrange(1, 60)))
         elif what == "flush":
             await self._flush()
         elif what == "withdraw":
@@ -63,6 +68,10 @@ class Program:
     def _lazily(self, own: list[str], many: int) -> Iterator[dict[str, Any]]:
         for _ in range(many):
             yield {self.draw.choice(own): 1}
+
+    def _table(self, own: list[str], many: int) -> pa.Table:
+        rows = list(self._lazily(own, many))
+        return pa.table({id: [row.get(id) for row in rows] for id in own})
 
     async def _advertise(self, own: list[str]) -> None:
         """An advertisement that allows what no other allows."""

@@ -9,8 +9,11 @@ import pytest
 from octopia.errors import InputError
 from octopia.language import parse_filter
 from octopia.net import Address, Server, default_config, load_config
+from octopia.net.broker.qos import ORDINARY, Granted
 from octopia.net.secret import is_same
+from octopia.routing import CongestionParameters
 from octopia.topology import BrokerId
+from octopia.wire import POLICIES
 
 FULL = """
 [overlay]
@@ -23,6 +26,7 @@ machines = ["m1", "m2"]
 name = "snr"
 tau = 5
 window_ms = 20
+covering = "link"
 [brokers]
 host = "127.0.0.2"
 port = 8000
@@ -81,6 +85,43 @@ def test_everything_that_a_file_can_say(tmp_path: Path) -> None:
     assert (reader.certificate, reader.rights.subscribe) == ("reader.example", parse_filter("true"))
 
 
+def test_quality_of_service_per_cluster(tmp_path: Path) -> None:
+    text = """
+[qos]
+policy = "drop_newest"
+priority_max = 2
+deadline_ms = 900
+client_queue_frames_max = 50
+tau = 4
+[[qos.clusters]]
+clusters = [2]
+policies = ["block", "drop_oldest"]
+policy = "block"
+priority = 1
+priority_max = 3
+deadline_ms = 0
+client_queue_bytes_max = 7000
+window_ms = 25
+"""
+    config = load_config(written(tmp_path, OVERLAY + text))
+    first, second, third = config.qos
+    assert first == second
+    assert (first.default, first.priority_max, first.policies) == (Granted("drop_newest", 0, 900), 2, POLICIES)
+    assert third.default == Granted("block", 1, 0)
+    assert (third.priority_max, third.policies) == (3, ("block", "drop_oldest"))
+    assert first.is_timed
+    assert third.is_timed
+    limits, own = first.net_limits(config.net_limits), third.net_limits(config.net_limits)
+    assert (limits.client_queue_frames_max, limits.client_queue_bytes_max) == (50, 16 * 1024 * 1024)
+    assert (own.client_queue_frames_max, own.client_queue_bytes_max) == (50, 7000)
+    assert first.congestion(config.congestion) == CongestionParameters(4.0, 0.05)
+    assert third.congestion(config.congestion) == CongestionParameters(4.0, 0.025)
+    plain = load_config(written(tmp_path, OVERLAY))
+    assert plain.qos == (ORDINARY,) * 3
+    assert not ORDINARY.is_timed
+    assert plain.digest == config.digest, "brokers need not agree on it to be neighbours"
+
+
 def test_the_smallest_file_and_no_file(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, '[overlay]\ntree = "path:3"\nclusters = 3\n'))
     default = default_config()
@@ -106,7 +147,7 @@ LONG = "a token of the tests"
 OVERLAY = '[overlay]\ntree = "path:3"\nclusters = 3\n'
 WRONG = [
     ("", "the table [overlay] is missing"),
-    ("[overlay", "no TOML"),
+    ("[overlay", "is not TOML"),
     (OVERLAY + "[rooting]\n", "line 4: rooting: unknown (did you mean routing?)"),
     ("links = 3\n" + OVERLAY, "line 1: links: must be a table: write [links]"),
     ("\nport = 3\n" + OVERLAY, "line 2: port: unknown; known are overlay"),
@@ -114,11 +155,13 @@ WRONG = [
     (OVERLAY + '[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),
     (OVERLAY + "[routing]\ntau = -1\n", "line 5: routing.tau: tau must be a positive number"),
     (OVERLAY + '[routing]\ntau = "ten"\n', "line 5: routing.tau: must be a number, not 'ten'"),
+    (OVERLAY + '[routing]\ncovering = "hosts"\n', "line 5: routing.covering: unknown covering 'hosts' (did you mean"),
+    (OVERLAY + '[routing]\nname = "fdr"\ncovering = "link"\n', "line 6: routing.covering: fdr routing cannot cover"),
     (OVERLAY + "[routing]\nwindow = 3\n", "line 5: routing.window: unknown key (did you mean window_ms?)"),
     (OVERLAY + "[brokers]\nport = 65535\n", "line 5: brokers.port: 65535 leaves no room for 9 brokers"),
     (OVERLAY + "[brokers]\nport = true\n", "line 5: brokers.port: must be a port number, not True"),
     (OVERLAY + '[brokers]\naddresses = { "z,1" = "x:1" }\n', "line 5: brokers.addresses: there is no broker (z,1)"),
-    (OVERLAY + '[brokers]\naddresses = { "a,1" = "x:y" }\n', "line 5: brokers.addresses: 'x:y' is no address"),
+    (OVERLAY + '[brokers]\naddresses = { "a,1" = "x:y" }\n', "line 5: brokers.addresses: 'x:y' is not an address"),
     (OVERLAY + '[brokers]\nmachines = { m1 = "x" }\n', "line 5: brokers.machines: there is no machine 'm1'"),
     (OVERLAY + "[limits]\nframe_bytes_max = 3\n", "line 5: limits.frame_bytes_max: frame_bytes_max is 3"),
     (OVERLAY + "[limits]\nstall = 3\n", "line 5: limits.stall: unknown key (did you mean stall_s?)"),
@@ -192,6 +235,45 @@ WRONG = [
         "line 4: brokers: tokens and notifications would travel in the clear to 10.0.0.1:7400",
     ),
     (OVERLAY + "clients = 3\n", "unknown key"),
+    (OVERLAY + "qos = 3\n", "unknown key"),
+    ("qos = 3\n" + OVERLAY, "line 1: qos: must be a table: write [qos]"),
+    (OVERLAY + "[qos]\npriorities = 3\n", "line 5: qos.priorities: unknown key (did you mean priority?)"),
+    (OVERLAY + "[qos]\npriority = 4\n", "line 5: qos.priority: must be a whole number from 0 to 3, not 4"),
+    (OVERLAY + "[qos]\npriority_max = 1.5\n", "line 5: qos.priority_max: must be a whole number from 0 to 3, not 1.5"),
+    (
+        OVERLAY + "[qos]\npriority_max = 1\npriority = 2\n",
+        "line 6: qos.priority: the default priority, 2, is above priority_max, 1",
+    ),
+    (
+        OVERLAY + "[qos]\npriority = 2\n[[qos.clusters]]\nclusters = [1]\npriority_max = 1\n",
+        "line 8: qos.clusters.priority_max: the default priority, 2, is above priority_max, 1",
+    ),
+    (
+        OVERLAY + '[qos]\npolicy = "drop"\n',
+        "line 5: qos.policy: 'drop' is not among the policies allowed here: drop_old",
+    ),
+    (
+        OVERLAY + '[qos]\npolicies = ["wait"]\n',
+        "line 5: qos.policies: must be a list of some of drop_oldest, drop_newest",
+    ),
+    (OVERLAY + '[qos]\npolicies = ["block"]\n', "line 5: qos.policies: the default, drop_oldest, is not among them"),
+    (OVERLAY + "[qos]\ndeadline_ms = -1\n", "line 5: qos.deadline_ms: must be a whole number from 0 to 31,622,400,000"),
+    (
+        OVERLAY + "[qos]\nclient_queue_frames_max = 0\n",
+        "line 5: qos.client_queue_frames_max: must be a whole number above",
+    ),
+    (OVERLAY + '[qos]\ntau = "ten"\n', "line 5: qos.tau: must be a number, not 'ten'"),
+    (OVERLAY + "[qos]\nwindow_ms = 0\n", "line 5: qos.window_ms: window_s must be a positive number of seconds"),
+    (OVERLAY + "[qos]\nclusters = [1]\n", "line 5: qos.clusters: must be tables: write [[qos.clusters]]"),
+    (OVERLAY + "[[qos.clusters]]\npriority = 1\n", "line 4: qos.clusters: clusters must be a list of cluster numbers"),
+    (
+        OVERLAY + "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [3]\n",
+        "line 7: qos.clusters.clusters: there is no cluster 3; there are 0 to 2",
+    ),
+    (
+        OVERLAY + "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [1, 0]\ntau = 3\n",
+        "line 7: qos.clusters.clusters: cluster 0 is named twice",
+    ),
 ]
 
 
@@ -206,7 +288,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, said: s
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         load_config(tmp_path / "none.toml")
 
 

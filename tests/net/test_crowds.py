@@ -325,7 +325,7 @@ def test_the_http_port_has_a_bound() -> None:
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 200")
-        assert b'"memory_bytes_max": 536870912' in answer
+        assert b'"memory_bytes_max":536870912' in answer
         writer.close()
         await until(lambda: live.host("a,0").counters.http_crowded_out >= 46)
         await until(lambda: silent.closed >= 46)

@@ -1,23 +1,37 @@
 """What one read brings goes through a broker as a batch, and must come out as if it had come piece by piece.
 
-Two brokers get the same bytes from the same clients, over sockets that only keep what is written. One joins what one
-read brings, as brokers do; the other handles each notification by itself. Whatever the policies, the bounds, the queues
+Three brokers get the same bytes from the same clients, over sockets that only keep what is written. One reads them as
+columns and takes the express way and the short cut, as brokers do; one joins what a read brings, as brokers without a
+compiler do; the third handles each notification by itself. Whatever the policies, the bounds, the queues
 that are full, the links that are overloaded and the reads that are paused: everyone is written the same bytes, and the
 counters are the same.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.net import BrokerHost, NetLimits
+from octopia.matching import kernels_in_use
+from octopia.net import BrokerHost, NetLimits, warm_up
+from octopia.net.broker.short_cut import ShortCuts
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.routing import CibClear, CibSet, Civ, Key, LinkSampled, Notify, Subscribe, SubscriptionsComplete
+from octopia.routing import (
+    CibClear,
+    CibSet,
+    Civ,
+    Dests,
+    Key,
+    LinkSampled,
+    Notify,
+    Stamp,
+    Subscribe,
+    SubscriptionsComplete,
+)
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import (
     PLAIN,
@@ -43,7 +57,8 @@ from tests.net.live import run
 
 SCOT = Scot(parse_tree("path:2"), 3)
 OWN = BrokerId("b", 2)
-CODEC = Codec(WireLimits())
+CODEC = Codec(WireLimits(), SCOT)
+SCANNING = Codec(WireLimits(), SCOT)
 # The aLink first, then the iLinks.
 NEIGHBOURS = ("(a,2)", "(b,0)", "(b,1)")
 # Not `disconnect`: in the midst of a read it withdraws subscriptions, which a batch that is under way does not see.
@@ -84,16 +99,21 @@ class Socket:
 class Half:
     """One broker, (b,2), and its clients and neighbours, which all dial it."""
 
-    def __init__(self, joins: bool, limits: NetLimits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, joins: bool, limits: NetLimits, clock: Callable[[], float], codec: Codec = CODEC, **options: Any
+    ) -> None:
         self.joins = joins
-        self.host = BrokerHost(OWN, SCOT, net_limits=limits, now=clock)
+        self.codec = codec
+        self.host = BrokerHost(OWN, SCOT, net_limits=limits, now=clock, **options)
+        if codec is not SCANNING:
+            self.host._router.short_cuts = None
         self.peers: dict[str, Channel] = {}
         self.sockets: dict[str, Socket] = {}
 
     async def connect(self, name: str) -> None:
         role, to = ("broker", str(OWN)) if name.startswith("(") else ("client", "")
         peer, socket = self.host.door.accept(), Socket()
-        peer.connection = Connection(Side.ACCEPTING_BROKER, CODEC, joins=self.joins)
+        peer.connection = Connection(Side.ACCEPTING_BROKER, self.codec, joins=self.joins)
         # A run of notifications is one message only where it is joined.
         peer._slice_max = 0
         peer.connection_made(socket)  # type: ignore[arg-type]
@@ -139,25 +159,29 @@ def drawn_values(draw: random.Random) -> dict[str, Any]:
     return {"x": draw.randint(-5, 5), "c": draw.choice("ab"), "text": "t" * draw.randrange(30)}
 
 
-def drawn_read(draw: random.Random, name: str, sequence: int) -> tuple[bytes, int]:
+def drawn_read(draw: random.Random, name: str, sequence: int, odd: float = 0.03) -> tuple[bytes, int]:
     """Publications: most as advertised, some not, some repeated, some traced; and the last sequence number."""
     frames = []
     for _ in range(draw.choice((1, 2, 7, 40))):
-        sequence += draw.choice((1, 1, 1, 1, 1, 3)) if draw.random() < 0.97 else 0
+        sequence += 3 if draw.random() < 5 * odd else 0 if draw.random() < odd else 1
         values = drawn_values(draw)
-        if draw.random() < 0.03:
+        if draw.random() < odd:
             values["x"] = 99
-        if draw.random() < 0.03:
+        if draw.random() < odd:
             values["other"] = 1
         made = encode_parcel(parse_notification(values), name, sequence)
-        frames.append(publish_frame(made, traced=draw.random() < 0.02))
+        frames.append(publish_frame(made, traced=draw.random() < odd))
     return b"".join(frames), sequence
 
 
 class History:
-    """Random clients, subscriptions, reads, stops and confirmations, the same for both brokers."""
+    """Random clients, subscriptions, reads, stops and confirmations, the same for all brokers."""
 
-    def __init__(self, seed: int) -> None:
+    ways: tuple[tuple[bool, Codec], ...] = ((True, SCANNING), (True, CODEC), (False, CODEC))
+    advertised = ADVERTISED
+    odd = 0.03
+
+    def __init__(self, seed: int, **options: Any) -> None:
         self.draw = draw = random.Random(seed)
         limits = NetLimits(
             client_queue_frames_max=draw.choice((5, 30, 1000)),
@@ -166,7 +190,7 @@ class History:
             window_frames=draw.choice((8, 4096)),
         )
         self.now_s = 100.0
-        self.halves = [Half(joins, limits, lambda: self.now_s) for joins in (True, False)]
+        self.halves = [Half(joins, limits, lambda: self.now_s, codec, **options) for joins, codec in self.ways]
         self.readers = [f"r{n}" for n in range(3)]
         self.sequences = dict.fromkeys(["p0", "p1", *NEIGHBOURS], 0)
         self.subscribed = 0
@@ -177,8 +201,18 @@ class History:
                 await half.connect(name)
         await self.tell(NEIGHBOURS[0], b"".join(link_frames(SubscriptionsComplete())))
         for name in ("p0", "p1"):
-            await self.tell(name, advertise_frame("a", ADVERTISED))
-        steps = [
+            await self.tell(name, advertise_frame("a", self.advertised))
+        steps = self.steps()
+        for _ in range(80):
+            await self.draw.choice(steps)()
+            express, *others = (half.state() for half in self.halves)
+            assert all(express == other for other in others)
+            assert self.halves[0].host.counters.faults == 0
+        for half in self.halves:
+            half.end()
+
+    def steps(self) -> list[Callable[[], Awaitable[None]]]:
+        return [
             *[self.subscribe] * 5,
             self.unsubscribe,
             *[self.neighbour_wants] * 4,
@@ -190,13 +224,6 @@ class History:
             *[self.neighbour_holds] * 2,
             *[self.time_passes] * 2,
         ]
-        for _ in range(80):
-            await self.draw.choice(steps)()
-            one, other = (half.state() for half in self.halves)
-            assert one == other
-            assert self.halves[0].host.counters.faults == 0
-        for half in self.halves:
-            half.end()
 
     async def tell(self, name: str, data: bytes) -> None:
         for half in self.halves:
@@ -243,7 +270,7 @@ class History:
 
     async def publish(self) -> None:
         name = self.draw.choice(("p0", "p1"))
-        data, last = drawn_read(self.draw, name, self.sequences[name])
+        data, last = drawn_read(self.draw, name, self.sequences[name], self.odd)
         if self.halves[0].sockets[name].reading:
             self.sequences[name] = last
             await self.tell(name, data)
@@ -284,15 +311,108 @@ class History:
             half.host.dispatch.check_time(self.now_s)
 
 
+class UsualHistory(History):
+    """Clients of one broker alone, whose publications are nearly all as usual, so that most take the short cut."""
+
+    advertised = parse_filter("x is not null and c is not null and text is not null")
+    odd = 0.003
+
+    def steps(self) -> list[Callable[[], Awaitable[None]]]:
+        left_out = (self.neighbour_wants, self.copies_come, self.links_are_sampled, self.neighbour_holds)
+        own = [step for step in super().steps() if step not in left_out]
+        return [*own, *[self.publish] * 20, *[self.tables_settle] * 3, self.half_a_frame]
+
+    async def tables_settle(self) -> None:
+        for half in self.halves:
+            half.host.broker.state.prt.index.settle()
+
+    async def half_a_frame(self) -> None:
+        """A read that ends in the midst of a frame, and the rest of it, with a confirmation behind."""
+        name = self.draw.choice(("p0", "p1"))
+        data, last = drawn_read(self.draw, name, self.sequences[name], self.odd)
+        if self.halves[0].sockets[name].reading:
+            self.sequences[name] = last
+            cut = self.draw.randrange(1, len(data))
+            await self.tell(name, data[:cut])
+            await self.tell(name, data[cut:] + message_frame(Ack(1)))
+
+
+class UsualStampedHistory(UsualHistory):
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, routing="fdr")
+
+
+class StampedHistory(History):
+    """The same under full dynamic routing: copies name their destinations and have stamps, and are always joined."""
+
+    ways = ((True, SCANNING), (True, CODEC))
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, routing="fdr")
+        self.streams = dict.fromkeys(("far", "other"), 0)
+
+    def steps(self) -> list[Callable[[], Awaitable[None]]]:
+        left_out = (self.links_are_sampled, self.copies_come)
+        return [*(step for step in super().steps() if step not in left_out), *[self.stamped_copies_come] * 8]
+
+    async def stamped_copies_come(self) -> None:
+        """For this broker, for others or for both; most in their turn, some too early, again, or wrongly stamped."""
+        draw, name = self.draw, self.draw.choice(NEIGHBOURS)
+        places = {broker: place for place, broker in enumerate(SCOT.brokers)}
+        # what may come on this link: this broker, and those beyond it
+        own, beyond = 1 << places[OWN], 1 << places[BrokerId("b", 1 if name != NEIGHBOURS[2] else 0)]
+        dests = draw.choice((own, own, own | beyond, beyond))
+        if name == NEIGHBOURS[0] or dests == own:
+            frames: list[bytes] = []
+            for _ in range(draw.choice((1, 2, 7, 40))):
+                publisher = draw.choice(list(self.streams))
+                self.streams[publisher] += 1 if draw.random() < 0.97 else draw.choice((0, 2))
+                sequence = max(self.streams[publisher], 1)
+                stamp = Stamp(places[BrokerId("a", 2)], sequence, dests, (min(1, sequence),) * dests.bit_count())
+                if draw.random() < 0.02:
+                    stamp = Stamp(places[BrokerId("a", 2)], sequence, beyond, (sequence,))
+                seen = wire_notification(parse_notification(drawn_values(draw)), publisher, sequence)
+                frames += link_frames(Notify(publisher, str(sequence), seen, Dests(dests), stamp))
+            if self.halves[0].sockets[name].reading:
+                await self.tell(name, b"".join(frames))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """Compiling may take longer than a test's time limit."""
+    warm_up()
+
+
+@pytest.fixture
+def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many notifications took the short cut, read by read."""
+    counts: list[int] = []
+    carry = ShortCuts.carry
+
+    def counted(self: ShortCuts, *given: Any) -> tuple[int, int] | None:
+        found = carry(self, *given)
+        if found is not None and found[0]:
+            counts.append(found[0])
+        return found
+
+    monkeypatch.setattr(ShortCuts, "carry", counted)
+    return counts
+
+
+@pytest.mark.parametrize("kind", [History, StampedHistory, UsualHistory, UsualStampedHistory])
 @pytest.mark.parametrize("part", range(4))
-def test_the_same_for_everyone_at_every_step(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Keys begin at the clock: both brokers must make the same.
+def test_the_same_for_everyone_at_every_step(
+    part: int, kind: type[History], monkeypatch: pytest.MonkeyPatch, carried: list[int]
+) -> None:
+    # Keys begin at the clock: all brokers must make the same.
+    monkeypatch.setattr("octopia.wire.connection.HAUL_MIN", 1)
+    SCANNING.start_scanning()
     monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
 
     async def main() -> None:
         held = 0
-        for seed in range(part * 25, part * 25 + 25):
-            history = History(seed)
+        for seed in range(part * 20, part * 20 + (10 if issubclass(kind, UsualHistory) else 20)):
+            history = kind(seed)
             try:
                 await history.run()
             except AssertionError as error:
@@ -301,6 +421,48 @@ def test_the_same_for_everyone_at_every_step(part: int, monkeypatch: pytest.Monk
             held += history.halves[0].host.counters.sources_held
 
         assert held, "no queue asked anyone to pause"
+        if issubclass(kind, UsualHistory) and kernels_in_use() == "numba":
+            assert {1, 2, 7} <= set(carried)
+
+    run(main)
+
+
+def mutated(draw: random.Random, data: bytes) -> bytes:
+    """The same bytes with a few changed; the lengths of frames are mostly left alone."""
+    changed = bytearray(data)
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randrange(len(changed))
+        if at % 40 >= 4 or draw.random() < 0.2:
+            changed[at] = draw.choice([draw.randrange(256), changed[at] ^ 1 << draw.randrange(8)])
+    return bytes(changed)
+
+
+def test_the_short_cut_makes_of_any_bytes_what_the_ordinary_way_makes_of_them(
+    monkeypatch: pytest.MonkeyPatch, carried: list[int]
+) -> None:
+    monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
+    SCANNING.start_scanning()
+
+    async def main() -> None:
+        for seed in range(60):
+            history = UsualHistory(seed)
+            for name in ("r0", "p0", *NEIGHBOURS):
+                for half in history.halves:
+                    await half.connect(name)
+            await history.tell(NEIGHBOURS[0], b"".join(link_frames(SubscriptionsComplete())))
+            await history.tell("r0", subscribe_frame("s", drawn_filter(history.draw), "block", True))
+            await history.tell("p0", advertise_frame("a", history.advertised))
+            await history.tables_settle()
+            sequence = 0
+            for changes in (False, False, True, False):
+                data, sequence = drawn_read(history.draw, "p0", sequence, 0.0)
+                await history.tell("p0", mutated(history.draw, data) if changes else data)
+                first, *others = (half.state() for half in history.halves)
+                assert all(first == other for other in others), seed
+            for half in history.halves:
+                half.end()
+        if kernels_in_use() == "numba":
+            assert len(carried) > 60
 
     run(main)
 

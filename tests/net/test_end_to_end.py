@@ -32,9 +32,12 @@ def key(notification: Any) -> tuple[Any, ...]:
     return tuple(sorted(notification.items()))
 
 
-@pytest.mark.parametrize("routing", ["snr", "idr"])
-@pytest.mark.parametrize("seed", range(3))
-def test_random_histories_deliver_what_brute_force_says(routing: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("routing", "covering", "seed"),
+    [*((routing, "none", seed) for routing in ("snr", "idr") for seed in range(3))]
+    + [("snr", "link", 0), ("idr", "link", 1), ("idr", "host", 2), ("fdr", "host", 0)],
+)
+def test_random_histories_deliver_what_brute_force_says(routing: str, covering: str, seed: int) -> None:
     async def scene(live: Live) -> None:
         draw = random.Random(seed)
         brokers = [f"{b.region},{b.cluster}" for b in live.scot.brokers]
@@ -68,7 +71,7 @@ def test_random_histories_deliver_what_brute_force_says(routing: str, seed: int)
             assert Counter(key(d.notification) for d in await take(subscription, len(wanted))) == Counter(wanted)
             assert waiting(subscription) == []
 
-    in_overlay(scene, routing=routing)
+    in_overlay(scene, routing=routing, covering=covering)
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr", "tid", "tid-dynamic"])

@@ -168,7 +168,7 @@ def test_a_full_queue_moves_to_the_next_broker_in_order(tmp_path: Path) -> None:
         urls = [processes.url("a,0"), processes.url("b,0")]
         async with connect(urls) as publisher, connect(processes.url("b,0")) as reader:
             await publisher.advertise("n is not null")
-            async with reader.subscribe("n >= 0") as numbers:
+            async with reader.subscribe("n >= 0", policy="block") as numbers:
                 processes.running["a,0"].send_signal(signal.SIGSTOP)
                 ids = iter(range(count))
 

@@ -168,6 +168,14 @@ def test_metrics_and_health() -> None:
             assert samples["octopia_subscriptions", "(a,0)"] == 1
             assert samples["octopia_link_up", "(a,0)", "(b,0)"] == 1
             assert samples["octopia_link_queue_frames", "(a,0)", "(a,1)"] == 0
+            assert samples["octopia_link_congestion_element", "(a,0)", "(a,1)"] == 1
+            cases = {labels: value for labels, value in samples.items() if labels[0].startswith("octopia_routing_case")}
+            # nobody in another cluster wants it
+            assert cases == {
+                (f"octopia_routing_case_{what}_total", "(a,0)", case): 0
+                for what in ("notifications", "copies")
+                for case in ("0", "i", "ii", "iv", "down")
+            }
             status, text = get(server, "b,0", "/healthz")
             state = json.loads(text)
             assert (status, state["broker"], state["status"], state["subscriptions"]) == (200, "(b,0)", "ok", 1)

@@ -31,21 +31,21 @@ class Recorder:
                 link.send = self._recording(broker, neighbour, link.send)
                 link.put_all = self._recording_plain(broker, neighbour, link.put_all)
 
-    def _recording_plain(self, sender: BrokerId, receiver: BrokerId, put_all: Callable[[list[bytes]], None]) -> Any:
-        def record(frames: list[bytes]) -> None:
+    def _recording_plain(self, sender: BrokerId, receiver: BrokerId, put_all: Callable[..., None]) -> Any:
+        def record(frames: list[bytes], *lane: Any) -> None:
             # Notifications of one read, without CIV; what `send` puts there was noted.
             if not self._sending:
                 self.hops += [(str(sender), str(receiver), "000") for frame in frames if b"\xa5probe" in frame]
-            put_all(frames)
+            put_all(frames, *lane)
 
         return record
 
-    def _recording(self, sender: BrokerId, receiver: BrokerId, send: Callable[[Any, Any], None]) -> Any:
-        def record(message: Any, frames: list[bytes]) -> None:
+    def _recording(self, sender: BrokerId, receiver: BrokerId, send: Callable[[Any, Any, int], None]) -> Any:
+        def record(message: Any, frames: list[bytes], priority: int = 0) -> None:
             if isinstance(message, Notify) and "probe" in message.notification:
                 self.hops.append((str(sender), str(receiver), f"{message.civ:03b}"))
             self._sending = True
-            send(message, frames)
+            send(message, frames, priority)
             self._sending = False
 
         return record
@@ -100,6 +100,30 @@ SCENES: dict[str, Any] = {
 }
 
 
+# Worked out from the scenes: by broker the case it is in, and the copies it makes. α + θ in case i, α in ii, α + 1 in
+# iv, α + β in 0; brokers without target iLinks are in none.
+CASES: dict[str, dict[str, tuple[str, int]]] = {
+    # α 2 (S3, S4), β 2, θ 1; then D is cluster 0, α 1 (S2), β 1
+    "7a": {"b,2": ("i", 2 + 1), "b,1": ("0", 1 + 1)},
+    # α 2, θ 0; then D is clusters 0 and 1, α 0, β 2
+    "7b": {"b,2": ("ii", 2), "c,2": ("0", 0 + 2)},
+    # as in a; then the iLink into cluster 0 is overloaded and α is 1; there the next one is, and α is 0
+    "7c": {"b,2": ("i", 2 + 1), "b,1": ("ii", 1), "c,1": ("iv", 0 + 1)},
+    # α 1 (S3 and S4 are at one broker), nothing is free; then D is cluster 0, α 1, β 1
+    "7d": {"b,2": ("iv", 1 + 1), "b,1": ("0", 1 + 1)},
+}
+
+
+def cases_of(live: Live) -> dict[tuple[str, str], tuple[int, int]]:
+    """What every broker has counted: by broker and case the notifications and the copies."""
+    found = {}
+    for broker in live.scot.brokers:
+        name = f"{broker.region},{broker.cluster}"
+        for each in live.host(name).report().cases:
+            found[name, each.case] = each.notifications, each.copies
+    return found
+
+
 @pytest.mark.parametrize("name", SCENES)
 def test_fig_7(name: str) -> None:
     places, overloads, messages, carrying = SCENES[name]
@@ -113,6 +137,7 @@ def test_fig_7(name: str) -> None:
             await clog.prepare()
         for clog in clogs:
             await clog.close()
+        before = cases_of(live)
         await publisher.publish({"probe": 1})
         await publisher.flush()
         for clog in clogs:
@@ -121,6 +146,9 @@ def test_fig_7(name: str) -> None:
             assert [d.publisher for d in await take(subscription, 1)] == ["P"]
         assert len(recorder.hops) == messages
         assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
+        counted = {key: (n - before[key][0], c - before[key][1]) for key, (n, c) in cases_of(live).items()}
+        expected = {(broker, case): (1, copies) for broker, (case, copies) in CASES[name].items()}
+        assert {key: each for key, each in counted.items() if any(each)} == expected
 
     in_overlay(scene, net_limits=LIMITS)
 

@@ -243,7 +243,7 @@ STRANGERS = {
     "frame before login": (unsubscribe_frame("s"), b"UNSUBSCRIBE before the handshake"),
     "unknown version": (message_frame(Hello([99], "client")), b"speaks version 1 only"),
     "unknown role": (message_frame(Hello([1], "king")), b"unknown role"),
-    "no neighbour": (message_frame(Hello([1], "broker", "(z,9)")), b"is no neighbour"),
+    "no neighbour": (message_frame(Hello([1], "broker", "(z,9)")), b"is not a neighbour"),
     "wrong broker": (message_frame(Hello([1], "broker", "(b,0)", to="(b,0)")), b"this is broker (a,0)"),
     "wrong direction": (message_frame(Hello([1], "broker", "(b,0)", to="(a,0)")), b"dials"),
     "bye": (message_frame(Goodbye("bye")), b"GOODBYE before the handshake"),

@@ -1,9 +1,9 @@
-"""Where brokers listen, and the urls that clients connect by.
+"""Addresses of brokers, and the urls that clients connect to.
 
     octopia://host:port        plain TCP
     octopias://host:port       TLS 1.3
 
-Rules of this file: values and their text form; nothing is resolved here.
+Values and their text form; nothing is resolved here.
 """
 
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ class Address:
         except ValueError:
             host, given = None, None
         if not host or parts.path or parts.query or parts.username:
-            raise InputError(f"{text!r} is no address: write host:port, for example 127.0.0.1:{PORT_DEFAULT}")
+            raise InputError(f"{text!r} is not an address: write host:port, for example 127.0.0.1:{PORT_DEFAULT}")
         return cls(host, port if given is None else given)
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """What a client connects to."""
+    """The url of a broker."""
 
     address: Address
     tls: bool
@@ -61,7 +61,7 @@ class Url:
         if not separator:
             return cls(Address.parse(text), False)
         if scheme not in (SCHEME_PLAIN, SCHEME_TLS):
-            raise InputError(f"{text!r} is no url of a broker: it begins with {SCHEME_PLAIN}:// or {SCHEME_TLS}://")
+            raise InputError(f"{text!r} is not a broker URL: write {SCHEME_PLAIN}:// or {SCHEME_TLS}://")
         return cls(Address.parse(rest.rstrip("/")), scheme == SCHEME_TLS)
 
 

@@ -1,20 +1,38 @@
-"""What a read brought and was not dealt with yet, because it is more than one turn of the loop should take.
+"""Messages of one read that are handled later, because they are too many for one iteration of the event loop.
 
-Rules of this file: messages leave in the order in which they came. `numbered` says how many frames of the session they
-are, since only what was dealt with may be confirmed.
+Messages leave in order of arrival. `numbered` counts the session's frames among them, since only handled frames may be
+confirmed.
 """
 
 from collections import deque
 from typing import Any
 
 from octopia.net.outbox import Source
-from octopia.wire import Ack, Challenge, Drain, Drained, Goodbye, Hello, Hold, Parcels, Ping, Pong, Proof, Welcome
+from octopia.wire import (
+    Ack,
+    Challenge,
+    Counted,
+    CountRequest,
+    Drain,
+    Drained,
+    Goodbye,
+    Haul,
+    Hello,
+    Hold,
+    Parcels,
+    Ping,
+    Pong,
+    Proof,
+    Welcome,
+)
 
-_NOT_NUMBERED = frozenset({Hello, Welcome, Challenge, Proof, Goodbye, Ack, Ping, Pong, Hold, Drain, Drained})
+_NOT_NUMBERED = frozenset(
+    {Hello, Welcome, Challenge, Proof, Goodbye, Ack, Ping, Pong, Hold, Drain, Drained, CountRequest, Counted}
+)
 
 
 class Backlog:
-    """Messages of a read that are dealt with later, in their order."""
+    """Messages of a read that are handled later, in order."""
 
     __slots__ = ("_messages", "numbered")
 
@@ -35,11 +53,11 @@ class Backlog:
         return some
 
     def forget(self, source: Source) -> None:
-        """The channel is gone, and with it what it has not dealt with: that was not confirmed."""
+        """The channel is gone, and with it its unhandled messages, which were not confirmed."""
 
 
 def _frames_of(message: Any) -> int:
-    """How many numbered frames a message was."""
-    if type(message) is Parcels:
+    """The number of numbered frames in a message."""
+    if type(message) is Parcels or type(message) is Haul:
         return len(message)
     return 0 if type(message) in _NOT_NUMBERED else 1

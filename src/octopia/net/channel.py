@@ -1,11 +1,11 @@
 """One connection, at either end: bytes in and out, confirmations, signs of life, flow control, the goodbye.
 
-A channel lives as long as its connection and knows neither brokers nor clients. Two others speak with it:
+A channel lives as long as its connection and knows neither brokers nor clients. Two other objects use it:
 
-- its `End`, from the first moment to the last: it says who we are, answers the handshake, and hears of faults. At a
-  broker that is whoever accepts connections, or the link that dialled; at a client, whoever dials.
+- its `End`, for the whole lifetime: it identifies us, answers the handshake, and is told of faults. At a broker that is
+  the listener, or the link that dialled; at a client, the dialler.
 - its `Owner`, from `carry` on: the session or link whose numbered frames travel here. It has the queue towards the
-  peer, gets what one read brought as one batch, and outlives the connection.
+  peer, gets the messages of one read as one batch, and outlives the connection.
 
         connection made ──▶ End.made ──▶ End.greet(Hello | Welcome | Goodbye) ──carry(owner)──▶ Owner.take_in …
         connection lost ──▶ Owner.lost (where there is one) ──▶ End.gone
@@ -16,70 +16,70 @@ How each end uses it:
   `check_life` for every channel, each kind of peer with its own `Life`.
 - Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S, tells_faults=False)`: its Goodbye is
   only for leaving, since it ends the session. `End.made` says Hello, `End.greet` gets the Welcome and calls `carry`,
-  then `watch(welcome.heartbeat_s)`. Nobody ticks there, so the channel has timers.
+  then `watch(welcome.heartbeat_s)`. A client has no tick, so the channel has timers.
 
-Rules of this file: an owner hands back every message that is about the connection itself (`manage`), in its order.
-What one read brought is confirmed after the owner has dealt with all of it, never before; a question (Ping) is
-answered then, too, behind the confirmation. A peer that breaks the protocol is told why and closed; nobody else
-notices. Reading stops while anyone asks for it (`hold`). Silence counts only as far as we were there to listen: each
-check adds at most twice the time between checks, so that a process that was stopped, or busy, or whose clock jumped,
-reads what has come before it gives anybody up.
+An owner hands back every message about the connection itself (`manage`), in order. The frames of one read are confirmed
+after the owner has handled all of them, never before; a question (Ping) is answered then, too, after the confirmation.
+A peer that breaks the protocol is told why and closed; no other connection notices. Reading stops while anyone asks for
+it (`hold`). Silence counts only while we were listening: each check adds at most twice the time between checks, so a
+process that was stopped or busy, or whose clock jumped, reads its input before it gives up on a peer.
 
-A read may bring thousands of requests, each with work of its own. At a broker they are dealt with some at a time
-(`slice_max`), with a turn of the loop for everyone else in between; meanwhile nothing more is read from that peer, and
-what was not dealt with is not confirmed.
+A read may contain thousands of requests, each with its own work. A broker handles them in slices (`slice_max`), with an
+iteration of the event loop for everyone else in between. Meanwhile nothing more is read from that peer, and unhandled
+requests are not confirmed.
 
-A peer that does not read cannot make us keep more and more for it. Confirmations are not written while the socket takes
-nothing: the next one says it all. Everything else that is written beside the numbered frames, answers to questions
-above all, counts; from `UNREAD_BYTES_MAX` on we do not read from such a peer until it has read, and cut it off if it
-takes nothing for `stall_s`. Numbered frames have bounds of their own (`Outbox`).
+A peer that does not read cannot make us store more and more for it. Confirmations are not written while the socket is
+blocked: the next one covers them all. Everything else written beside the numbered frames, mainly answers to questions,
+counts: from `UNREAD_BYTES_MAX` on, we stop reading from such a peer until it reads, and cut it off if it takes nothing
+for `stall_s`. Numbered frames have their own bounds (`Outbox`).
 """
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, cast
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.backlog import Backlog
 from octopia.net.outbox import Outbox, Source
-from octopia.wire import Ack, Connection, Goodbye, Ping, Pong, message_frame, reason_text
+from octopia.wire import Ack, Connection, Counted, Goodbye, Ping, Pong, message_frame, reason_text
 
 # Frames that may arrive before they are confirmed, or 25 ms, whichever comes first. Brokers confirm at each tick.
 CONFIRM_FRAMES = 512
 CONFIRM_S = 0.025
 WRITE_BUFFER_BYTES = 32 * 1024
-# Of what the system was given, this much may not have left yet. It would take megabytes, and a queue that hides there
-# is one that neither Eq. 10 nor a subscription's policy sees.
+# How much of our output the system may buffer. It would take megabytes, and neither Eq. 10 nor a subscription's policy
+# sees a queue that hides there.
 UNSENT_BYTES = 32 * 1024
-# What may be written beside the numbered frames to a peer that does not read; then we do not read from it, either. One
-# read may bring as much again.
+# How much may be written beside the numbered frames to a peer that does not read; then we stop reading from it, too.
+# One read may add as much again.
 UNREAD_BYTES_MAX = 256 * 1024
 STALL_S = 30.0
-# The last words to a peer that does not read them are not kept for longer.
+# How long the goodbye is kept for a peer that does not read it.
 LINGER_S = 5.0
-# A peer that was silent for so many heartbeats is not there any more.
+# A peer that is silent for this many heartbeats is gone.
 SILENT_HEARTBEATS = 3
-# The code of a goodbye to a peer that gave no sign of life.
+# The goodbye code for a peer that gave no sign of life.
 SILENT = "idle"
-# How often a channel with a timer of its own looks, in a heartbeat.
+# How often per heartbeat a channel with its own timer checks.
 _LOOKS_PER_HEARTBEAT = 4
-# The reason where nobody gave one.
+# The default reason.
 CLOSED = "the connection was closed"
-# What is still taken from a peer whose frames are not taken any more.
+# Messages still accepted from a peer whose frames are no longer accepted.
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
 
 
 class Life(NamedTuple):
-    """What is expected of a peer, and what it expects of us."""
+    """Signs of life that we expect of a peer, and that it expects of us."""
 
     every_s: float  # between two checks
-    ask_s: float  # silent for so long: ask
-    gone_s: float  # silent for so long: it is not there any more
-    tell_s: float = 0.0  # give a sign of life when nothing was written for so long; 0 is never
+    ask_s: float  # ask after this much silence
+    gone_s: float  # after this much silence the peer is gone
+    tell_s: float = 0.0  # give a sign of life after this long without output; 0: never
 
 
 class Holder(Protocol):
-    """Something that was full and asked a channel not to read."""
+    """A full object that asked a channel not to read."""
 
     def forget(self, source: Source) -> None:
         """The channel is gone."""
@@ -91,26 +91,26 @@ class Owner(Protocol):
     box: Outbox
 
     def take_in(self, channel: "Channel", messages: list[Any]) -> None:
-        """Deal with what one read brought; what is about the connection goes to `channel.manage`."""
+        """Handle the messages of one read; those about the connection go to `channel.manage`."""
 
     def lost(self, channel: "Channel", reason: str) -> None:
-        """The connection is gone. `channel.goodbye` is what the peer said, if it did."""
+        """The connection is gone. `channel.goodbye` is the peer's goodbye, if there was one."""
 
 
 class End(Protocol):
-    """Who speaks for this end before there is an owner."""
+    """Represents this end before there is an owner."""
 
     def made(self, channel: "Channel") -> None:
-        """There is a connection: say Hello, or close where there are too many."""
+        """The connection is made: say Hello, or close it if there are too many."""
 
     def greet(self, channel: "Channel", message: Any) -> None:
-        """A Hello, a Welcome or a Goodbye came: `carry`, or raise why not."""
+        """Handle a Hello, a Welcome or a Goodbye: `carry`, or raise the reason for refusing."""
 
     def at_fault(self, channel: "Channel", error: Exception) -> None:
-        """The peer broke the protocol or was refused, or, any other error, we failed. The peer has been told."""
+        """The peer broke the protocol or was refused; any other error is our own. The peer has been told."""
 
     def gone(self, channel: "Channel", reason: str) -> None:
-        """The connection is gone, and its owner, where it had one, knows."""
+        """The connection is gone, and its owner, if there is one, has been told."""
 
 
 class Channel(asyncio.Protocol):
@@ -151,6 +151,7 @@ class Channel(asyncio.Protocol):
         "heard_s",
         "owner",
         "role",
+        "short_cut",
         "transport",
         "unfinished_s",
     )
@@ -167,28 +168,29 @@ class Channel(asyncio.Protocol):
         stall_s: float = STALL_S,
         tells_faults: bool = True,
     ) -> None:
-        """`handshake_s`: close unless it is carried by then. `confirm_s`: confirm so soon after a frame. 0 is never.
+        """`handshake_s`: timeout of the handshake. `confirm_s`: confirm a frame within this time. 0: never.
 
-        `slice_max`: deal with at most so many messages of a read in one turn of the loop; 0 is with all. Runs of
-        plain notifications are one message.
+        `slice_max`: handle at most this many messages of a read per iteration of the event loop; 0: all. A run of plain
+        notifications is one message.
 
-        `stall_s`: cut off a peer that asks, does not read the answers, and takes nothing for so long.
+        `stall_s`: cut off a peer that asks, does not read the answers, and takes nothing for this long.
 
-        Without `tells_faults` the connection is cut where it would be closed with a reason: for ends whose Goodbye
-        would end a session that is to go on.
+        Without `tells_faults`, a faulty connection is cut instead of closed with a reason: for ends whose Goodbye would
+        end a session that is to continue.
         """
         self.connection = connection
         self.owner: Owner | None = None
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.closing = False
         self.role = ""  # of the peer, once the handshake is done
-        self.goodbye: Goodbye | None = None  # what the peer said
+        self.goodbye: Goodbye | None = None  # of the peer
+        self.short_cut: Callable[[Channel, bytes], bytes] | None = None  # takes what it can of a read, gives the rest
         self.heard_s = loop.time()
         self._end = end
         self._loop = loop
         self._now = loop.time
         self._checked_s = loop.time()
-        self._silent_s = 0.0  # since the peer was heard, as far as we listened
+        self._silent_s = 0.0  # since the peer's last sign of life, as far as we listened
         self._asked_s = 0.0  # of that, when we asked last
         self._untold_s = 0.0  # since we wrote anything
         self._told = False
@@ -198,7 +200,7 @@ class Channel(asyncio.Protocol):
         self._tells_faults = tells_faults
         self._stall_s = stall_s
         self._confirmed = 0
-        self._is_paused = False  # the socket takes nothing at present
+        self._is_paused = False  # the socket is blocked
         self._unread_bytes = 0  # written beside the numbered frames since then
         self.unfinished_s = 0.0  # for how long a frame has been incomplete
         self._frames_begun = 0
@@ -219,7 +221,7 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         if self.closing:
-            # Nobody waits for it any more.
+            # Nobody waits for it anymore.
             self.transport.abort()
             return
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
@@ -235,16 +237,29 @@ class Channel(asyncio.Protocol):
             return
         self.heard_s = self._now()
         self._silent_s = 0.0
+        if self.short_cut is not None and data and not self._holding:
+            try:
+                data = self.short_cut(self, data)
+            except Exception as error:  # noqa: BLE001  as in `_deal_with`
+                self._fail(error)
+            if not data or self.closing:
+                return
         fault: Exception | None = None
         try:
             messages = self.connection.receive(data)
         except RemoteProtocolError as error:
-            # What came before it in the same read is good.
+            # Messages before it in the same read are good.
             fault, messages = error, self.connection.messages
         if self._backlog and fault is None:
             self._keep_for_later(messages)
         else:
             self._deal_with(messages, fault)
+
+    def took(self, count: int) -> None:
+        """The short cut has handled so many frames."""
+        self.connection.received += count
+        if self.connection.received - self._confirmed >= CONFIRM_FRAMES:
+            self._answer()
 
     def _deal_with(self, messages: list[Any], fault: Exception | None = None) -> None:
         try:
@@ -252,7 +267,7 @@ class Channel(asyncio.Protocol):
                 self._hand_on(messages)
         except (RemoteProtocolError, RefusedError) as error:
             fault = fault or error
-        except Exception as error:  # noqa: BLE001  a fault of ours ends the connection that met it, and no other
+        except Exception as error:  # noqa: BLE001  our own fault ends this connection only
             fault = error
         if fault is not None:
             self._fail(fault)
@@ -284,7 +299,7 @@ class Channel(asyncio.Protocol):
         if not self._gone.done():
             self._gone.set_result(None)
         reason = self._why(exc)
-        owner, self.owner = self.owner, None
+        owner, self.owner, self.short_cut = self.owner, None, None
         if owner is not None:
             owner.lost(self, reason)
         self._end.gone(self, reason)
@@ -299,7 +314,7 @@ class Channel(asyncio.Protocol):
     # -- handshake
 
     def carry(self, owner: Owner, role: str, received: int) -> None:
-        """The handshake is done: a peer in this role, for this session or link, of which so many frames had come."""
+        """End the handshake: carry this session or link for a peer in this role; `received` frames had arrived."""
         if self._handshake_timer is not None:
             self._handshake_timer.cancel()
             self._handshake_timer = None
@@ -307,12 +322,12 @@ class Channel(asyncio.Protocol):
         self.role = role
         self._confirmed = received
         self.connection.open(role, received)
-        # What came in the same read as the handshake.
+        # Messages in the same read as the handshake.
         self._loop.call_soon(self.data_received, b"")
 
     def disown(self) -> None:
-        """What it carried goes on elsewhere, or is over: the owner will hear nothing more of this channel."""
-        self.owner = None
+        """Detach the owner, which continues elsewhere or is over: it gets no more calls from this channel."""
+        self.owner = self.short_cut = None
 
     def _too_slow(self) -> None:
         self.close("handshake", f"no handshake within {self._handshake_s:g} s")
@@ -341,10 +356,10 @@ class Channel(asyncio.Protocol):
             self.hang_up()
 
     def _answer(self) -> None:
-        """The owner has dealt with what came: confirm it, if it is time, and answer questions."""
+        """Called when the owner has handled a read: confirm it, if it is time, and answer questions."""
         if self._asked:
             asked, self._asked = self._asked, []
-            # The question came behind what it confirms, and so does the answer.
+            # The question followed the confirmed frames, so the answer follows the confirmation.
             self._confirm()
             if not self.closing:
                 self._write(b"".join(message_frame(Pong(number)) for number in asked))
@@ -355,10 +370,10 @@ class Channel(asyncio.Protocol):
         elif unconfirmed and self._confirm_s and self._confirm_timer is None:
             self._confirm_timer = self._loop.call_later(self._confirm_s, self.confirm)
 
-    # -- reads that bring much
+    # -- large reads
 
     def _keep_for_later(self, messages: list[Any]) -> None:
-        """Deal with these in slices, one in each turn of the loop, and read no more until that is done."""
+        """Handle these in slices, one per iteration of the event loop, and read no more until that is done."""
         if not self._backlog:
             self.hold(self._backlog)
             self._loop.call_soon(self._next_slice)
@@ -376,18 +391,18 @@ class Channel(asyncio.Protocol):
             self.release(backlog)
 
     def manage(self, message: Any) -> None:
-        """A message about the connection itself."""
+        """Handle a message about the connection itself."""
         kind = type(message)
         if kind is Ack:
             if self.owner is not None:
                 self.owner.box.confirm(message.received)
         elif kind is Ping:
             self._asked.append(message.number)
-        elif kind is not Pong and kind is not Goodbye:
+        elif kind not in (Pong, Goodbye, Counted):  # nobody waits for such an answer any more
             raise RemoteProtocolError(f"{kind.__name__} is not expected here")
 
     def confirm(self) -> None:
-        """Tell the peer how many of its frames were dealt with; if it does not read, as soon as it does."""
+        """Tell the peer how many of its frames were handled; if it does not read, as soon as it does."""
         if not self._is_paused:
             self._confirm()
 
@@ -398,25 +413,31 @@ class Channel(asyncio.Protocol):
         taken = self.taken
         if self._frozen or self._confirmed == taken or self.closing or self.owner is None:
             return
-        # Answers to these frames go before: who waits for the confirmation knows them by then.
+        # Answers to these frames go first: whoever waits for the confirmation has them by then.
         self.owner.box.flush()
         self._confirmed = taken
         self._write(message_frame(Ack(taken)))
 
     @property
     def taken(self) -> int:
-        """How many numbered frames of the session were dealt with: of those that came after `freeze`, none."""
+        """The number of handled frames of the session, without those that came after `freeze`."""
         return self._confirmed if self._frozen else self.connection.received - self._backlog.numbered
 
     def freeze(self) -> None:
-        """Confirm what has come, and from now on take nothing more: what is not confirmed stays with the peer."""
+        """Confirm the frames so far and accept no more: unconfirmed frames stay with the peer."""
         self._confirm()
         self._frozen = True
+        self.short_cut = None
 
     def say(self, message: Any) -> None:
-        """Write a message that is about the connection, beside the numbered frames of the owner's box."""
+        """Write a message about the connection, beside the numbered frames of the owner's box."""
         if not self.closing:
             self._write(message_frame(message))
+
+    def write_beside(self, frame: bytes) -> None:
+        """Like `say`, for a frame made by the caller."""
+        if not self.closing:
+            self._write(frame)
 
     # -- peers that do not read
 
@@ -426,7 +447,7 @@ class Channel(asyncio.Protocol):
         try:
             self.transport.write(data)
         except RuntimeError:
-            # uvloop, of a connection that is closed and not yet said to be lost
+            # uvloop raises this for a closed connection not yet reported as lost.
             return
         if self._is_paused:
             self._unread_bytes += len(data)
@@ -434,7 +455,7 @@ class Channel(asyncio.Protocol):
                 self.hold_while_unread()
 
     def hold_while_unread(self) -> None:
-        """Enough waits for the peer: if it does not read at present, do not read from it until it does."""
+        """If the peer does not read at the moment, stop reading from it until it does."""
         if self._is_paused and self not in self._holding and not self.closing:
             self.hold(self)
             self._watch_unread(self.unsent_bytes)
@@ -455,16 +476,16 @@ class Channel(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What the socket has not taken yet, if that is more than usual."""
+        """The bytes not yet taken by the socket, if more than usual."""
         return self.transport.get_write_buffer_size() if self._is_paused else 0
 
     def forget(self, source: Source) -> None:
-        """A channel may hold itself, and is gone with itself."""
+        """Nothing to do: a channel may hold itself, and then both are gone."""
 
-    # -- frames that are not complete
+    # -- incomplete frames
 
     def check_frame(self, passed_s: float, frame_s: float) -> None:
-        """So much time has passed, in which we listened: close a peer that takes too long to complete a frame."""
+        """Close a peer that takes too long to complete a frame; `passed_s` is the time that we listened."""
         connection = self.connection
         if not connection.unfinished_bytes or self._frames_begun != connection.frames_begun:
             self.unfinished_s = 0.0
@@ -479,14 +500,14 @@ class Channel(asyncio.Protocol):
         return self.connection.unfinished_bytes
 
     def drop_unfinished(self, reason: str) -> None:
-        """Close, and forget the frame that is not complete at once."""
+        """Close, and drop the incomplete frame at once."""
         self.close("memory", reason)
         self.connection.drop_unfinished()
 
     # -- signs of life
 
     def check_life(self, now: float, life: Life) -> None:
-        """Ask a peer that has been silent for a sign of life; close where it gave none; give it ours."""
+        """Ask a silent peer for a sign of life, close it if it gave none, and give ours."""
         passed_s = now - self._checked_s
         self._checked_s = now
         if self.owner is None or self.closing:
@@ -499,18 +520,18 @@ class Channel(asyncio.Protocol):
             self.abort()
             return
         if silent_s - self._asked_s >= life.ask_s:
-            # Also where we do not listen at present: the peer must know that we are there.
+            # Even while we do not listen: the peer must know that we are there.
             self._asked_s = silent_s
             self.say(Ping())
         if life.tell_s:
             self._tell(passed_s, life.tell_s)
 
     def _tell(self, passed_s: float, tell_s: float) -> None:
-        """Give a sign of life to a peer that we have not written to."""
+        """Give a sign of life to a peer that we have not written to lately."""
         box = cast("Owner", self.owner).box
         left = box.left_total
         if self._told or left != self._left or not box.writable:
-            # What it has not taken yet is a sign, too.
+            # Unsent output is a sign of life, too.
             self._told, self._left, self._untold_s = False, left, 0.0
             return
         self._untold_s += passed_s
@@ -518,11 +539,11 @@ class Channel(asyncio.Protocol):
             self.say(Pong())
 
     def watch(self, heartbeat_s: float) -> None:
-        """Check, where nobody ticks, that a sign of life comes as often as the peer said it would; 0 is never."""
+        """Without a tick, check that the peer's signs of life arrive as often as promised; 0: never."""
         if heartbeat_s > 0 and not self.closing:
             life = Life(
                 heartbeat_s / _LOOKS_PER_HEARTBEAT,
-                # It gives signs unasked; the question is for one that does not, or whose sign is late.
+                # The peer gives signs unasked; ask only if it does not, or if one is late.
                 (SILENT_HEARTBEATS - 1) * heartbeat_s,
                 SILENT_HEARTBEATS * heartbeat_s,
             )

@@ -1,12 +1,14 @@
 """Output queues: frames that wait for the socket, and frames that the peer has not confirmed.
 
-Rules of this file: a queue belongs to a session, not to a connection. Frames are numbered by their order; what the peer
-confirmed is forgotten, what it did not confirm is sent again on the next connection of the same session, so that a
-broken connection loses nothing. Two bounds: a window of frames that may be sent and not confirmed, so that a peer that
-confirms nothing is sent nothing more; and what waits behind it, at which the owner decides what happens (`is_full`).
-Before that bound there is a mark, which the owner sets: beyond it frames are not taken in one go any more, so that the
-owner looks at them (`is_over_mark`). Nothing is dropped here unasked. Writing is done once per turn of the event loop,
-all frames joined, in pieces small enough that the length of the queue keeps its meaning.
+A queue belongs to a session, not to a connection. Frames are numbered in order. Confirmed frames are forgotten;
+unconfirmed ones are sent again on the next connection of the session, so a broken connection loses nothing. There are
+two bounds: the window of sent, unconfirmed frames, so that a peer that confirms nothing is sent nothing more; and the
+frames waiting behind it, where the owner decides what happens (`is_full`). Below that bound is a mark set by the owner:
+beyond it, frames are no longer taken in bulk, so that the owner checks them (`is_over_mark`). Nothing is dropped here
+unasked, except frames that are too old (`too_old`). Output is written once per iteration of the event loop, all frames
+joined, in pieces small enough for the length of the queue to stay meaningful.
+
+Frames wait in lanes; `net/lanes.py` decides their order.
 """
 
 import asyncio
@@ -15,59 +17,38 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from octopia.errors import RemoteProtocolError
-from octopia.wire import Dropped, message_frame
+from octopia.net.lanes import WEIGHTS, Bundle, Lanes, Turn, frames_of
+from octopia.wire import Dropped, TooOld, message_frame
 
-WRITE_BYTES_MAX = 256 * 1024
 WINDOW_FRAMES = 4096
 WINDOW_BYTES = 4 * 1024 * 1024
-# What a frame takes in memory beside its bytes, at most.
+# The most memory that a frame takes beside its bytes.
 FRAME_MEMORY_BYTES = 64
-# Takes the place of a frame that was sent, not confirmed and then dropped: frames are known by their number.
+# Replaces a frame that was sent, not confirmed and then dropped: frames are identified by number.
 _DROPPED_ONE = message_frame(Dropped(1))
 
 
 class Source(Protocol):
-    """Something that brings notifications in and can be asked to stop for a while."""
+    """A source of notifications that can be asked to pause."""
 
     def hold(self, box: "Outbox") -> None:
-        """Stop reading until `release` was called for every box that asked."""
+        """Stop reading until `release` is called for every box that asked."""
 
     def release(self, box: "Outbox") -> None:
         """This box has room again."""
 
 
-class Turn:
-    """One turn of the event loop: the boxes that have something to write, flushed together at its end."""
-
-    __slots__ = ("_boxes", "_loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Of this loop, or of the one that runs when a box is noted."""
-        self._loop = loop
-        self._boxes: list[Outbox] = []
-
-    def note(self, box: "Outbox") -> None:
-        if not self._boxes:
-            (self._loop or asyncio.get_running_loop()).call_soon(self.flush)
-        self._boxes.append(box)
-
-    def flush(self) -> None:
-        boxes, self._boxes = self._boxes, []
-        for box in boxes:
-            box.turn_ended()
-
-
-class Outbox:
+class Outbox(Lanes):
     """The numbered frames of one session in one direction."""
 
     __slots__ = (
+        "_aged",
+        "_ahead",
         "_blocked",
         "_dropped",
         "_last",
         "_left_before",
         "_low",
-        "_noted",
-        "_turn",
         "_unconfirmed",
         "_unconfirmed_bytes",
         "bytes_max",
@@ -75,35 +56,28 @@ class Outbox:
         "confirmed_bytes",
         "dropped_total",
         "frames_max",
-        "mark_bytes",
-        "mark_frames",
         "sent",
+        "too_old_total",
         "transport",
-        "waiting",
-        "waiting_bytes",
         "window",
-        "writable",
     )
 
     def __init__(self, turn: Turn, frames_max: int, bytes_max: int, window: int = WINDOW_FRAMES) -> None:
-        self._turn = turn
+        super().__init__(turn, frames_max, bytes_max)
         self.frames_max = frames_max
         self.bytes_max = bytes_max
-        self.mark_frames = frames_max
-        self.mark_bytes = bytes_max
         self.window = window
-        self.waiting: deque[bytes] = deque()
-        self.waiting_bytes = 0
-        self._unconfirmed: deque[list[bytes]] = deque()
+        self.too_old_total = 0
+        self._aged = 0  # of these the peer has not been told
+        self._unconfirmed: deque[list[bytes] | Bundle] = deque()
         self._unconfirmed_bytes = 0
+        self._ahead = 0  # frames of the first bundle under way that are confirmed; it leaves when all of it is
         self.sent = 0
         self.confirmed = 0
         self.confirmed_bytes = 0  # of all sessions that this box carried
         self._left_before = 0
         self._last: int | None = None  # nothing is written after so many frames
         self.transport: asyncio.WriteTransport | None = None
-        self.writable = False
-        self._noted = False
         self._dropped = 0
         self.dropped_total = 0
         self._blocked: dict[Source, None] = {}
@@ -111,150 +85,161 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should wait here, though the socket was given all that it takes."""
+        """Whether the queue is full, even after writing all that the socket takes."""
         return self.reaches(self.frames_max, self.bytes_max)
 
     @property
     def is_over_mark(self) -> bool:
-        """Whether the owner should do something about what waits, though the socket was given all that it takes."""
+        """Whether the queue is over the owner's mark, even after writing all that the socket takes."""
         return self.reaches(self.mark_frames, self.mark_bytes)
 
     def reaches(self, frames: int, size: int) -> bool:
-        """Whether so many frames or bytes wait, though the socket was given all that it takes."""
-        if len(self.waiting) < frames and self.waiting_bytes < size:
+        """Whether this many frames or bytes wait, even after writing all that the socket takes."""
+        if self.waits < frames and self.waiting_bytes < size:
             return False
         self.flush()
-        return len(self.waiting) >= frames or self.waiting_bytes >= size
+        return self.waits >= frames or self.waiting_bytes >= size
 
     @property
     def holds_up(self) -> bool:
-        """Whether someone waits for room here: until a part is empty, though the box is not full any more."""
+        """Whether a source waits for room here, which may last after the box is no longer full."""
         return bool(self._blocked) or self._low is not None
 
     @property
     def held(self) -> int:
         """All frames, waiting and unconfirmed."""
-        return len(self.waiting) + self.sent - self.confirmed
+        return self.waits + self.sent - self.confirmed
 
     @property
     def under_way(self) -> list[bytes]:
-        """Frames that were sent and not confirmed, in order."""
-        return [frame for chunk in self._unconfirmed for frame in chunk]
+        """The sent, unconfirmed frames, in order."""
+        self._cut_first()
+        return [frame for chunk in self._unconfirmed for frame in frames_of(chunk)]
 
     @property
     def untold(self) -> int:
-        """Frames that were dropped and of which the peer has not been told."""
+        """The number of dropped frames not yet reported to the peer."""
         return self._dropped
 
     @property
     def memory_bytes(self) -> int:
-        """What all frames take. One that waits in several boxes counts in each."""
-        frames = len(self.waiting) + self.sent - self.confirmed
-        return self.waiting_bytes + self._unconfirmed_bytes + FRAME_MEMORY_BYTES * frames
+        """The memory of all frames. One that waits in several boxes counts in each."""
+        return self.waiting_bytes + self._unconfirmed_bytes + FRAME_MEMORY_BYTES * self.held
 
     @property
     def left_total(self) -> int:
-        """Frames handed to sockets so far, those sent again included: unlike `sent` it never falls."""
+        """Frames handed to sockets so far, including resent ones: unlike `sent`, it never decreases."""
         return self._left_before + self.sent
 
-    def put(self, frame: bytes) -> None:
-        """Queue a frame. The caller looks at `is_full`."""
-        self.waiting.append(frame)
-        self.waiting_bytes += len(frame)
+    def put_all(self, data: bytes, frames: int) -> None:
+        """Queue consecutive ordinary frames in one buffer. The caller checks `is_full`."""
+        if not frames or self.put_bundle(data, frames):
+            return
+        self._unbundle()
+        self._waiting.extend(frames_of(Bundle(data, frames)))
+        self.waiting_bytes += len(data)
         if not self._noted:
             self._noted = True
             self._turn.note(self)
-
-    def put_many(self, frames: Iterable[bytes]) -> None:
-        for frame in frames:
-            self.put(frame)
-
-    def put_if_room(self, frames: list[bytes]) -> bool:
-        """Queue all of these, unless they would reach the mark; False, and nothing is done, where they would."""
-        size = sum(map(len, frames))
-        if len(self.waiting) + len(frames) >= self.mark_frames or self.waiting_bytes + size >= self.mark_bytes:
-            return False
-        self.waiting.extend(frames)
-        self.waiting_bytes += size
-        if not self._noted:
-            self._noted = True
-            self._turn.note(self)
-        return True
-
-    def put_below(self, frames: list[bytes], start: int, frames_max: int, bytes_max: int) -> int:
-        """Queue those from there on that stay below these bounds; returns the place of the first that would not."""
-        stop = min(len(frames), start + frames_max - 1 - len(self.waiting))
-        if stop <= start:
-            return start
-        chosen = frames[start:stop]
-        size = sum(map(len, chosen))
-        if self.waiting_bytes + size >= bytes_max:
-            return start
-        self.waiting.extend(chosen)
-        self.waiting_bytes += size
-        if not self._noted:
-            self._noted = True
-            self._turn.note(self)
-        return stop
-
-    def turn_ended(self) -> None:
-        self._noted = False
-        self.flush()
 
     def flush(self) -> None:
-        """Hand what waits to the socket, as far as it and the window take it."""
+        """Write waiting frames to the socket, as far as it and the window allow."""
         transport = self.transport
         if transport is None:
             return
+        if self._bundles:
+            self._flush_bundles(transport)
         if self._dropped and self.writable and self._room() > 0:
             notice = message_frame(Dropped(self._dropped))
             self._dropped = 0
-            self.waiting.appendleft(notice)
+            self._waiting.appendleft(notice)
+            self._fence += 1
             self.waiting_bytes += len(notice)
-        while self.waiting and self.writable and (room := self._room()) > 0:
+        while (self._waiting or self._urgent_frames or self._aged) and self.writable and (room := self._room()) > 0:
+            if self._aged:
+                self._tell_aged()
             chunk, size = self._next_chunk(room)
-            self.sent += len(chunk)
             self.waiting_bytes -= size
+            if self.too_old is not None and not (chunk := self._still_wanted(chunk)):
+                continue
+            self.sent += len(chunk)
             self._unconfirmed.append(chunk)
-            self._unconfirmed_bytes += size
+            self._unconfirmed_bytes += size if self.too_old is None else sum(map(len, chunk))
             try:
-                transport.write(b"".join(chunk))
+                self._write(transport, b"".join(chunk if self.disguise is None else self.disguise(chunk)))
             except RuntimeError:
                 # uvloop, of a connection that is closed and not yet said to be lost: it is sent again on the next
                 self.writable = False
         if self._blocked or self._low is not None:
             self._release_if_room()
 
+    def _flush_bundles(self, transport: asyncio.WriteTransport) -> None:
+        """Write bundles to the socket as they are, as far as it and the window allow."""
+        if self._dropped or self._aged or self._urgent_frames:
+            self._unbundle()
+            return
+        while self._bundles and self.writable and (room := self._room()) > 0:
+            sent = self._next_bundle(room)
+            self.sent += sent.frames
+            self._unconfirmed.append(sent)
+            self._unconfirmed_bytes += len(sent.data)
+            try:
+                self._write(transport, sent.data)
+            except RuntimeError:
+                # as in `flush`
+                self.writable = False
+
+    def _write(self, transport: asyncio.WriteTransport, data: bytes) -> None:
+        transport.write(data)
+
     def _room(self) -> int:
-        """How many frames the window still takes."""
+        """The free room in the window, in frames."""
         if self._unconfirmed_bytes >= WINDOW_BYTES:
             return 0
         room = self.window - self.sent + self.confirmed
         return room if self._last is None else min(room, self._last - self.sent)
 
-    def _next_chunk(self, room: int) -> tuple[list[bytes], int]:
-        waiting = self.waiting
-        if self.waiting_bytes <= WRITE_BYTES_MAX and len(waiting) <= room:
-            chunk = list(waiting)
-            waiting.clear()
-            return chunk, self.waiting_bytes
-        chunk, size = [], 0
-        while waiting and size < WRITE_BYTES_MAX and len(chunk) < room:
-            frame = waiting.popleft()
-            chunk.append(frame)
-            size += len(frame)
-        return chunk, size
+    def _tell_aged(self) -> None:
+        """Report the number of expired frames with the next one sent."""
+        notice = message_frame(TooOld(self._aged))
+        self._aged = 0
+        self._waiting.appendleft(notice)
+        self._fence += 1
+        self.waiting_bytes += len(notice)
 
-    # -- what the peer says
+    def _still_wanted(self, chunk: list[bytes]) -> list[bytes]:
+        """The frames of this chunk that are not too old."""
+        too_old = self.too_old
+        wanted = [frame for frame in chunk if too_old is None or not too_old(frame)]
+        gone = len(chunk) - len(wanted)
+        self.too_old_total += gone
+        self._aged += gone
+        if self._last is not None:
+            self._last -= gone
+        return wanted
+
+    # -- confirmations of the peer
 
     def confirm(self, received: int) -> None:
-        """The peer has dealt with so many frames of the session."""
+        """The peer has handled `received` frames of the session."""
         if not self.confirmed <= received <= self.sent:
             raise RemoteProtocolError(
                 f"{received} frames are confirmed; {self.confirmed} to {self.sent} would be possible"
             )
         while self.confirmed < received:
             chunk = self._unconfirmed[0]
+            if isinstance(chunk, Bundle):
+                left = chunk.frames - self._ahead
+                if left > received - self.confirmed:
+                    self._ahead += received - self.confirmed
+                    self.confirmed = received
+                    break
+                self._unconfirmed.popleft()
+                self.confirmed += left
+                self._ahead = 0
+                self._unconfirmed_bytes -= len(chunk.data)
+                self.confirmed_bytes += len(chunk.data)
+                continue
             part = min(len(chunk), received - self.confirmed)
             self.confirmed += part
             size = sum(map(len, chunk if part == len(chunk) else chunk[:part]))
@@ -264,48 +249,66 @@ class Outbox:
                 self._unconfirmed.popleft()
             else:
                 self._unconfirmed[0] = chunk[part:]
-        if self.waiting:
+        if self._waiting or self._urgent_frames or self._aged or self._bundles:
             self.flush()
 
+    def _cut_first(self) -> None:
+        """Remove the confirmed part of the first bundle and split the rest into frames."""
+        if self._ahead:
+            frames, ahead = frames_of(self._unconfirmed[0]), self._ahead
+            size = sum(map(len, frames[:ahead]))
+            self._unconfirmed[0] = frames[ahead:]
+            self._unconfirmed_bytes -= size
+            self.confirmed_bytes += size
+            self._ahead = 0
+
     def take_back(self) -> None:
-        """What was sent and not confirmed was not taken: it waits again, as if it had never been sent."""
+        """Queue unconfirmed frames again, as if they had never been sent: the peer did not take them."""
+        self._unbundle()
         again = self.under_way
         self._unconfirmed.clear()
         self.waiting_bytes += self._unconfirmed_bytes
         self._unconfirmed_bytes = 0
-        self.waiting.extendleft(reversed(again))
+        self._waiting.extendleft(reversed(again))
+        self._fence += len(again)
         self._left_before += self.sent - self.confirmed
         self.sent = self.confirmed
 
     def attach(self, transport: asyncio.WriteTransport, received: int) -> None:
-        """A connection carries the session from now on; so many of its frames had arrived before."""
+        """Carry the session on this connection; `received` of its frames had arrived before."""
         self.confirm(received)
         self.take_back()
         self._last = None
         self.transport = transport
         self.writable = True
-        if (self.waiting or self._dropped) and not self._noted:
+        if (self.waits or self._dropped or self._aged) and not self._noted:
             self._noted = True
             self._turn.note(self)
 
     def write_no_more(self) -> None:
-        """What waits now is still written on this connection; what comes later waits for the next."""
-        self._last = self.sent + len(self.waiting)
+        """Write only the waiting frames on this connection; later ones wait for the next."""
+        self._settle()
+        self._last = self.sent + len(self._waiting)
 
     @property
     def has_written_all(self) -> bool:
-        """Whether nothing more will be written on this connection, as `write_no_more` asked."""
+        """Whether `write_no_more` has taken effect: nothing more will be written on this connection."""
         return self._last is not None and self.sent >= self._last
 
     def detach(self) -> None:
         """The connection is gone; the session waits for another."""
+        self._unbundle()
         self.transport = None
         self.writable = False
 
     def clear(self) -> int:
-        """Forget everything: the session is over. Returns how many frames were not confirmed."""
+        """Forget everything: the session is over. Returns the number of unconfirmed frames."""
         lost = self.held
-        self.waiting.clear()
+        self._bundles, self._bundled = [], 0
+        self._waiting.clear()
+        for lane in self._urgent:
+            lane.clear()
+        self._fence = self._urgent_frames = self._aged = self._ahead = 0
         self._unconfirmed.clear()
         self._left_before += self.sent
         self.waiting_bytes = self._unconfirmed_bytes = self.sent = self.confirmed = self._dropped = 0
@@ -313,26 +316,35 @@ class Outbox:
         return lost
 
     def keep_unsent(self, wanted: Callable[[bytes], bool]) -> int:
-        """The session is over, but frames like these that were never sent may still go. Returns how many are lost."""
+        """End the session but keep unsent frames that are `wanted`. Returns the number of lost frames."""
         before = self.held
-        kept = [frame for frame in self.waiting if wanted(frame)]
+        kept = [frame for frame in self.in_order() if wanted(frame)]
         self.clear()
         self.put_many(kept)
+        self._fence = len(self._waiting)
         return before - len(kept)
 
+    def in_order(self) -> list[bytes]:
+        """The waiting frames in the order of sending, which is now fixed."""
+        if self._aged:
+            self._tell_aged()
+        self._settle()
+        return list(self._waiting)
+
     def unconfirmed(self) -> list[bytes]:
-        """Everything that is not confirmed, in order: what was sent, then what waits."""
-        return [*self.under_way, *self.waiting]
+        """All unconfirmed frames in order: those sent, then those waiting."""
+        return [*self.under_way, *self.in_order()]
 
     def refill(self, confirmed: int, unconfirmed: list[bytes], waiting: Iterable[bytes], untold: int) -> None:
-        """Fill an empty box with what another of the same session held, in an earlier life of this broker."""
+        """Fill an empty box with the frames of the same session from before a restart of this broker."""
         self.confirmed = confirmed
         self.sent = confirmed + len(unconfirmed)
         if unconfirmed:
             self._unconfirmed.append(list(unconfirmed))
             self._unconfirmed_bytes = sum(map(len, unconfirmed))
-        self.waiting.extend(waiting)
-        self.waiting_bytes = sum(map(len, self.waiting))
+        self._waiting.extend(waiting)
+        self._fence = len(self._waiting)
+        self.waiting_bytes = sum(map(len, self._waiting))
         self._dropped = untold
 
     def resume_writing(self) -> None:
@@ -342,48 +354,76 @@ class Outbox:
     # -- at the bound
 
     def drop_oldest(self, droppable: Callable[[bytes], bool]) -> bool:
-        """Drop the oldest waiting frame of this kind; False where there is none."""
-        for at, frame in enumerate(self.waiting):
-            if droppable(frame):
-                del self.waiting[at]
-                self._count_drop(frame)
-                return True
+        """Drop the oldest droppable frame of the lowest lane that has one; returns False if there is none."""
+        self._unbundle()
+        for lane in (self._waiting, *self._urgent):
+            for at, frame in enumerate(lane):
+                if droppable(frame):
+                    del lane[at]
+                    if lane is not self._waiting:
+                        self._urgent_frames -= 1
+                    elif at < self._fence:
+                        self._fence -= 1
+                    self._count_drop(frame)
+                    return True
         return False
 
     def drop_newest(self) -> None:
-        """Drop the frame that was put last."""
-        self._count_drop(self.waiting.pop())
+        """Drop the last frame put; strictly, the newest notification of the lowest lane that has one."""
+        self._count_drop(self._newest())
 
     def discard_newest(self) -> None:
-        """As `drop_newest`, where the peer is not to be told: a link has no place for that."""
-        self.waiting_bytes -= len(self.waiting.pop())
+        """Like `drop_newest`, without telling the peer: links have no message for that."""
+        self.waiting_bytes -= len(self._newest())
+
+    def _newest(self) -> bytes:
+        """Remove the newest frame of the lowest lane; frames behind a fence are not considered."""
+        self._unbundle()
+        if self._urgent_frames and len(self._waiting) <= self._fence:
+            self._urgent_frames -= 1
+            return next(lane for lane in self._urgent if lane).pop()
+        self._fence = min(self._fence, len(self._waiting) - 1)
+        return self._waiting.pop()
 
     def shed(self, memory_bytes: int, droppable: Callable[[bytes], bool]) -> int:
-        """Drop waiting frames of this kind, the oldest first, until the box takes no more than so much memory.
+        """Drop waiting frames of this kind until the box takes at most `memory_bytes`.
 
-        Returns how many were dropped.
+        The lowest lane goes first, oldest frames first.
+
+        Returns the number of dropped frames.
         """
-        over, dropped, kept = self.memory_bytes - memory_bytes, 0, []
-        waiting = self.waiting
-        while over > 0 and waiting:
-            frame = waiting.popleft()
-            if droppable(frame):
-                self._count_drop(frame)
-                over -= len(frame) + FRAME_MEMORY_BYTES
-                dropped += 1
-            else:
-                kept.append(frame)
-        waiting.extendleft(reversed(kept))
+        self._unbundle()
+        over, dropped = self.memory_bytes - memory_bytes, 0
+        for lane in (self._waiting, *self._urgent):
+            kept, before = list[bytes](), dropped
+            while over > 0 and lane:
+                frame = lane.popleft()
+                if droppable(frame):
+                    self._count_drop(frame)
+                    over -= len(frame) + FRAME_MEMORY_BYTES
+                    dropped += 1
+                else:
+                    kept.append(frame)
+            if lane is not self._waiting:
+                self._urgent_frames -= dropped - before
+            elif self._fence:
+                # those that are left of what stood before it
+                self._fence = len(kept) if self._fence <= len(kept) + dropped else self._fence - dropped
+            lane.extendleft(reversed(kept))
         self._release_if_room()
         return dropped
 
     def shed_sent(self, memory_bytes: int, droppable: Callable[[bytes], bool]) -> int:
-        """As `shed`, of frames that were sent and not confirmed, while there is no connection.
+        """Like `shed`, for frames that were sent but not confirmed, while there is no connection.
 
-        If they had not arrived, a notice that one was dropped is sent in the place of each. All count as dropped.
+        A drop notice is sent in place of each frame that had not arrived. All count as dropped.
         """
+        self._cut_first()
         over, dropped = self.memory_bytes - memory_bytes, 0
-        for chunk in self._unconfirmed:
+        for place, sent in enumerate(self._unconfirmed):
+            if over <= 0:
+                break
+            chunk = self._unconfirmed[place] = frames_of(sent)
             for at, frame in enumerate(chunk):
                 saved = len(frame) - len(_DROPPED_ONE)
                 if over <= 0:
@@ -408,22 +448,23 @@ class Outbox:
             source.hold(self)
 
     def when_low(self, frames: int, size: int, call: Callable[[], None]) -> None:
-        """Call this, once, when no more than so many frames and bytes wait here; instead of what was to be called."""
+        """Call this once, when at most this many frames and bytes wait here; replaces the earlier callback."""
         self._low = (frames, size, call)
 
     def never_mind(self) -> None:
-        """Nobody wants to know any more when little waits here."""
+        """Cancel the callback of `when_low`."""
         self._low = None
 
     def _release_if_room(self) -> None:
-        if self._blocked and 2 * len(self.waiting) <= self.frames_max and 2 * self.waiting_bytes <= self.bytes_max:
+        waits = self.waits
+        if self._blocked and 2 * waits <= self.frames_max and 2 * self.waiting_bytes <= self.bytes_max:
             self.release_all()
-        if self._low is not None and len(self.waiting) <= self._low[0] and self.waiting_bytes <= self._low[1]:
+        if self._low is not None and waits <= self._low[0] and self.waiting_bytes <= self._low[1]:
             call, self._low = self._low[2], None
             call()
 
     def release_all(self) -> None:
-        """Whatever waits for room here need not: the owner has another way."""
+        """Release all sources that wait for room: the owner handles the overflow differently."""
         blocked, self._blocked = self._blocked, {}
         for source in blocked:
             source.release(self)
@@ -437,7 +478,19 @@ def memory_bytes_of(boxes: Iterable[Outbox]) -> int:
     """The sum of `memory_bytes`, for many boxes most of which are empty."""
     size = frames = 0
     for box in boxes:
-        if box.waiting or box.sent != box.confirmed:
+        if box.waiting_bytes or box.sent != box.confirmed:
             size += box.waiting_bytes + box._unconfirmed_bytes  # noqa: SLF001
-            frames += len(box.waiting) + box.sent - box.confirmed
+            frames += box.held
     return size + FRAME_MEMORY_BYTES * frames
+
+
+__all__ = [
+    "FRAME_MEMORY_BYTES",
+    "WEIGHTS",
+    "WINDOW_BYTES",
+    "WINDOW_FRAMES",
+    "Outbox",
+    "Source",
+    "Turn",
+    "memory_bytes_of",
+]

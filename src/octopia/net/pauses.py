@@ -1,19 +1,19 @@
-"""Pauses between attempts to connect: each about twice the one before, and never quite the same for two who wait.
+"""Pauses between attempts to connect: exponential backoff with jitter.
 
-Whoever dials says how long a pause may be at this moment: short while something is lost unless the connection is back
-soon, longer once that is decided. The draws are its own: the program around us may have seeded `random`, and counts on
-what comes next from it.
+The caller sets the longest pause for each attempt: short while something would be lost without a quick reconnection,
+longer after that. The module has its own random generator, since the user's program may have seeded `random` and rely
+on its sequence.
 """
 
 import random
 
 FIRST_S = 0.05
 LONGEST_S = 5.0
-_draws = random.Random()  # noqa: S311  nothing secret: so that not all dial at once
+_draws = random.Random()  # noqa: S311  not a secret: spreads the attempts
 
 
 class Pauses:
-    """The pauses of one that dials again and again."""
+    """The pauses of one dialler."""
 
     __slots__ = ("_longest_s",)
 
@@ -21,11 +21,11 @@ class Pauses:
         self._longest_s = FIRST_S
 
     def reset(self) -> None:
-        """It worked: next time begin with the short ones."""
+        """After a success: start again with short pauses."""
         self._longest_s = FIRST_S
 
     def next_s(self, at_most_s: float = LONGEST_S) -> float:
-        """How long to wait this time; they grow from where they are when more is allowed later."""
+        """The next pause; pauses keep growing if a later call allows longer ones."""
         longest_s = min(self._longest_s, at_most_s)
         self._longest_s = min(2 * longest_s, LONGEST_S)
         return longest_s * _draws.uniform(0.5, 1.0)

@@ -1,8 +1,8 @@
-"""TLS contexts: version 1.3 and nothing older, certificates checked on both sides; and what went wrong, in words.
+"""TLS contexts: version 1.3 and nothing older, certificates checked on both sides; and readable TLS errors.
 
-Whoever asks for TLS gets it or an error; there is no way to go on without. A broker's certificate has the broker as its
-common name, e.g. `(b,2)`, and the names or addresses it listens on; a client's has the client's. The system's own words
-for a failed handshake are those of another error ("Operation not permitted"): they are translated here, with the fix.
+A request for TLS succeeds or raises; there is no fallback. A broker's certificate has the broker as its common name,
+e.g. `(b,2)`, and the names or addresses it listens on; a client's has the client's name. The system reports a failed
+handshake with the text of another error ("Operation not permitted"): it is replaced here, with the fix.
 """
 
 import os
@@ -16,7 +16,7 @@ File = str | PathLike[str]
 
 
 def server_context(certificate: File, key: File, authorities: File) -> ssl.SSLContext:
-    """For a broker that listens. A peer may come without a certificate, and then needs a token."""
+    """The context for a listening broker. A peer without a certificate needs a token."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -27,7 +27,7 @@ def server_context(certificate: File, key: File, authorities: File) -> ssl.SSLCo
 def client_context(
     authorities: File | None = None, certificate: File | None = None, key: File | None = None
 ) -> ssl.SSLContext:
-    """For whoever dials. Without `authorities` those of the system are trusted."""
+    """The context for dialling. Without `authorities`, the system's are trusted."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if authorities is not None:
@@ -50,7 +50,7 @@ def _load(context: ssl.SSLContext, certificate: File | None, key: File | None, a
         raise InputError(f"tls: {certificate or authorities} cannot be used: {error}") from None
 
 
-# -- what went wrong
+# -- errors
 
 # What OpenSSL says when the other side does not speak TLS at all.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
@@ -67,7 +67,9 @@ def explain_dial_error(error: OSError, url: Url) -> str:
         return _explain_tls(error, url)
     if url.tls and isinstance(error, ConnectionResetError):
         return f"the broker ended the TLS handshake; if it does not speak TLS, {_plainly(url)}; TLS must be 1.3"
-    # asyncio puts its own words, with the address once more, where those of the system belong.
+    if isinstance(error, ConnectionRefusedError):
+        return "Connection refused; is a broker running there? Start one with: octopia serve"
+    # asyncio replaces the system's message with its own, which repeats the address.
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

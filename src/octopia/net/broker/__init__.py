@@ -1,1 +1,1 @@
-"""A broker on the network: what it is made of, and how some of them run in one process."""
+"""A broker on the network: its parts, and how several brokers run in one process."""

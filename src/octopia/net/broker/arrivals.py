@@ -1,11 +1,10 @@
-"""Connections that have come in and not said yet who they are: a pool with a bound.
+"""A bounded pool of connections that have not identified themselves yet.
 
-Nobody can be kept out by others who come and say nothing. At the bound the oldest makes room for the newcomer: whoever
-means to speak has done so long before. An address that has more than its share makes room for itself first. An IPv6
-address stands for its /64, which is what one customer has. Everyone on this machine has the same address, so loopback
-has no share.
+Silent connections cannot keep others out. At the bound, the oldest makes room for the newcomer: an honest peer has
+identified itself long before. An address that exceeds its share makes room for itself first. An IPv6 address stands for
+its /64, which is what one customer has. All processes of this machine have the same address, so loopback has no share.
 
-Rules of this file: no I/O and no clock; the order is that of arrival.
+No I/O and no clock; order of arrival.
 """
 
 from collections.abc import Hashable
@@ -18,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Arrivals(Generic[Key]):
-    """Who has come in, the oldest first."""
+    """Unidentified connections, oldest first."""
 
     def __init__(self, count_max: int, per_address_max: int) -> None:
         self._count_max = count_max
@@ -33,7 +32,7 @@ class Arrivals(Generic[Key]):
         return key in self._address
 
     def add(self, key: Key, address: str) -> Key | None:
-        """Someone came in from this address. Returns who is to be closed, and has been taken out already."""
+        """Add a connection from this address. Returns the connection to close, which is already removed."""
         source = "" if is_loopback(address) else source_of(address)
         out: Key | None = None
         if source and len(self._of_address.get(source, ())) >= self._per_address_max:
@@ -48,7 +47,7 @@ class Arrivals(Generic[Key]):
         return out
 
     def remove(self, key: Key) -> None:
-        """It has said who it is, or it has gone. Removing it again does nothing."""
+        """Remove a connection that has identified itself or is gone. Removing it again does nothing."""
         source = self._address.pop(key, "")
         if source:
             del self._of_address[source][key]

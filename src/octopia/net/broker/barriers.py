@@ -1,19 +1,18 @@
-"""When a registration has taken effect everywhere: questions that follow it on the same links.
+"""Find out when a registration is in force everywhere, with questions that follow it on the same links.
 
 A subscription is in force when every broker of its cluster has stored it and every CIB_SET it caused has arrived; an
 advertisement, when the region has stored it and answered. Links keep order, so a question sent after these messages
-arrives after them, and its answer after their answers. So the host broker asks its neighbours, they ask theirs, and
-when the last has answered the client is told. All that clients ask for while one question is under way share the next.
+arrives after them, and its answer after their answers. So the host broker asks its neighbours, they ask theirs, and the
+client is told after the last answer. Requests of clients that arrive while a question is in flight share the next one.
 
-Rules of this file: no I/O; `send` queues a message towards a neighbour. Only links that are up are asked: a link that
-comes up later is brought in line by the core before anything else is sent on it. An iLink on which nothing but
-notifications went since the last answer need not be asked. A neighbour that restarted is asked again what it had not
-answered; and a broker that has just started answers for its cluster when its own neighbours have come, or been given
-up: until then it cannot know what lies beyond them.
+No I/O; `send` queues a message towards a neighbour. Only links that are up are asked: the core resyncs a link that
+comes up later before anything else is sent on it. An iLink that carried only notifications since the last answer need
+not be asked. A neighbour that restarted is asked its unanswered questions again. A broker that has just started answers
+for its cluster once its neighbours have connected or been given up: until then it cannot know what lies beyond them.
 
-Where the routing has ways around, a link that is down does not matter to what is in force once both its ends know of it
-(`settle_s`, which begins here when this end does): whoever may not have been told of a registration then counts it in.
-Until then questions are not answered.
+If the routing has detours, a link that is down does not affect what is in force once both its ends know of it
+(`settle_s`, counted here from when this end knows): a broker that may have missed a registration then allows for it.
+Until then, questions are not answered.
 """
 
 from collections.abc import Callable
@@ -30,7 +29,7 @@ CLUSTER: Final = True
 
 
 class _Question:
-    """One question under way: the answers it waits for, and what to do then."""
+    """A question in flight: the answers it waits for, and its callback."""
 
     __slots__ = ("done", "missing")
 
@@ -91,9 +90,9 @@ class Barriers:
                     self._start(cluster_wide)
 
     def link_down(self, neighbour: BrokerId, *, returns: bool = False) -> None:
-        """Nothing will come from there: what it was asked counts as answered, or, where it `returns`, is asked again.
+        """No answers will come from there: its questions count as answered or, if it `returns`, are asked again.
 
-        It returns where the next thing that happens to this link is that it comes up.
+        It returns if the next event on this link is that it comes up.
         """
         self._up.pop(neighbour, None)
         asked, self._asked[neighbour] = self._asked[neighbour], {}
@@ -110,7 +109,7 @@ class Barriers:
             self._answered(question)
 
     def check_time(self, now: float) -> None:
-        """Answer what waited for both ends of links that went down to know of it."""
+        """Answer questions that waited until both ends of a failed link knew of it."""
         if self._settling and now >= self._settled_at:
             settled, self._settling = self._settling, []
             for question in settled:
@@ -142,7 +141,7 @@ class Barriers:
             self._ask(CLUSTER, sender, answer)
 
     def answered(self, sender: BrokerId, done: BarrierDone) -> None:
-        """A neighbour answers; an answer to what was given up does nothing."""
+        """A neighbour answers; an answer to an abandoned question is ignored."""
         question = self._asked[sender].pop(done.number, None)
         if question is not None:
             self._answered(question)

@@ -1,9 +1,9 @@
-"""The connections of one broker, of whatever kind: how they are made, and what time does to them.
+"""All connections of one broker: how they are created, and their timeouts.
 
-Rules of this file: every connection is in here from the moment it is made to the moment it is gone. A fault ends the
-connection that met it, and is counted and logged here. A silent neighbour is given up soon, since its link can be taken
-up again without loss; a silent client is given more time, since its program may be busy. What connections keep is
-added up at each tick, in the loop that looks at all of them anyway.
+Every connection is in this table from start to end. A fault ends only its own connection, and is counted and logged
+here. A silent neighbour is given up soon, since its link can be resumed without loss; a silent client gets more time,
+since its program may be busy. The memory of connections is added up at each tick, in the loop that visits all of them
+anyway.
 """
 
 import asyncio
@@ -16,19 +16,19 @@ from octopia.net.channel import SILENT_HEARTBEATS, Channel, End, Life
 from octopia.net.limits import NetLimits
 from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 
-# Requests of one read that are dealt with in one turn of the loop: some 5 ms of work, beside tables of usual size.
+# Requests of one read handled per loop iteration: some 5 ms of work with tables of usual size.
 SLICE_MAX = 32
-# How often signs of life are looked for; ticks are more frequent.
+# How often signs of life are checked; ticks are more frequent.
 LOOK_S = 0.1
-# A neighbour that is silent for so many heartbeats is gone, where there are ways around: a false alarm costs no more
-# than a detour, and everything waits for it.
+# With detours, a neighbour that is silent for this many heartbeats is gone: a false alarm costs only a detour, and
+# everything waits for the decision.
 DETOUR_HEARTBEATS = 2.5
 # The longest time that counts between two ticks.
 TICK_S_MAX = 0.1
 
 
 class Channels:
-    """Who is connected, known or not."""
+    """All connections, identified or not."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Channels:
         return len(self._all)
 
     def make(self, side: Side, end: End, handshake_s: float | None = None) -> Channel:
-        """A channel for a connection that is about to be made."""
+        """Create a channel for a new connection."""
         connection = Connection(side, self._codec, joins=True)
         limits = self._limits
         handshake_s = handshake_s or limits.handshake_s
@@ -87,8 +87,8 @@ class Channels:
             self._log.fault("fault in the broker", error, peer=channel.name)
 
     def check_time(self, now: float) -> None:
-        """Confirm what has come, look for signs of life, and add up what is kept."""
-        # If we come late, what completes a frame may have come and not been read yet.
+        """Confirm received frames, check signs of life, and add up memory."""
+        # If this tick is late, the rest of a frame may have arrived without being read yet.
         passed_s, self._checked_s = min(now - self._checked_s, TICK_S_MAX), now
         self.kept_bytes = 0
         unfinished: list[Channel] = []
@@ -107,7 +107,7 @@ class Channels:
                 channel.check_life(now, self._neighbours if channel.role == ROLE_BROKER else self._clients)
 
     def part(self, code: str, reason: str) -> None:
-        """Say why to everyone, who then closes."""
+        """Send a goodbye with the reason to all peers, which then close."""
         for channel in self:
             channel.part(code, reason)
 

@@ -1,4 +1,4 @@
-"""What `octopia serve` reads: an overlay file with addresses, limits, TLS and rights.
+"""The configuration of `octopia serve`: an overlay file with addresses, limits, TLS and rights.
 
     [overlay]                           # as in every overlay file
     tree = "path:3"
@@ -9,37 +9,40 @@
     name = "idr"                        # the default
     tau = 10.0
     window_ms = 50
+    covering = "none"                   # or "host", "link": covered subscriptions are not forwarded
     [brokers]
     host = "127.0.0.1"                  # default address for brokers without one
-    open = true                         # needed where brokers listen to other machines without TLS
+    open = true                         # required for brokers that other machines can reach without TLS
     port = 7400                         # the first broker's port; the next ones count up
     http_port = 9400                    # the first broker's /metrics and /healthz; 0: none
-    http_host = "same"                  # where they answer: the broker's host, or any other; left out: loopback
+    http_host = "same"                  # host of the HTTP ports: the broker's, or any other; default: loopback
     http_token = "…"                    # token required for /metrics and /traces
-    state = "state"                     # directory for what a restart saves, beside this file; "": saves nothing
+    alias_token = "…"                   # subscribers see aliases made with this secret instead of publishers' names
+    state = "state"                     # directory for the state saved at a restart, beside this file; "": none
     addresses = { "b,2" = "10.0.0.5:7400" }
-    machines = { m1 = "10.0.0.1" }      # where the brokers of a machine listen
+    machines = { m1 = "10.0.0.1" }      # host of the brokers of a machine
     [limits]                            # any bound of NetLimits, WireLimits or routing.Limits
+    [qos]                               # priorities, deadlines and queues, for all clusters or some: see qos.py
     [tls]
     certificate = "{broker}.pem"        # `{broker}` becomes b-2
     key = "{broker}.key"
     authorities = "ca.pem"
     [links]
     token = "…"                         # instead of TLS: the secret that brokers share
-    [[clients]]                         # once there is one, nobody else gets in
+    [[clients]]                         # if present, only listed clients are accepted
     name = "feed"
     token = "…"                         # or certificate = "common name"
     advertise = "class = 'STOCK' and price is not null"
-    subscribe = "true"                  # left out: nothing may be subscribed to
-    block = true                        # left out: it may not subscribe with policy block, which slows publishers
-    clusters = [0, 1]                   # left out: any; another entry may give other rights in other clusters
+    subscribe = "true"                  # default: no subscriptions allowed
+    block = true                        # allow policy block, which slows publishers; default: not allowed
+    clusters = [0, 1]                   # default: all; another entry may give other rights in other clusters
 
-Each token may instead be in a file (`token_file`), in an environment variable (`token_env`), or be given as a digest
-(`token_sha256`), which is enough for whoever only has to recognise it.
+Each token may instead be in a file (`token_file`), in an environment variable (`token_env`), or given as a digest
+(`token_sha256`), which is enough to recognise it.
 
-Everything is checked while reading, nothing unknown is passed over; an error names the file, the line, the key and the
-fix. What is missing has a default that works on one machine. What would let strangers in is an error unless the file
-says that it is meant.
+Everything is checked while reading, and unknown keys are errors; an error names the file, the line, the key and the
+fix. Missing values have defaults that work on one machine. A setting that would admit strangers is an error unless the
+file says that it is intended.
 """
 
 import hashlib
@@ -53,12 +56,13 @@ from typing import Any
 from octopia.errors import InputError
 from octopia.language import Filter, parse_filter
 from octopia.net.addresses import PORT_DEFAULT, Address
+from octopia.net.broker.qos import Qos, read_qos
 from octopia.net.broker.rights import Authority, ClientEntry, Rights
 from octopia.net.broker.tokens import Tokens, token_keys
 from octopia.net.limits import NetLimits
 from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
-from octopia.routing import CongestionParameters, Limits, why_not_live
+from octopia.routing import CongestionParameters, Limits, check_covering, why_not_live
 from octopia.topology import BrokerId, Placement, Scot, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
@@ -72,11 +76,12 @@ _BROKERS_KEYS = (
     "http_port",
     "http_host",
     *token_keys("http_token"),
+    *token_keys("alias_token"),
     "addresses",
     "machines",
     "state",
 )
-_CLIENT_KEYS = ("name", *token_keys("token"), "certificate", "advertise", "subscribe", "block", "clusters")
+_CLIENT_KEYS = ("name", *token_keys("token"), "certificate", "advertise", "subscribe", "block", "probe", "clusters")
 _LIMIT_FIELDS: dict[str, type[Any]] = {
     limit.name: kind for kind in (NetLimits, WireLimits, Limits) for limit in fields(kind)
 }
@@ -84,7 +89,7 @@ _LIMIT_FIELDS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Where a broker finds its certificate; `{broker}` in a name becomes region-cluster."""
+    """The certificate files of a broker; `{broker}` in a name becomes region-cluster."""
 
     certificate: str
     key: str
@@ -117,18 +122,21 @@ class ServeConfig:
     authority: Authority = field(default_factory=Authority)
     tls: TlsFiles | None = None
     http_token: str = ""
-    state: Path | None = None  # directory for what a restart saves; None: nothing was said
+    state: Path | None = None  # directory for saved state; None: not set
     saves: bool = True  # False: a restart saves nothing
+    qos: tuple[Qos, ...] = ()  # of each cluster
+    alias_token: str = ""  # the secret of aliases; empty: subscribers see publishers' names
+    covering: str = "none"
 
     @property
     def digest(self) -> str:
-        """Brokers with another overlay or routing are no neighbours."""
+        """A digest of overlay and routing; brokers with another one are not neighbours."""
         text = f"{self.scot.tree.edges} {self.scot.tree.nodes} {self.scot.clusters} {self.routing}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def http_bearer(self) -> str:
-        """The token to show to the brokers' HTTP ports; empty where none is needed, or only its digest is known."""
+        """The token for the brokers' HTTP ports; empty if none is needed or only its digest is known."""
         return spoken(self.http_token)
 
     def brokers_of(self, *, broker: str | None = None, machine: str | None = None) -> tuple[BrokerId, ...]:
@@ -140,7 +148,7 @@ class ServeConfig:
             return (wanted,)
         if machine is not None:
             if self.placement is None:
-                raise InputError(f"{self.name} names no machines; add a table [placement]")
+                raise InputError(f"{self.name} names no machines; add a table [placement], or machines to [sites]")
             if machine not in self.placement.machines:
                 raise InputError(f"there is no machine {machine!r}; there are {', '.join(self.placement.machines)}")
             return self.placement.brokers[machine]
@@ -148,7 +156,7 @@ class ServeConfig:
 
 
 def default_config() -> ServeConfig:
-    """What `octopia serve` runs without a file: path:3 × 3 on loopback."""
+    """The overlay of `octopia serve` without a file: path:3 × 3 on loopback."""
     scot = Scot(parse_tree("path:3"), 3)
     return ServeConfig("octopia", scot, *_consecutive(scot, HOST_DEFAULT, PORT_DEFAULT, HTTP_PORT_DEFAULT))
 
@@ -156,13 +164,13 @@ def default_config() -> ServeConfig:
 def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConfig:
     """Read a file; an error is one line that begins with the file's name.
 
-    Without `secrets` tokens that are kept elsewhere may be missing: for commands that run no broker.
+    Without `secrets`, tokens stored elsewhere may be missing: for commands that do not run brokers.
     """
     text = TomlText(path)
     tokens = Tokens(text, secrets)
     overlay = read_overlay(text)
     scot, placement = overlay.scot, overlay.placement
-    routing, congestion = _routing(text)
+    routing, congestion, covering = _routing(text)
     addresses, http = _addresses(text, scot, placement)
     bounds = _limits(text)
     tls = _tls(text)
@@ -188,11 +196,14 @@ def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConf
         http_token,
         state=text.file.parent / state if state else None,
         saves=state != "",
+        qos=read_qos(text, scot),
+        alias_token=tokens.read("brokers", brokers, "alias_token"),
+        covering=covering,
     )
 
 
 def _check_exposure(text: TomlText, addresses: dict[BrokerId, Address], authority: Authority) -> None:
-    """Without TLS, other machines may reach a broker only where the file says so."""
+    """Without TLS, other machines may reach a broker only if the file says so."""
     opened = text.typed("brokers", text.table("brokers", _BROKERS_KEYS), "open", bool, "true or false", False)
     exposed = next((address for address in addresses.values() if not address.is_loopback), None)
     if exposed is None:
@@ -212,8 +223,8 @@ def _check_exposure(text: TomlText, addresses: dict[BrokerId, Address], authorit
         )
 
 
-def _routing(text: TomlText) -> tuple[str, CongestionParameters]:
-    table = text.table("routing", ("name", "tau", "window_ms"))
+def _routing(text: TomlText) -> tuple[str, CongestionParameters, str]:
+    table = text.table("routing", ("name", "tau", "window_ms", "covering"))
     name = text.typed("routing", table, "name", str, "text", "idr")
     try:
         reason = why_not_live(name)
@@ -221,10 +232,15 @@ def _routing(text: TomlText) -> tuple[str, CongestionParameters]:
         reason = str(error)
     if reason is not None:
         raise text.error("routing", "name", reason)
+    covering = text.typed("routing", table, "covering", str, "none, host or link", "none")
+    try:
+        check_covering(name, covering)
+    except InputError as error:
+        raise text.error("routing", "covering", str(error)) from None
     tau = text.typed("routing", table, "tau", float, "a number", 10.0)
     window_ms = text.typed("routing", table, "window_ms", float, "a number of milliseconds", 50.0)
     try:
-        return name, CongestionParameters(tau, window_ms / 1000)
+        return name, CongestionParameters(tau, window_ms / 1000), covering
     except ValueError as error:
         raise text.error("routing", "tau" if not tau > 0 else "window_ms", str(error)) from None
 
@@ -252,7 +268,7 @@ def _addresses(
     machines = text.typed("brokers", table, "machines", dict, "a table of machine = host", {})
     for machine, at in machines.items():
         if placement is None or machine not in placement.machines:
-            raise text.error("brokers", "machines", f"there is no machine {machine!r} in [placement]")
+            raise text.error("brokers", "machines", f"there is no machine {machine!r} in [placement] or sites.machines")
         for broker in placement.brokers[machine]:
             addresses[broker] = Address(str(at), addresses[broker].port)
     for name, at in text.typed("brokers", table, "addresses", dict, "a table of broker = address", {}).items():
@@ -268,7 +284,7 @@ def _addresses(
 
 
 def _http_address(own: Address, http_host: str, http: Address) -> Address:
-    """Where a broker answers HTTP; without a word only to its own machine, since it tells everyone who asks."""
+    """The HTTP address of a broker; by default only for its own machine, since it answers everyone."""
     if not http_host:
         return Address(own.host if own.is_loopback else HOST_DEFAULT, http.port)
     return Address(own.host if http_host == HTTP_SAME else http_host, http.port)
@@ -339,6 +355,7 @@ def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, toke
         _right(text, entry, "subscribe", number),
         None if clusters is None else tuple(clusters),
         text.typed("clients", entry, "block", bool, "true or false", False, number),
+        text.typed("clients", entry, "probe", bool, "true or false", False, number),
     )
     return ClientEntry(rights, token, words("certificate"))
 
@@ -352,7 +369,7 @@ def _right(text: TomlText, entry: dict[str, Any], key: str, number: int) -> Filt
 
 
 def _check_distinct(text: TomlText, entries: Iterable[ClientEntry]) -> None:
-    """A token or certificate is one client's, and in each cluster one entry holds for it."""
+    """A token or certificate belongs to one client, which has at most one entry per cluster."""
     seen: dict[tuple[str, str], list[Rights]] = {}
     for number, entry in enumerate(entries):
         rights = entry.rights

@@ -1,4 +1,4 @@
-"""File descriptors: how many the process may open, and how many connections of clients each broker can have then."""
+"""File descriptors: the process limit, and the number of client connections per broker that fit in it."""
 
 import resource
 
@@ -6,24 +6,24 @@ from octopia.net.limits import NetLimits
 
 # For files, libraries, connections of the program itself.
 FILES_MARGIN = 64
-# A broker has so many places for clients at least, whatever the system says: accepting fails then, and goes on later.
+# A broker has at least this many places for clients, whatever the limit: accepting may fail and is retried later.
 CONNECTIONS_MIN = 16
 
 
 def raise_files_limit() -> int:
-    """Allow this process as many open files as the system lets it. Returns how many these are."""
+    """Raise this process's limit of open files as far as the system allows, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError):
-            # Some systems promise more than they give.
+            # Some systems announce more than they allow.
             return soft
     return hard
 
 
 def connections_that_fit(files: int, brokers: int, limits: NetLimits, links: int) -> int:
-    """How many clients' connections each of so many brokers, with so many links each, can have: at most its bound."""
+    """The number of client connections per broker that fit, for brokers with `links` links each; at most the bound."""
     if files == resource.RLIM_INFINITY:
         return limits.connections_max
     others = limits.files(links) - limits.connections_max

@@ -1,10 +1,10 @@
-"""Dialling a neighbour, again and again, until its link is up; and once more whenever that connection is lost.
+"""Dials a neighbour until its link is up, and again whenever the connection is lost.
 
-Rules of this file: there is at most one attempt at a time, and none while the link has a connection. Pauses grow from
-attempt to attempt (`pauses.py`) and begin anew when an attempt succeeded. While the neighbour is awaited, so that
-something is lost unless it answers in time, pauses stay short and attempts are soon given up: where packets vanish one
-would hang until it is too late. Later attempts may take `handshake_s`.
-Whoever answers must prove to be the neighbour, by its certificate or by the link token (`link_proof.py`), first.
+There is at most one attempt at a time, and none while the link has a connection. Pauses grow from attempt to attempt
+(`pauses.py`) and start over after a success. While the neighbour is awaited, and something would be lost unless it
+answers in time, pauses stay short and attempts have a short timeout: if packets vanish, an attempt would hang until it
+is too late. Later attempts may take `handshake_s`. The peer must first prove that it is the neighbour, by its
+certificate or by the link token (`link_proof.py`).
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from octopia.net.pauses import Pauses
 from octopia.topology import BrokerId
 from octopia.wire import Challenge, Goodbye, Proof, Side
 
-# While the neighbour is awaited: the longest pause is a twentieth of the time there is, within these bounds, and an
-# attempt takes no longer than this, once to connect and once to shake hands.
+# While the neighbour is awaited: the longest pause is a twentieth of the available time, within these bounds, and an
+# attempt has this timeout, once for connecting and once for the handshake.
 AWAITED_PARTS = 20
 AWAITED_PAUSE_S = (0.05, 0.25)
 AWAITED_ATTEMPT_S = 1.0
-# The longest pause else.
+# The longest pause otherwise.
 PAUSE_S = 2.0
 
-# Raises `RemoteProtocolError` unless whoever answered is the neighbour that was dialled.
+# Raises `RemoteProtocolError` unless the peer is the dialled neighbour.
 CheckCertificate = Callable[[Channel, BrokerId], None]
 
 
@@ -64,7 +64,7 @@ class Dialler:
         self._log = log
         self._pauses = Pauses()
         self._nonce = b""  # of our last hello
-        self._proved: Channel | None = None  # whose other end has shown that it knows the link token
+        self._proved: Channel | None = None  # whose peer has proved that it knows the link token
         self._attempt: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -117,7 +117,7 @@ class Dialler:
         )
 
     def stop(self) -> None:
-        """No attempt any more."""
+        """Make no more attempts."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -145,7 +145,7 @@ class Dialler:
         self._pauses.reset()
 
     def _prove(self, channel: Channel, challenge: Challenge) -> None:
-        """Whoever answered knows the link token, or does not hear from us again."""
+        """Check the peer's proof that it knows the link token, and send ours."""
         token, nonces = self._authority.link_token, (self._nonce, challenge.nonce)
         wanted = self._authority.wants_proof
         if not wanted or not is_proof(challenge.proof, token, ACCEPTOR, nonces, *self._names):

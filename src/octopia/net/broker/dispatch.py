@@ -1,20 +1,22 @@
-"""From decisions to queues: what the core decided is carried out here, for one broker.
+"""From decisions to queues: carries out the decisions of one broker's core.
 
 Actions are carried out at once and in order; a message is encoded once for all its links. Notifications are carried out
-queue by queue: what a decision means for the queues is worked out once and kept with the decision, frames are gathered
-per destination and put into each queue in one go, in their order. A notification goes the long way, by itself, only
-where it may overtake another (a copy is diverted, or something is held back), is refused, or came with a header.
+queue by queue: the effect of a decision on the queues is computed once and cached with the decision; frames are
+gathered per destination and put into each queue together, in order. A notification takes the slow path, on its own,
+only if it may overtake another (a copy is diverted, or something is held back), is refused, or came with a header.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Protocol
 
 from octopia.net.broker.barriers import CLUSTER, REGION, Barriers
+from octopia.net.broker.operations.cases import CaseCounts
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.broker.order import Reorder, Ways
 from octopia.net.limits import NetLimits
-from octopia.routing import Accepted, Action, Decision, Deliver, Message, Notify, Policy, Refusal, Send
+from octopia.routing import Accept, Action, Decision, Deliver, Message, Notify, Policy, Refusal, Send
 from octopia.topology import BrokerId
 from octopia.wire import (
     PLAIN,
@@ -28,22 +30,28 @@ from octopia.wire import (
     link_frames,
 )
 
-# A request whose answer must wait until it is in force, and where.
+# Requests whose answer must wait until they are in force, and the scope.
 _IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
 
 
 class Destination(Protocol):
-    """A queue that frames go to."""
+    """A queue that frames go to, or one lane of it."""
 
-    gathered: list[bytes]  # of the batch that is being carried out
+    gathered: list[bytes]  # of the current batch
 
     def put_all(self, frames: list[bytes], /) -> None: ...
 
 
 class ClientQueue(Destination, Protocol):
-    """What dispatch needs of a session."""
+    """The part of a session that dispatch uses."""
 
-    def put(self, delivery: bytes) -> None: ...
+    @property
+    def priorities(self) -> Mapping[str, int]:
+        """The priorities above 0 of its subscriptions, by id."""
+
+    def put(self, delivery: bytes, lane: int = 0) -> None: ...
+    def priority_of(self, subscriptions: tuple[str, ...]) -> int: ...
+    def lane(self, priority: int) -> Destination: ...
     def takes_any(self, subscriptions: tuple[str, ...]) -> bool: ...
     def owe(self, request: str, id: str) -> None: ...
     def accept(self, request: str, id: str) -> None: ...
@@ -51,17 +59,18 @@ class ClientQueue(Destination, Protocol):
 
 
 class LinkQueue(Destination, Protocol):
-    """What dispatch needs of a link."""
+    """The part of a link that dispatch uses."""
 
-    def send(self, message: Message, frames: list[bytes]) -> None: ...
+    def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None: ...
+    def lane(self, priority: int) -> Destination: ...
 
 
 # For each frame that a decision asks for: its heads, and the queues it goes to.
-Plan = list[tuple[Heads, list[Destination]]]
+Outgoing = list[tuple[Heads, list[Destination]]]
 
 
 class Dispatch:
-    """Carries out what one broker's core decided."""
+    """Carries out the decisions of one broker's core."""
 
     def __init__(
         self,
@@ -88,16 +97,17 @@ class Dispatch:
         self.reorder = Reorder(self.deliver, limits.reorder_notifications_max, limits.reorder_bytes_max)
         self._overtakes = policy.overtakes
         self._confirms = policy.confirms
+        self.cases = CaseCounts(policy.cases)
 
     def check_time(self, now: float) -> None:
-        """Let go what has waited long enough for an earlier one, and forget what nobody waits for."""
+        """Release notifications that waited long enough for an earlier one, and forget unneeded state."""
         self.ways.forget_old(now)
         self.reorder.release_due(now)
 
     # -- tables and answers
 
     def carry_out(self, actions: list[Action]) -> None:
-        """Do what the core ordered about an event that is no notification."""
+        """Carry out the core's actions for an event other than a notification."""
         last: Message | None = None
         frames: list[bytes] = []
         links = self._links
@@ -106,7 +116,7 @@ class Dispatch:
                 message = action.message
                 if message is not last:
                     last, frames = message, link_frames(message)
-                links[action.to].send(message, frames)
+                links[action.to].send(message, frames, action.priority)
             elif type(action) is Deliver:
                 self.deliver(action)
             else:
@@ -116,7 +126,7 @@ class Dispatch:
         session = self._sessions.get(action.client)
         if session is None:
             return
-        if not isinstance(action, Accepted):
+        if not isinstance(action, Accept):
             session.refuse(action.request, action.id, action.reason)
             return
         scope = _IN_FORCE.get(action.request) if self._confirms else None
@@ -133,8 +143,10 @@ class Dispatch:
     # -- notifications
 
     def carry_out_batch(self, batch: Parcels, decisions: Sequence[Decision | Refusal], came_from: str) -> None:
-        """Do what the core decided about each notification of a batch, which came from this client or neighbour."""
+        """Carry out the core's decision for each notification of a batch from this client or neighbour."""
         start, end = 0, len(decisions)
+        if self.cases.names:
+            self.cases.count(decisions)
         if batch.header is None:
             if end == 1 and not self.ways and not self.reorder.waiting:
                 start = self._carry_out_alone(batch, decisions[0])
@@ -151,14 +163,14 @@ class Dispatch:
             self._carry_out_one(seen, decision)
 
     def _carry_out_together(self, batch: Parcels, decisions: Sequence[Decision | Refusal], start: int) -> int:
-        """Carry out decisions from there on, up to one that must go the long way; returns its place, or the end."""
+        """Carry out decisions from `start` up to one that must take the slow path; returns its index, or the end."""
         touched: list[Destination] = []
         parcels = batch.parcels
         deliveries = 0
         for stop in range(start, len(decisions)):
             each = decisions[stop]
-            # Empty where nobody wants it: that was worked out, too.
-            plan: Plan | None = each.memo
+            # Empty if nobody subscribed to it: that is a cached result, too.
+            plan: Outgoing | None = each.memo
             if plan is None and (plan := self._plan(each)) is None:
                 break
             parcel = parcels[stop]
@@ -182,8 +194,8 @@ class Dispatch:
         return stop
 
     def _carry_out_alone(self, batch: Parcels, decision: Decision | Refusal) -> int:
-        """As `_carry_out_together` for a batch of one, which needs no gathering."""
-        plan: Plan | None = decision.memo
+        """Like `_carry_out_together` for a batch of one, which needs no gathering."""
+        plan: Outgoing | None = decision.memo
         if plan is None and (plan := self._plan(decision)) is None:
             return 0
         (parcel,) = batch.parcels
@@ -198,11 +210,11 @@ class Dispatch:
                 self.reorder.last[batch.publishers[0]] = batch.sequences[0]
         return 1
 
-    def _plan(self, decision: Decision | Refusal) -> Plan | None:
-        """Which frames go where; None where a notification must go the long way.
+    def _plan(self, decision: Decision | Refusal) -> Outgoing | None:
+        """The frames for each queue; None if a notification must take the slow path.
 
-        It holds as long as the decision does: a session ends with the withdrawal of its subscriptions, after which all
-        is decided anew.
+        It is valid as long as the decision: a session ends with the withdrawal of its subscriptions, which invalidates
+        all decisions.
         """
         if isinstance(decision, Refusal):
             return None
@@ -212,18 +224,18 @@ class Dispatch:
             session = sessions.get(client)
             if session is not None:
                 heads = deliver_heads(subscriptions)
-                plan.setdefault(id(heads), (heads, []))[1].append(session)
-        for to, header in decision.copies:
+                plan.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
+        for (to, header), priority in zip(decision.copies, decision.priorities or repeat(0), strict=False):
             if header.civ and self._overtakes:
                 return None
             if id(header) not in plan:
                 plan[id(header)] = (copy_heads(header), [])
-            plan[id(header)][1].append(links[to])
+            plan[id(header)][1].append(links[to].lane(priority))
         decision.memo = list(plan.values())
         return decision.memo  # type: ignore[no-any-return]
 
     def _note_delivered(self, batch: Parcels, decisions: Sequence[Decision | Refusal], start: int, stop: int) -> None:
-        """Remember for each publisher the last of its notifications that was delivered here."""
+        """Note for each publisher its last notification delivered here."""
         last, publishers, sequences = self.reorder.last, batch.publishers, batch.sequences
         alone = publishers.count(publishers[0]) == len(publishers)
         for at in range(stop - 1, start - 1, -1) if alone else range(start, stop):
@@ -232,7 +244,7 @@ class Dispatch:
                 if alone:
                     return
 
-    # -- the long way
+    # -- the slow path
 
     def _carry_out_one(self, seen: WireNotification, decision: Decision | Refusal) -> None:
         publisher, id = seen.publisher, str(seen.sequence)
@@ -246,12 +258,13 @@ class Dispatch:
             else:
                 self.deliver(order)
         last: Notify | None = None
-        for to, header in decision.copies:
+        priorities = decision.priorities
+        for at, (to, header) in enumerate(decision.copies):
             stamped = self._overtakes and (header.civ or self.ways)
             if last is None or last.header is not header or stamped:
                 last = Notify(publisher, id, seen, header)
                 frames = link_frames(last, self.ways.header(to, last, self._now()) if stamped else _kept(seen))
-            self._links[to].send(last, frames)
+            self._links[to].send(last, frames, 0 if priorities is None else priorities[at])
 
     def _deliver_in_order(self, order: Deliver) -> None:
         seen = order.notification
@@ -283,8 +296,13 @@ class Dispatch:
                 frame = frames[subscriptions] = deliver_frame(subscriptions, parcel)
             session = sessions.get(client)
             if session is not None:
-                session.put(frame)
+                session.put(frame, session.priority_of(subscriptions) if session.priorities else 0)
         self._counters.deliveries += len(order.recipients)
+
+
+def lane_of(session: ClientQueue, subscriptions: tuple[str, ...]) -> Destination:
+    """Where deliveries for these subscriptions of a client wait."""
+    return session.lane(session.priority_of(subscriptions)) if session.priorities else session
 
 
 def _kept(seen: WireNotification) -> CopyHeader:

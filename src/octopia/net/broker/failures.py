@@ -1,10 +1,10 @@
-"""Wrong tokens and certificates: how long each is left without an answer.
+"""Wrong tokens and certificates: how long the answer to each is delayed.
 
-Policy: a peer that fails to prove who it is gets its answer late: after 0.1 s at first, and twice as long for each
-further failure from the same address, up to 2 s. An address without a failure for a minute starts afresh. At most 8
-connections of one address and 64 in all wait for such an answer; one more is closed at once, without a word. Peers
-with the right token are never asked how many failed before them, so nobody can lock out a neighbour behind the same
-address. For the same reason this is no defence of a token that can be guessed: the least length is (`secret.py`).
+Policy: a peer that fails to authenticate gets its answer late: after 0.1 s at first, and twice as long for each further
+failure from the same address, up to 2 s. An address without a failure for a minute starts afresh. At most 8 connections
+of one address and 64 in total wait for such an answer; one more is closed at once, without a message. A peer with the
+right token is accepted whatever failed before it, so nobody can lock out a neighbour behind the same address. For the
+same reason this does not protect a guessable token: the minimum length does (`secret.py`).
 
 The table is bounded: at the bound the address whose last failure is oldest is forgotten. An IPv6 address stands for
 its /64, which is what one customer has.
@@ -28,9 +28,9 @@ class Failures:
         self._waiting: dict[str, int] = {}
 
     def failed(self, address: str, now: float) -> float | None:
-        """Note a failure: seconds until it may be answered, or None where it is not to be answered at all.
+        """Note a failure: returns the seconds until its answer, or None for no answer at all.
 
-        Whoever is told to wait is ended with `answered`.
+        Call `answered` at the end of each wait.
         """
         source = source_of(address)
         count, last_s = self._seen.pop(source, (0, now))
@@ -47,7 +47,7 @@ class Failures:
         return min(FIRST_S * float(2 ** min(count, 32)), LONGEST_S)
 
     def answered(self, address: str) -> None:
-        """One that waited was answered, or went."""
+        """A waiting connection was answered or is gone."""
         source = source_of(address)
         left = self._waiting.get(source, 0) - 1
         if left > 0:
@@ -57,7 +57,7 @@ class Failures:
 
 
 def source_of(address: str) -> str:
-    """What counts as one address."""
+    """The unit that counts as one address."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,20 +1,22 @@
-"""Who is let in: the first message of a connection, at the broker that was dialled; and certificates.
+"""Admission: the first message of a connection at the dialled broker, and certificates.
 
-A peer is let in here or refused with a reason (`RefusedError`), and nothing of what it says is used before. A neighbour
-must prove that it is the one it says, by its certificate or the link token (`link_proof.py`). Whoever fails to prove
-who it is gets its answer late (`failures.py`).
+A peer is accepted here or refused with a reason (`RefusedError`); its data is not used before that. A neighbour must
+authenticate with its certificate or the link token (`link_proof.py`). A peer that fails to authenticate gets its answer
+late (`failures.py`).
 
-A client that knows the secret of its session gets it back, if its rights are still the same. A name belongs to its
-session: another client that wants it, without the secret, is told `busy` and may try again.
-- A session whose connection is there: the connection is asked for a sign of life at once, and closed if it gives none
-  within `PROBE_S`. A client that vanished is so noticed as soon as it is missed.
-- A session that is away keeps its name for the time agreed, counted from the last sign of life. Only a client that
-  proves to be the same client of the configuration may take its place before. Where no clients are named nobody can
-  prove that, and nobody can end another's session.
+A client that knows the secret of its session gets it back, if its rights are unchanged. A name belongs to its session:
+another client that asks for it without the secret is told `busy` and may try again.
+- If the session is connected, its connection is asked for a sign of life at once, and closed if it gives none within
+  `PROBE_S`. So a vanished client is noticed as soon as its name is needed.
+- A disconnected session keeps its name for the agreed time, counted from the last sign of life. Only a client that
+  authenticates as the same client of the configuration may replace it earlier. Without configured clients, nobody can
+  do that, and nobody can end another client's session.
 
-Places. Connections that have not got through the handshake are in a pool of their own (`arrivals.py`). Neighbours are
-always let in: each has one connection. Of the places for clients a share is reserved for those that the configuration
-names and for those that come back to their session. While memory is full (`memory.py`) only the latter are let in.
+Places. Connections in the handshake are in a separate pool (`arrivals.py`). Neighbours are always accepted: each has
+one connection. A share of the client places is reserved for clients of the configuration and for those that return to
+their session. While memory is full (`memory.py`), only the latter are accepted.
+
+A probe asks for this broker's load (`load.py`) and disconnects. Any peer may ask, and it takes no client place.
 """
 
 import secrets
@@ -39,26 +41,30 @@ from octopia.net.channel import Channel
 from octopia.net.limits import NetLimits
 from octopia.topology import BrokerId
 from octopia.wire import (
+    COUNTS,
+    MOVE,
     NAME_CHARS_MAX,
     ROLE_BROKER,
     ROLE_CLIENT,
+    ROLE_PROBE,
     VERSION,
     Challenge,
     Hello,
+    Load,
     Ping,
     Proof,
     Side,
     Welcome,
 )
 
-# A connection that is in a newcomer's way is given this long for a sign of life.
+# How long a connection that blocks a newcomer has to give a sign of life.
 PROBE_S = 2.0
 
-CAPABILITIES = ["trace"]
+CAPABILITIES = ["trace", MOVE, COUNTS]
 
 
 class Door:
-    """Where connections come in: the `End` of those that were accepted."""
+    """The `End` of accepted connections."""
 
     def __init__(
         self,
@@ -71,6 +77,7 @@ class Door:
         log: Log,
         limits: NetLimits,
         memory_is_full: Callable[[], bool],
+        is_overloaded: Callable[[], bool],
         now: Callable[[], float],
         later: Callable[..., Any],
     ) -> None:
@@ -85,18 +92,19 @@ class Door:
         self.connections_max = limits.connections_max
         self.reserved_percent = limits.connections_reserved_percent
         self.memory_is_full = memory_is_full
+        self.is_overloaded = is_overloaded
         self.now = now
-        self.later = later  # calls this with that, after so many seconds
+        self.later = later  # calls a function with an argument after a delay in seconds
         self.failures = Failures()
-        # Brokers that still have to prove themselves, with what they said and our nonce.
+        # Brokers that have not authenticated yet, with their Hello and our nonce.
         self.challenged: dict[Channel, tuple[Hello, bytes]] = {}
-        self.closed = False  # nobody is let in any more
-        self.farewell = "shutdown"  # what those who come then are told
+        self.closed = False  # no more peers are accepted
+        self.farewell = "shutdown"  # the goodbye code for later peers
         self.arrivals: Arrivals[Channel] = Arrivals(limits.handshakes_max, max(limits.handshakes_max // 4, 1))
-        self.guests: dict[Channel, None] = {}  # connections of clients that were let in
+        self.guests: dict[Channel, bool] = {}  # accepted client connections, and whether they can move
 
     def accept(self) -> Channel:
-        """For a connection that is coming in."""
+        """Create the channel of an incoming connection."""
         return self.channels.make(Side.ACCEPTING_BROKER, self)
 
     def made(self, channel: Channel) -> None:
@@ -111,7 +119,7 @@ class Door:
             self.arrivals.remove(channel)
 
     def why_not(self, rights: Rights, resumed: bool) -> str:
-        """Why there is no place for a client that has none yet; empty where there is."""
+        """The reason why there is no place for a new client; empty if there is one."""
         if not resumed and self.memory_is_full():
             return "this broker has no memory left at present; try again"
         reserved = 0 if resumed or rights.name else self.connections_max * min(self.reserved_percent, 100) // 100
@@ -131,7 +139,7 @@ class Door:
 
 
 def greet(door: Door, peer: Channel, hello: Hello) -> None:
-    """A peer said who it is: let it in, or raise `RefusedError`."""
+    """Handle a peer's Hello: accept it, or raise `RefusedError`."""
     if VERSION not in hello.versions:
         raise RefusedError(f"this broker speaks version {VERSION} only, the peer {hello.versions}")
     if door.closed:
@@ -148,12 +156,15 @@ def _greet(door: Door, peer: Channel, hello: Hello) -> None:
         _greet_client(door, peer, hello)
     elif hello.role == ROLE_BROKER:
         _greet_broker(door, peer, hello)
+    elif hello.role == ROLE_PROBE:
+        peer.say(Load(str(door.identity.broker), door.is_overloaded()))
+        peer.hang_up()
     else:
         raise RefusedError(f"unknown role {hello.role!r}; there are {ROLE_CLIENT} and {ROLE_BROKER}")
 
 
 def _not_authentic(door: Door, peer: Channel, error: UnknownPeerError) -> None:
-    """The answer comes late, or not at all where too many wait for theirs."""
+    """Answer late, or not at all if too many connections wait for their answer."""
     door.counters.peers_at_fault += 1
     door.log.warning("peer not authenticated", peer=peer.name, reason=str(error))
     address = peer.name.rpartition(":")[0]
@@ -162,14 +173,14 @@ def _not_authentic(door: Door, peer: Channel, error: UnknownPeerError) -> None:
         peer.abort()
     else:
         peer.close_later(min(delay_s, door.handshake_s), "refused", str(error))
-        # Whether or not it is still there then: who goes does not make room for its next try.
+        # Even if it is gone by then: leaving early does not make room for another try.
         door.later(delay_s, door.failures.answered, address)
 
 
 def _greet_broker(door: Door, peer: Channel, hello: Hello) -> None:
     link = next((link for n, link in door.links.items() if str(n) == hello.name), None)
     if link is None:
-        raise RefusedError(f"{hello.name!r} is no neighbour of {door.identity.broker}")
+        raise RefusedError(f"{hello.name!r} is not a neighbour of {door.identity.broker}")
     if hello.to != str(door.identity.broker):
         raise RefusedError(f"this is broker {door.identity.broker}, not {hello.to}; an address is wrong")
     if hello.overlay != door.identity.overlay_digest:
@@ -187,7 +198,7 @@ def _greet_broker(door: Door, peer: Channel, hello: Hello) -> None:
 
 
 def prove(door: Door, peer: Channel, proof: Proof) -> None:
-    """A broker answered the challenge: let it in, or refuse it."""
+    """Handle a broker's answer to the challenge: accept or refuse it."""
     if peer not in door.challenged:
         raise RemoteProtocolError("a proof that nobody asked for")
     hello, nonce = door.challenged.pop(peer)
@@ -201,18 +212,20 @@ def prove(door: Door, peer: Channel, proof: Proof) -> None:
 def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
     rights = door.authority.client(hello, certificate_name(peer), door.identity.broker)
     session = door.sessions.of_secret(hello.session)
-    # A client that says it has fewer frames than it confirmed has lost some, and its session with them.
+    # A client that reports fewer frames than it confirmed has lost some, and with them its session.
     known = session is not None and session.box.confirmed <= hello.received <= session.box.sent
     resumed = session is not None and known and session.rights == rights
     has_place = session is not None and resumed and session.channel is not None
     if not has_place and (reason := door.why_not(rights, resumed)):
         door.counters.newcomers_refused += 1
+        door.log.event("client refused", client=hello.name, peer=peer.name, reason=reason)
         peer.close("full", reason)
         return
     if session is None or not resumed:
         try:
             name = _free_name(door, hello, rights, session)
         except BusyError as error:
+            door.log.event("client refused", client=hello.name, peer=peer.name, reason=str(error))
             peer.close("busy", str(error))
             return
         if door.sessions.put_off(name, partial(_greet_late, door, peer, hello)):
@@ -237,17 +250,18 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
         )
     )
     door.counters.sessions_resumed += resumed
-    door.guests[peer] = None
+    door.guests[peer] = MOVE in hello.capabilities
     session.attach(peer, hello.received if resumed else 0)
+    door.log.event("client connected", client=session.name, peer=peer.name, resumed=resumed)
     peer.carry(session, ROLE_CLIENT, received)
 
 
 class BusyError(RefusedError):
-    """Not now; later perhaps."""
+    """Refused for now; a later attempt may succeed."""
 
 
 def _greet_late(door: Door, peer: Channel, hello: Hello) -> None:
-    """The client that had the name has left by now."""
+    """Greet a client again after the previous owner of its name has left."""
     if peer.closing or peer.owner is not None:
         return
     try:
@@ -258,7 +272,7 @@ def _greet_late(door: Door, peer: Channel, hello: Hello) -> None:
 
 
 def _free_name(door: Door, hello: Hello, rights: Rights, proved: Session | None) -> str:
-    """The name that a new client gets, which may still be that of one that is leaving; or `BusyError`.
+    """The name of a new client, possibly that of one that is leaving; raises `BusyError`.
 
     `proved` is the earlier session whose secret it knows.
     """
@@ -285,14 +299,14 @@ def _make_room(door: Door, known: Session, rights: Rights, has_secret: bool) -> 
             "choose another name, or try again then"
         )
     known.drop_channel("replaced", "the client came back without its session")
-    # It came back without its session, having forgotten it: the old one has nobody to wait for.
+    # The client came back without its session: nobody will return to the old one.
     door.sessions.forget(known)
 
 
 def _probe(door: Door, session: Session, old: Channel) -> None:
     """Ask a connection for a sign of life, and close it if it gives none."""
     if session.probed is old or old.is_held:
-        # Asked already; or it is we who do not listen.
+        # Asked already, or we are not reading.
         return
     session.probed = old
     old.say(Ping())
@@ -311,13 +325,13 @@ def _end_probe(session: Session, old: Channel, heard_s: float) -> None:
 
 
 def check_certificate(authority: Authority, peer: Channel, neighbour: BrokerId) -> None:
-    """The neighbour that we dialled must prove who it is, too."""
+    """Check the certificate of a dialled neighbour."""
     if authority.tls and certificate_name(peer) != str(neighbour):
         raise RemoteProtocolError(f"the certificate at the address of {neighbour} is for {certificate_name(peer)!r}")
 
 
 def certificate_name(peer: Channel) -> str:
-    """The common name of the peer's certificate; empty where it has none."""
+    """The common name of the peer's certificate; empty without one."""
     certificate = peer.transport.get_extra_info("peercert") or {}
     for part in certificate.get("subject", ()):
         for key, value in part:

@@ -1,27 +1,27 @@
-"""Which publishers are asked to pause: a full queue stops its own publishers and nobody else's.
+"""Backpressure by publisher: a full queue pauses its own publishers and no others.
 
-Three words. A *queue* is what waits for a client or for a neighbour. A *source* is the client or the neighbour that
-brings notifications. Both are opaque here: a broker uses its sessions and links, which are queue and source at once.
-A *publisher* is a client's name; a client brings its own notifications only, a neighbour those of many.
+Three terms. A *queue* holds frames for a client or a neighbour. A *source* is the client or neighbour that sends us
+notifications. Both are opaque here: a broker uses its sessions and links, which are queue and source at once. A
+*publisher* is a client's name; a client sends only its own notifications, a neighbour those of many.
 
-Two want publishers to pause:
+There are two reasons for a publisher to pause:
 
-- a queue that is filling up (`queue_fills`): everyone whose notifications go into it, until it has room again
+- a queue is filling up (`queue_fills`): all publishers whose notifications go into it pause until it has room again
   (`queue_has_room`);
-- a neighbour that said Hold (`neighbour_holds`): the publishers it named, as far as they go to it, until it says
-  otherwise (`neighbour_releases`) or its connection is gone.
+- a neighbour said Hold (`neighbour_holds`): the publishers it named pause, as far as they go to it, until it releases
+  them (`neighbour_releases`) or its connection is gone.
 
-Nobody knows beforehand by which source a publisher comes, and with dynamic routing it may come by several. So a source
-is asked when it next brings something that is not wanted (`passed`, `passed_on`): one more notification per hop, and
-nobody is asked who does not put anything there. A client of the same name elsewhere, or a neighbour that brings the
-same publisher for others, is left alone.
+The source of a publisher is not known beforehand, and with dynamic routing there may be several. So a source is asked
+when it next sends an unwanted notification (`passed`, `passed_on`): one more notification per hop, and only sources
+that actually fill the queue are asked. A client of the same name elsewhere, or a neighbour that sends that publisher
+for others, is left alone.
 
-A source is asked once for each publisher, and released when the last that wanted it has gone. What to say to whom is
-collected and taken by the host (`take_orders`); what was asked and released in between is not said at all. Asked of a
-connection, forgotten with it (`gone`): what is still full asks again at the next notification.
+A source is asked once for each publisher, and released when the last reason is gone. Orders are collected and taken by
+the host (`take_orders`); a pause that is released in between is never sent. Pauses belong to a connection and end with
+it (`gone`): a queue that is still full asks again at the next notification.
 
-Rules of this file: no I/O, no clock, everything in the order in which it came. At most `held_max` publishers are held,
-and as many remembered for neighbours; beyond that nobody more is asked, and the hard bound of the queue decides.
+No I/O, no clock, all in order of arrival. At most `held_max` publishers are held, and as many remembered for
+neighbours; beyond that no more are asked, and the hard bound of the queue decides.
 """
 
 from collections.abc import Hashable, Iterable
@@ -29,12 +29,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 Owner = TypeVar("Owner", bound=Hashable)
 
-# Publishers that one broker holds at a time, and, again so many, that its neighbours may have named.
+# Publishers that one broker holds at a time; its neighbours may have named as many again.
 HELD_MAX = 10_000
 
 
 class Order(NamedTuple, Generic[Owner]):
-    """Tell this source to pause these publishers, or to bring them again."""
+    """Tell this source to pause or resume these publishers."""
 
     source: Owner
     publishers: list[str]
@@ -42,7 +42,7 @@ class Order(NamedTuple, Generic[Owner]):
 
 
 class Holds(Generic[Owner]):
-    """Who wants whom to pause, at one broker."""
+    """The pauses of one broker, and their reasons."""
 
     __slots__ = (
         "_asked_by",
@@ -70,14 +70,14 @@ class Holds(Generic[Owner]):
         self._told: dict[Owner, dict[str, None]] = {}
         self.changed: dict[Owner, dict[str, None]] = {}
 
-    # -- who wants publishers to pause
+    # -- reasons to pause
 
     def queue_fills(self, queue: Owner) -> None:
-        """Whoever puts something into this queue from now on is to pause."""
+        """From now on, sources that add to this queue are asked to pause."""
         self._filling[queue] = None
 
     def queue_has_room(self, queue: Owner) -> None:
-        """This queue does not want anyone to pause any more."""
+        """This queue no longer asks anyone to pause."""
         if queue in self._filling:
             del self._filling[queue]
             self._withdraw((queue, True))
@@ -86,7 +86,7 @@ class Holds(Generic[Owner]):
         return queue in self._filling
 
     def neighbour_holds(self, neighbour: Owner, publishers: Iterable[str]) -> None:
-        """A neighbour wants no more of these for now."""
+        """A neighbour asks for these publishers to pause."""
         named = self._named.get(neighbour, {})
         for publisher in publishers:
             if publisher not in named and self.named < self._held_max:
@@ -96,7 +96,7 @@ class Holds(Generic[Owner]):
             self._named[neighbour] = named
 
     def neighbour_releases(self, neighbour: Owner, publishers: Iterable[str]) -> None:
-        """A neighbour takes these again."""
+        """A neighbour accepts these publishers again."""
         named = self._named.get(neighbour, {})
         for publisher in publishers:
             if publisher in named:
@@ -106,15 +106,15 @@ class Holds(Generic[Owner]):
         if not named:
             self._named.pop(neighbour, None)
 
-    # -- who brings something
+    # -- traffic of sources
 
     def has_named(self, neighbour: Owner) -> bool:
-        """Whether there are publishers that this neighbour does not want."""
+        """Whether this neighbour has asked any publishers to pause."""
         return neighbour in self._named
 
     def passed(self, source: Owner, publishers: Iterable[str], queue: Owner) -> None:
         """Notifications of these publishers came by this source and went into this queue, which is filling up."""
-        # Not a client that listens to itself: if it paused, its queue would not empty.
+        # Not a client that subscribes to itself: if it paused, its queue would not empty.
         if queue in self._filling and source != queue:
             for publisher in publishers:
                 self._ask(source, publisher, (queue, True))
@@ -127,7 +127,7 @@ class Holds(Generic[Owner]):
                 self._ask(source, publisher, (neighbour, False))
 
     def gone(self, owner: Owner) -> None:
-        """Its connection is gone: it wants nothing any more, and does not know what it was asked."""
+        """Its connection is gone, and with it all pauses it asked for or was asked for."""
         self.queue_has_room(owner)
         self.neighbour_releases(owner, list(self._named.get(owner, ())))
         for publisher, askers in self._askers.pop(owner, {}).items():
@@ -138,15 +138,15 @@ class Holds(Generic[Owner]):
         self.changed.pop(owner, None)
 
     def stop(self) -> None:
-        """Everyone is released, and nobody is asked any more."""
+        """Release everyone and ask nobody from now on."""
         self._held_max = 0
         for asker in list(self._asked_by):
             self._withdraw(asker)
 
-    # -- what is to be said
+    # -- orders
 
     def take_orders(self) -> list[Order[Owner]]:
-        """What sources are to be told since the last time; names in their own order, whatever order they came in."""
+        """The orders for sources since the last call; names are sorted, whatever their order of arrival."""
         if not self.changed:
             return []
         changed, self.changed = self.changed, {}
@@ -188,7 +188,7 @@ class Holds(Generic[Owner]):
             self._drop(asker, publisher)
 
     def _drop(self, asker: tuple[Owner, bool], publisher: str) -> None:
-        """This one does not want this publisher to pause any more, whichever source brings it."""
+        """Remove one reason for this publisher to pause, at every source."""
         for source in list(self._asked_by.get(asker, {}).get(publisher, ())):
             self._unlink(asker, publisher, source)
             askers = self._askers[source][publisher]

@@ -1,47 +1,60 @@
-"""One broker on the network: it is put together here, and here time passes.
+"""One broker on the network: assembles its parts and drives their time.
 
-Rules of this file: the parts know each other only as far as they were given one another below, and none knows the host.
-The core decides (`octopia.routing`), the router carries its decisions to the queues, sessions and links move frames
-between queues and channels. `tick` is the one place where time passes.
+The parts know each other only through the references passed below, and none knows the host. The core decides
+(`octopia.routing`), the router carries its decisions to the queues, and sessions and links move frames between queues
+and channels. `tick` is the only place where time advances.
 """
 
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker import restart
+from octopia.net.broker.aliases import Aliases
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.channels import LOOK_S, Channels
+from octopia.net.broker.counting import Counting
 from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.dispatch import Dispatch
+from octopia.net.broker.express import ExpressWay
 from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.links import RESTART, Link
+from octopia.net.broker.load import LoadWatch
 from octopia.net.broker.memory import Memory
 from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.episodes import Episodes, LinkVerdict
 from octopia.net.broker.operations.log import Log
+from octopia.net.broker.operations.paging import Pages
 from octopia.net.broker.operations.report import LinkReport, Report
 from octopia.net.broker.operations.streams_report import streams_report
 from octopia.net.broker.operations.traces import Traces
+from octopia.net.broker.probing import Probing, fate
+from octopia.net.broker.qos import ORDINARY, Qos
+from octopia.net.broker.recording import Recording
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
+from octopia.net.broker.short_cut import ShortCuts
 from octopia.net.broker.stamped import StampedDispatch
+from octopia.net.broker.stamped_express import StampedExpress
+from octopia.net.broker.tables import sources
 from octopia.net.channel import SILENT_HEARTBEATS
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import Turn
+from octopia.net.outbox import WEIGHTS, Outbox, Turn
 from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
-from octopia.wire import Barrier, BarrierDone, Codec, WireLimits
+from octopia.wire import Barrier, BarrierDone, Codec, Crowded, WireLimits, msgpack_text
 
-# The code of a goodbye for good.
+# The code of a final goodbye.
 SHUTDOWN = "shutdown"
 
 
@@ -56,6 +69,7 @@ class BrokerHost:
         routing: str = "idr",
         congestion: CongestionParameters | None = None,
         limits: Limits | None = None,
+        covering: str = "none",
         wire_limits: WireLimits | None = None,
         net_limits: NetLimits | None = None,
         authority: Authority | None = None,
@@ -63,15 +77,21 @@ class BrokerHost:
         tls_dial: ssl.SSLContext | None = None,
         turn: Turn | None = None,
         now: Callable[[], float] | None = None,
+        wall: Callable[[], float] = time.time,
+        qos: Sequence[Qos] = (),
+        recording: Recording | None = None,
+        alias_token: str = "",
     ) -> None:
+        """`qos` is per cluster; `wall` is the wall clock, for deadlines only; for `alias_token` see `aliases`."""
         loop = asyncio.get_running_loop()
         self.id = id
-        self.net_limits = net_limits or NetLimits()
-        self.congestion = congestion or CongestionParameters()
+        own = qos[id.cluster] if qos else ORDINARY
+        self.net_limits = own.net_limits(net_limits or NetLimits())
+        self.congestion = own.congestion(congestion or CongestionParameters())
         self.now = now or loop.time
         self.log = Log(str(id))
         self.counters = Counters()
-        self.traces = Traces(id)
+        self.traces = Traces(id, overlay.brokers, overlay.clusters, self._link_now, self._fate)
         policy = policy_named(routing)
         if (reason := why_not_live(routing)) is not None:
             raise InputError(reason)
@@ -81,11 +101,12 @@ class BrokerHost:
             routing,
             congestion=self.congestion,
             limits=limits or Limits(),
-            # Serials must lie above those of an earlier life: the clock does.
+            # Serials must exceed those from before a restart: the clock does.
             first_serial=time.time_ns() // 1000,
             links_up=policy.recovery is None,
+            covering=covering,
         )
-        # TID routing cannot bring tables back in line, so it does not come back as if nothing had happened either.
+        # TID routing cannot resync tables, so its broker does not resume as if nothing had happened.
         self.can_restart = policy.recovery is not None
         self._together: Collection[BrokerId] = ()
         self._saves = False
@@ -99,10 +120,10 @@ class BrokerHost:
         turn = turn or Turn(loop)
         self.intake = intake = Intake(self.counters)
 
-        # Dispatch puts into the queues of those who, by way of the router, make it do so: it looks them up here.
+        # Dispatch and its queues depend on each other through the router, so dispatch looks the queues up here.
         sessions: dict[str, Session] = {}
         self.links: dict[BrokerId, Link] = {}
-        # By then the other end of a link that went down has noticed it, too.
+        # By then, the other end of a failed link has noticed it, too.
         noticed_s = SILENT_HEARTBEATS * self.net_limits.link_heartbeat_s + LOOK_S + self.net_limits.detour_grace_s
         self._barriers = barriers = Barriers(
             overlay.a_links(id),
@@ -110,6 +131,13 @@ class BrokerHost:
             self._send_barrier,
             settle_s=0.0 if self.broker.streams is None else noticed_s,
             now=self.now,
+        )
+        srt = self.broker.state.srt
+        counting = Counting(
+            # A routing whose registrations need no confirmation stores advertisements everywhere.
+            overlay.a_links(id) if policy.confirms else (),
+            lambda filter: len(srt.overlapping(filter)),
+            lambda to, frame: self.links[to].send_beside(frame),
         )
         self.dispatch = Dispatch(
             id,
@@ -135,7 +163,42 @@ class BrokerHost:
                 counters=self.counters,
                 traces=self.traces,
             )
-        self._router = router = Router(self.broker, self.dispatch, stamped, barriers, self.log, self.now)
+        neighbours = overlay.a_links(id) + overlay.i_links(id)
+        express = None
+        if recording is None and codec.start_scanning():
+            core = self.broker.express(msgpack_text)
+            make_express: Any = partial(ExpressWay, overtakes=policy.overtakes)
+            if stamped is not None:
+                make_express = partial(
+                    StampedExpress, streams=self.broker.streams, stamped=stamped, read_stamp=codec.dests.stamp
+                )
+            if core is not None:
+                express = make_express(
+                    core,
+                    self.dispatch,
+                    sessions=sessions,
+                    links=self.links,
+                    neighbours=neighbours,
+                    counters=self.counters,
+                )
+        short_cuts = None
+        if express is None or codec.scanner is None:
+            codec.stop_scanning()
+        else:
+            short_cuts = ShortCuts(
+                express,
+                codec.scanner,
+                codec.limits.frame_bytes_max,
+                intake=intake,
+                counters=self.counters,
+                now=self.now,
+                wall=wall,
+            )
+        probing = Probing(self.links, self.traces, self.broker.recipients_of)
+        make_router = Router if recording is None else recording.make_router
+        self._router = router = make_router(
+            self.broker, self.dispatch, stamped, probing, barriers, self.log, self.now, express, short_cuts
+        )
         self.sessions = Sessions(
             sessions,
             self.net_limits,
@@ -147,8 +210,13 @@ class BrokerHost:
             log=self.log,
             now=self.now,
             soon=loop.call_soon,
+            count=counting.ask,
+            qos=own,
+            wall=wall,
+            aliases=Aliases(alias_token) if alias_token else None,
+            make_box=None if recording is None else recording.make_client_box,
         )
-        for neighbour in overlay.a_links(id) + overlay.i_links(id):
+        for neighbour in neighbours:
             self.links[neighbour] = Link(
                 neighbour,
                 identity,
@@ -156,12 +224,14 @@ class BrokerHost:
                 turn=turn,
                 router=router,
                 barriers=barriers,
+                counting=counting,
                 intake=intake,
                 log=self.log,
                 now=self.now,
                 soon=loop.call_soon,
                 on_connected=self.sessions.expect_a_rush,
                 repeats=self.broker.streams is not None,
+                make_box=Outbox if recording is None else partial(recording.make_link_box, neighbour),
             )
         self.memory = Memory(
             self.net_limits,
@@ -171,6 +241,16 @@ class BrokerHost:
             held_bytes=lambda: self.dispatch.reorder.held_bytes,
             counters=self.counters,
             log=self.log,
+        )
+        self.load = LoadWatch(self.congestion.window_s / 2, self.net_limits.overload_s)
+        self._episodes = Episodes(self.log)
+        self._verdicts = -1
+        self._started_s = time.time()
+        # Whether the routing takes detours while a link is overloaded or down.
+        self._avoids = policy.links is not None
+        self.pages = Pages(
+            sources(self.broker, sessions, self.links, self.congestion.tau, self._avoids, self.now, wall),
+            clock=self.now,
         )
         self.door = Door(
             identity,
@@ -182,6 +262,7 @@ class BrokerHost:
             self.log,
             self.net_limits,
             lambda: self.memory.is_full,
+            lambda: self.load.overloaded,
             self.now,
             loop.call_later,
         )
@@ -204,10 +285,20 @@ class BrokerHost:
     def _send_barrier(self, to: BrokerId, message: Barrier | BarrierDone) -> None:
         self.links[to].send_barrier(message)
 
+    # -- for traces
+
+    def _link_now(self, to: BrokerId) -> tuple[bool, int]:
+        """Whether a link is up, and the length of its queue."""
+        link = self.links[to]
+        return link.is_up, link.box.waits
+
+    def _fate(self, client: str, subscriptions: tuple[str, ...]) -> tuple[int, str]:
+        return fate(self.sessions.get(client), subscriptions)
+
     # -- time
 
     def tick(self) -> None:
-        """Called every half window: samples, signs of life, and whatever has waited too long."""
+        """Called every half window: take samples, check signs of life and timeouts."""
         now = self.now()
         for link in self.links.values():
             link.check_time(now)
@@ -217,8 +308,44 @@ class BrokerHost:
         self.channels.check_time(now)
         self.sessions.check_time(now)
         self.memory.check(now)
+        memory, door = self.memory, self.door
+        if self.load.check(now, memory.used_bytes / memory.bytes_max, len(door.guests) / door.connections_max):
+            self._ask_to_move()
+        self._tell_episodes(now)
 
-    # -- what others may see
+    def _tell_episodes(self, now: float) -> None:
+        """Write the beginnings and ends of episodes to the event log."""
+        lst, episodes = self.broker.state.lst, self._episodes
+        due = episodes.is_due(now)
+        if lst.verdicts_changed == self._verdicts and not due:
+            return
+        self._verdicts = lst.verdicts_changed
+        episodes.check_links(
+            now,
+            [
+                LinkVerdict(str(neighbour), lst.overloaded(neighbour), link.box.waits, lst.element(neighbour))
+                for neighbour, link in self.links.items()
+                if link.is_up
+            ],
+        )
+        episodes.check_broker(self.load.reason)
+        if due:
+            lost = self.sessions.dropped_total() + self.sessions.too_old_total()
+            episodes.check_drops(lost, ((session.name, session.box) for session in self.sessions.values()))
+            self.log.events.check_time()
+            self.pages.check_time()
+
+    def _ask_to_move(self) -> None:
+        """This broker is overloaded: ask some of its clients to move."""
+        if self.draining:
+            return
+        asked = self.load.chosen(channel for channel, moves in self.door.guests.items() if moves)
+        for channel in asked:
+            channel.say(Crowded(self.load.reason))
+        self.counters.clients_asked_to_move += len(asked)
+        self.log.warning("overloaded", reason=self.load.reason, asked_to_move=len(asked))
+
+    # -- reporting
 
     def report(self) -> Report:
         """The state of the broker at this moment."""
@@ -228,6 +355,7 @@ class BrokerHost:
             overlay=self._identity.overlay_digest,
             routing=self.broker.routing,
             takes_clients=not self.draining,
+            overloaded=self.load.reason,
             counters=self.counters,
             clients=len(self.sessions),
             connections=len(self.channels),
@@ -237,9 +365,10 @@ class BrokerHost:
             memory_bytes_max=self.memory.bytes_max,
             subscriptions=len(tables.prt),
             advertisements=len(tables.srt),
-            client_queue_frames=sum(len(session.box.waiting) for session in self.sessions.values()),
+            client_queue_frames=_by_priority(session.box for session in self.sessions.values()),
             publishers_held=self.intake.held,
             dropped_total=self.sessions.dropped_total(),
+            too_old_total=self.sessions.too_old_total(),
             held_back_total=reorder.held_total,
             out_of_order_total=reorder.late_total,
             links=tuple(
@@ -247,34 +376,43 @@ class BrokerHost:
                     str(neighbour),
                     link.is_up,
                     link.channel is not None,
-                    len(link.box.waiting),
+                    link.box.waits,
                     tables.lst.overloaded(neighbour),
                     link.box.left_total,
                     link.dropped,
+                    link.box.waits_by_priority,
+                    tables.lst.element(neighbour),
+                    link.box.waiting_bytes,
+                    self._avoids and (tables.lst.overloaded(neighbour) or not link.is_up),
                 )
                 for neighbour, link in self.links.items()
             ),
             streams=streams_report(self.broker.streams),
+            cases=self.dispatch.cases.report(),
+            started_s=round(self._started_s, 3),
+            tau=self.congestion.tau,
+            window_s=self.congestion.window_s,
+            events_last=self.log.events.last,
         )
 
     # -- start and end
 
     def start(self, addresses: Mapping[BrokerId, Address]) -> None:
-        """Look for neighbours, which are at these addresses."""
+        """Start dialling the neighbours at these addresses."""
         for neighbour, dialler in self.diallers.items():
             dialler.address = addresses.get(neighbour)
             dialler.dial()
 
     @property
     def draining(self) -> bool:
-        """Whether it is about to stop and lets nobody in."""
+        """Whether it is about to stop and accepts nobody."""
         return self.door.closed
 
     def drain(self, *, together: Collection[BrokerId] = (), saves: bool = False) -> None:
-        """Take nothing more from clients, let nobody in, and ask neighbours to bring nothing more.
+        """Stop reading from clients, accept nobody, and ask neighbours to send nothing more.
 
-        Those who stop `together` with this one, in the same process, are not asked: all of them see when nothing is
-        under way between them. With `saves` what waits for clients will be saved, and need not be taken by them.
+        Brokers that stop `together` with this one, in the same process, are not asked: they all see when nothing is in
+        flight between them. With `saves`, queues of clients will be saved, and clients need not read them now.
         """
         self._together, self._saves = together, saves
         self.door.closed = True
@@ -290,7 +428,7 @@ class BrokerHost:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is under way, and everyone who is connected has confirmed what is not saved for them."""
+        """Whether nothing is in flight, and every connected peer has confirmed what is not saved for it."""
         if len(self.dispatch.reorder):
             return False
         streams = self.broker.streams
@@ -306,9 +444,9 @@ class BrokerHost:
         )
 
     def freeze(self) -> None:
-        """Time is over, or nothing is under way: take nothing more from anyone, and write nothing more.
+        """Stop all reading and writing, when time is up or nothing is in flight.
 
-        What is saved then is what every peer knows, but for confirmations that are under way.
+        The state saved after this is what every peer knows, except for confirmations in flight.
         """
         for dialler in self.diallers.values():
             dialler.stop()
@@ -318,15 +456,25 @@ class BrokerHost:
             session.box.detach()
 
     def save(self) -> tuple[list[SavedSession], list[SavedLink]]:
-        """What our next life needs, once everything is frozen."""
+        """The state needed after a restart; call it once everything is frozen."""
         return restart.save(self.broker, self.sessions, self.links)
 
     def restore(self, saved: SavedBroker) -> None:
-        """Go on where the life before stopped; before links come up, and before anyone is let in."""
+        """Resume from saved state, before links come up and before anyone is accepted."""
         restart.restore(
             saved, self.id, self.sessions, self.links, authority=self._authority, codec=self._codec, log=self.log
         )
 
     def part(self, code: str, reason: str) -> None:
-        """Tell everyone, who then closes."""
+        """Send a goodbye to all peers, which then close."""
         self.channels.part(code, reason)
+
+
+def _by_priority(boxes: Iterable[Outbox]) -> tuple[int, ...]:
+    """The number of waiting frames in all of these, by priority."""
+    waits = [0] * len(WEIGHTS)
+    for box in boxes:
+        if box.waits:
+            for priority, count in enumerate(box.waits_by_priority):
+                waits[priority] += count
+    return tuple(waits)

@@ -1,4 +1,4 @@
-"""Who a broker is, as it says in every handshake."""
+"""A broker's identity, sent in every handshake."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ SECRET_BYTES = 16
 
 
 def new_secret() -> bytes:
-    """For a session, or for the life of a broker: nobody can guess it, and no two are alike."""
+    """A secret for a session or a broker's life: unguessable and unique."""
     return secrets.token_bytes(SECRET_BYTES)
 
 

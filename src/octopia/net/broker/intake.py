@@ -1,18 +1,18 @@
-"""Who brings what is being routed at this moment, so that a queue that fills up stops its own publishers and no others.
+"""The source of the notifications being routed, so that a filling queue pauses its own publishers and no others.
 
-Whoever takes in what a read brought says from whom (`source`) for as long as that lasts, and nobody else does. Outside
-of a read there is no source: what time lets go (`order.py`) holds nobody up.
+The reader of a batch sets its `source` while the batch is handled, and nobody else does. Outside of a read there is no
+source: notifications released by a timeout (`order.py`) pause nobody.
 
-Two ways to stop a source. The usual one names publishers (`holds.py`): a queue that is over its mark tells what went
-into it (`went_in`), a client that brought it is not read from, a neighbour that did gets a Hold. The last resort, for
-a link's queue at its hard bound, is not to read from whoever brings more (`hold_back`).
+There are two ways to stop a source. The usual one names publishers (`holds.py`): a queue over its mark reports its new
+entries (`went_in`); a client that sent them is not read from, and a neighbour that sent them gets a Hold. The last
+resort, for a link's queue at its hard bound, is to stop reading from any source of more (`hold_back`).
 
-Rules of this file: what a read leads to is said once, when it is over (`done`); what happens between reads, at once. So
-it makes no difference whether notifications came one by one or together. A client that is held is not read from, so its
-confirmations are not seen either: its own queue asks for nothing while that lasts. So nobody waits in a circle.
+The effects of a read are sent once, at its end (`done`); those between reads at once. So it makes no difference whether
+notifications came one by one or together. A held client is not read from, so its confirmations are not seen either: its
+own queue asks nobody to pause meanwhile. This avoids circular waits.
 
-A broker that stops holds nobody up (`hold_nobody`): it takes in what is under way, at most a window of each neighbour,
-above the bounds of queues.
+A stopping broker holds nobody up (`hold_nobody`): it takes in notifications in flight, at most a window per neighbour,
+beyond the bounds of queues.
 """
 
 from collections.abc import Hashable, Iterable
@@ -29,14 +29,14 @@ class Member(Hashable, Protocol):
     """A session or a link: a queue, and a source."""
 
     def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
-        """Whose notifications these are, which it has brought."""
+        """The publishers of these notifications, which it sent."""
 
     def pause(self, publishers: list[str], held: bool) -> None:
-        """Bring no more of these publishers, or bring them again."""
+        """Pause or resume these publishers."""
 
 
 class Intake:
-    """The source of what is being routed, of one broker, and who was asked to pause."""
+    """The current source of one broker, and its paused publishers."""
 
     __slots__ = ("_counters", "_holding", "_holds", "source")
 
@@ -48,29 +48,29 @@ class Intake:
 
     @property
     def held(self) -> int:
-        """Publishers that are asked to pause at present."""
+        """The number of paused publishers."""
         return self._holds.held
 
     # -- queues
 
     def fills(self, queue: Member) -> None:
-        """This queue is over its mark: what goes into it is to be told (`went_in`), until it has room."""
+        """This queue is over its mark: report its new entries (`went_in`) until it has room."""
         self._holds.queue_fills(queue)
 
     def has_room(self, queue: Member) -> None:
-        """This queue holds nobody up any more."""
+        """This queue has room again and pauses nobody."""
         self._holds.queue_has_room(queue)
         if self.source is None:
             self._carry_out()
 
     def went_in(self, queue: Member, frames: list[bytes]) -> None:
-        """What is being routed went into a queue that is over its mark."""
+        """The current notifications went into a queue over its mark."""
         source = self._source()
         if source is not None:
             self._holds.passed(source, source.publishers_of(frames), queue)
 
     def passed_on(self, link: Member, frames: list[bytes]) -> None:
-        """What is being routed went to a neighbour that has named publishers."""
+        """The current notifications went to a neighbour that has named publishers."""
         source = self._source()
         if source is not None:
             self._holds.passed_on(source, source.publishers_of(frames), link)
@@ -79,7 +79,7 @@ class Intake:
         return None if self.source is None else cast("Member | None", self.source.owner)
 
     def done(self) -> None:
-        """All that a read brought has been routed."""
+        """The current read has been routed."""
         self.source = None
         if self._holds.changed:
             self._carry_out()
@@ -92,7 +92,7 @@ class Intake:
             box.block(source)
 
     def hold_nobody(self) -> None:
-        """From now on nobody waits for room here, whatever fills up."""
+        """From now on, nobody waits for room here."""
         self._holding = False
         self._holds.stop()
         self._carry_out()
@@ -100,7 +100,7 @@ class Intake:
     # -- neighbours, and connections
 
     def neighbour_said(self, link: Member, hold: Hold) -> bool:
-        """A neighbour wants no more of some publishers, or wants them again; returns whether any are left."""
+        """A neighbour pauses or resumes some publishers; returns whether any are still paused."""
         if hold.held:
             self._holds.neighbour_holds(link, hold.publishers)
         else:

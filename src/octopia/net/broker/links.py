@@ -1,29 +1,29 @@
-"""A link to a neighbour: what waits for it, whether it is up, and how it is taken up again when it breaks.
+"""A link to a neighbour: its queue, its state, and how it resumes after a break.
 
     down ──fresh handshake──▶ up ──connection lost──▶ broken ──resumed in time──▶ up
                                                         └──grace over, or the neighbour restarted──▶ down
     up ──the neighbour says Drain──▶ leaving ──it says that it restarts──▶ away ──fresh handshake──▶ down, up at once
 
-Rules of this file: the smaller broker of the two dials, again and again (`dialler.py`); so brokers may start in any
-order. Each process of a broker has a life, a random number; when both ends still know each other's life and what
-they had sent, the link goes on as if nothing had happened: nothing is lost or doubled, and the core is told nothing.
-Otherwise the link is fresh: the core is told that it went down and came up, and brings the tables in line. What waits
-for a link that is down are notifications that were never sent, up to the bound; more are dropped and counted. While it
-is up nothing is dropped: from a mark on the publishers of what goes there are asked to pause, until half of that is
-gone. While it is connected the mark keeps the queue short (`marks.py`); while it is broken it is half of the bound. At
-the bound, the last resort, whoever brings more is not read from, and a link that is broken is down.
+The smaller broker of the two dials until it succeeds (`dialler.py`), so brokers may start in any order. Each process of
+a broker has a life, a random number. When both ends still know each other's life and sent frames, the link resumes as
+if nothing had happened: nothing is lost or duplicated, and the core is not told. Otherwise the link is fresh: the core
+is told that it went down and came up, and resyncs the tables. The queue of a link that is down holds notifications that
+were never sent, up to the bound; more are dropped and counted. While the link is up, nothing is dropped: from a mark
+on, publishers whose notifications go there are asked to pause until half of it is gone. While the link is connected,
+the mark keeps the queue short (`marks.py`); while it is broken, the mark is half of the bound. At the bound, as a last
+resort, sources of more are not read from, and a broken link goes down.
 
-**A neighbour that restarts loses nothing.** From its `Drain` on the core takes the link for overloaded, so that what
-has another way takes it. What waits at that moment is still written, and all that comes later waits. Its goodbye says
-that it took nothing it did not confirm, so that waits again, too. While it is away the core is told nothing; at the
-bound of the queue whoever brings more is held, for the time it may stay away. When it is back as a fresh link, the
-notifications go first and then what brings the tables in line. The same holds the other way round for us: a broker
-that restarted holds sources rather than drop what is for a neighbour that has not come yet.
+**A neighbour's restart loses nothing.** From its `Drain` on, the core treats the link as overloaded, so notifications
+take a detour if there is one. Frames waiting at that moment are still written; later ones wait. The neighbour's goodbye
+says that it took no unconfirmed frames, so those wait again, too. While it is away, the core is told nothing; at the
+bound of the queue, sources of more are held for as long as it may stay away. When it returns as a fresh link, the
+notifications go first and then the resync. The same holds the other way round: a broker that restarted holds sources
+rather than drop notifications for a neighbour that has not connected yet.
 
-**Where the routing has streams** (`fdr`) its ways may lead in circles, and brokers that wait for each other could wait
-for ever. So neighbours are always read from: what is under way is bounded by what the brokers of publishers keep until
-it is confirmed, and these make publishers pause. A link that breaks is down after a moment, and nothing waits for it:
-what was under way is sent again by another way. A neighbour that restarts is waited for all the same.
+**If the routing has streams** (`fdr`), its paths may form cycles, and brokers waiting for each other could wait
+forever. So neighbours are always read from: traffic in flight is bounded by what the publishers' brokers keep until it
+is confirmed, and these make publishers pause. A broken link goes down after a moment, and nothing waits for it:
+messages in flight are sent again on another path. A restarting neighbour is waited for all the same.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,8 +31,10 @@ from typing import Any, get_args
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.barriers import Barriers
+from octopia.net.broker.counting import Counting
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
+from octopia.net.broker.lane import Lane
 from octopia.net.broker.marks import Marks
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.router import Router
@@ -40,23 +42,28 @@ from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import SILENT, SILENT_HEARTBEATS, Channel
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
-from octopia.routing import Confirm, LinkNews, Message, Notify
+from octopia.routing import PRIORITY_MAX, Confirm, LinkNews, Message, Notify, Waits
 from octopia.topology import BrokerId
 from octopia.wire import (
     COPIES,
+    COUNTS,
     HELD_PER_FRAME_MAX,
     ROLE_BROKER,
     VERSION,
     Barrier,
     BarrierDone,
+    Counted,
+    CountRequest,
     Drain,
     Drained,
+    Haul,
     Hello,
     Hold,
     Parcels,
     Welcome,
     message_frame,
     publisher_of,
+    split_frames,
 )
 
 # The code of a goodbye that says: what was not confirmed was not taken, and this broker will be back.
@@ -79,18 +86,27 @@ class Link:
         turn: Turn,
         router: Router,
         barriers: Barriers,
+        counting: Counting,
         intake: Intake,
         log: Log,
         now: Callable[[], float],
         soon: Callable[..., Any],
         on_connected: Callable[[], None],
         repeats: bool = False,
+        make_box: Callable[..., Outbox] = Outbox,
     ) -> None:
         self.neighbour = neighbour
         self._identity = identity
         self._limits = limits
         self._router = router
         self._barriers = barriers
+        self._counting = counting
+        self._questions: dict[type[Any], Callable[[BrokerId, Any], None]] = {
+            Barrier: barriers.received,
+            BarrierDone: barriers.answered,
+            CountRequest: counting.received,
+            Counted: counting.answered,
+        }
         self._intake = intake
         self._log = log
         self._now = now
@@ -98,11 +114,12 @@ class Link:
         # Whether the routing has streams: what a broken link held is sent again by the broker it came from.
         self._repeats = repeats
         self._on_connected = on_connected  # what waited for the neighbour comes all at once
-        self.box = Outbox(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
+        self.box = make_box(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
         self.stall = StallWatch(self.box, limits.stall_s)
         self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
         self._mark: tuple[int, int] | None = None  # frames and bytes; None where nobody is asked to pause
         self._asks = False  # whether the publishers of what goes there are to pause
+        self._counts = False  # whether the neighbour knows questions about counts
         self._names = False  # whether the neighbour named publishers that are to pause
         self.channel: Channel | None = None
         self.broken_since: float | None = None
@@ -115,6 +132,7 @@ class Link:
         self.has_drained = False  # it brings nothing more, as we asked it
         self.dropped = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
+        self._lanes = tuple(Lane(self, priority) for priority in range(PRIORITY_MAX + 1))
         self._sampled = (0, 0, 0)
         self._grace_s = 0.0  # how long it may be broken this time
         self._give_up_s = limits.link_give_up_s
@@ -139,41 +157,51 @@ class Link:
 
     # -- sending
 
-    def send(self, message: Message, frames: list[bytes]) -> None:
+    def lane(self, priority: int) -> "Link | Lane":
+        """Where notifications of this priority wait."""
+        return self._lanes[priority] if priority else self
+
+    def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None:
         """Queue a core message, which was encoded already."""
         if isinstance(message, Notify):
-            self.put_all(frames)
+            self.put_all(frames, priority)
             return
         box = self.box
+        put = box.put if isinstance(message, Confirm | Waits) else box.put_fence
         for frame in frames:
-            box.put(frame)
+            put(frame)
         if box.is_full:
             self._overflow()
         if not isinstance(message, Confirm | LinkNews):
             self._barriers.control_sent(self.neighbour)
 
-    def put_all(self, frames: list[bytes]) -> None:
+    def put_all(self, frames: list[bytes], lane: int = 0) -> None:
         """Queue notifications, which were encoded already."""
         if self._repeats and not self.is_up and not self._keeps_all and (self._was_up or self.down_since is None):
             # everyone was told that it is down, or is about to be
             return
-        if not self.box.put_if_room(frames):
-            self._put_slowly(frames)
+        if not self.box.put_if_room(frames, lane):
+            self._put_slowly(frames, lane)
 
-    def _put_slowly(self, frames: list[bytes]) -> None:
+    def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None:
+        """Queue notifications that lie one after the other."""
+        if self.channel is None or lane or not self.box.put_bundle(data, frames):
+            self.put_all(split_frames(data), lane)
+
+    def _put_slowly(self, frames: list[bytes], lane: int) -> None:
         """As `put_all`, where the mark would be reached, or is 0."""
         box = self.box
         bounds = box.frames_max, box.bytes_max
         unwanted: list[bytes] = []
         at = 0
-        while (at := box.put_below(frames, at, *(self._mark or bounds))) < len(frames):
-            box.put(frames[at])
+        while (at := box.put_below(frames, at, *(self._mark or bounds), lane)) < len(frames):
+            box.put(frames[at], lane)
             if box.is_full:
                 self._overflow()
             stop = at + 1
             if self._is_over_mark():
                 # The socket took all that it takes, and so it stays until this read is over.
-                stop = box.put_below(frames, stop, *bounds)
+                stop = box.put_below(frames, stop, *bounds, lane)
                 unwanted += frames[at:stop]
             at = stop
         if unwanted:
@@ -229,7 +257,14 @@ class Link:
         return dropped
 
     def send_barrier(self, message: Barrier | BarrierDone) -> None:
-        self.box.put(message_frame(message))
+        self.box.put_fence(message_frame(message))
+
+    def send_beside(self, frame: bytes) -> bool:
+        """Send a question or answer about counts; returns whether the neighbour is there and knows of these."""
+        if self.channel is None or not self._counts:
+            return False
+        self.channel.write_beside(frame)
+        return True
 
     # -- receiving
 
@@ -239,7 +274,11 @@ class Link:
         try:
             for message in messages:
                 kind = type(message)
-                if kind is Parcels:
+                if kind is Haul:
+                    self._brings = message.publishers
+                    self._router.receive_haul(sender, message, now)
+                    message.done()
+                elif kind is Parcels:
                     self._brings = message.publishers
                     self._router.receive_copies(sender, message.carried, message, now)
                 elif kind is Notify:
@@ -250,10 +289,8 @@ class Link:
                 elif kind is Hold:
                     self._names = self._intake.neighbour_said(self, message)
                     self._set_mark()
-                elif kind is Barrier:
-                    self._barriers.received(sender, message)
-                elif kind is BarrierDone:
-                    self._barriers.answered(sender, message)
+                elif kind in self._questions:
+                    self._questions[kind](sender, message)
                 elif kind is Drain:
                     self._neighbour_leaves(now)
                 elif kind is Drained:
@@ -285,6 +322,7 @@ class Link:
             [VERSION],
             ROLE_BROKER,
             str(own.broker),
+            capabilities=[COUNTS],
             session=own.life,
             peer=self.their_life,
             received=self.received,
@@ -302,6 +340,7 @@ class Link:
             # It went down here while we dialled, and the neighbour goes on as before: the next call begins anew.
             channel.close("replaced", "the link went down while it was being taken up again")
             return
+        self._counts = COUNTS in welcome.capabilities
         self._take_up(channel, welcome.session, resumed, welcome.received)
 
     def accept(self, channel: Channel, hello: Hello) -> None:
@@ -325,6 +364,7 @@ class Link:
                 VERSION,
                 str(own.broker),
                 hello.name,
+                [name for name in hello.capabilities if name == COUNTS],
                 session=own.life,
                 resumed=resumed,
                 received=self.received if resumed else 0,
@@ -332,6 +372,7 @@ class Link:
                 heartbeat_s=own.heartbeat_s,
             )
         )
+        self._counts = COUNTS in hello.capabilities
         self._take_up(channel, hello.session, resumed, hello.received)
 
     def _take_up(self, channel: Channel, life: bytes, resumed: bool, confirmed: int) -> None:
@@ -385,7 +426,11 @@ class Link:
             self._log.warning("link broken", neighbour=str(self.neighbour), reason=reason)
 
     def _hold_nobody(self) -> None:
-        """Holds end with the connection, those that we asked for and those that the neighbour did."""
+        """Holds end with the connection, those that we asked for and those that the neighbour did.
+
+        So do questions about counts.
+        """
+        self._counting.gone(self.neighbour)
         self._stop_asking()
         self._intake.gone(self)
         self._names = False
@@ -409,9 +454,9 @@ class Link:
 
     def _sample(self, now: float) -> None:
         """Tell the core what waits here, where there is anything to tell (Eq. 10)."""
-        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waiting))
+        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waits))
         self._set_mark()
-        waiting, left = len(self.box.waiting), self.box.left_total
+        waiting, left = self.box.waits, self.box.left_total
         away = self.leaves or self.broken_since is not None
         sample = (AWAY_FRAMES if away else waiting, left + waiting, left)
         if sample != self._sampled or waiting:
@@ -470,7 +515,7 @@ class Link:
         if self.channel is None:
             return True
         box = self.box
-        has_all = self._said_drained or not box.waiting
+        has_all = self._said_drained or not box.waits
         return self.has_drained and has_all and box.sent == box.confirmed
 
     def freeze(self) -> None:
@@ -482,7 +527,7 @@ class Link:
 
     def unsent(self) -> list[bytes]:
         """Notifications that were never sent, for our next life."""
-        return [frame for frame in self.box.waiting if _is_notification(frame)]
+        return [frame for frame in self.box.in_order() if _is_notification(frame)]
 
     def restore(self, unsent: list[bytes]) -> None:
         """We restarted, and these had not been sent; neither they nor what comes for this neighbour now is dropped."""

@@ -63,10 +63,10 @@ class Listener:
                 sockets.append(socket.socket(family, kind, number))
                 _prepare(sockets[-1])
                 sockets[-1].bind(address)
-        except OSError:
+        except OSError as error:
             for each in sockets:
                 each.close()
-            raise
+            raise OSError(error.errno, f"{host}:{port}: {error.strerror or error}") from None
         return cls(sockets, *args, **options)
 
     @property

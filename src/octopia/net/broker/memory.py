@@ -1,30 +1,30 @@
-"""One memory bound for everything that peers make a broker keep, and what goes first when it is reached.
+"""One memory bound for all data that a broker keeps for its peers, and the order in which data is dropped.
 
-What counts: queues of clients and links (waiting, and sent but not confirmed), what sockets have not taken yet, frames
-that are not complete, notifications that wait for their order. A frame that waits for several clients counts for each,
-so the bound errs on the safe side. Tables do not count; they have bounds of their own (`octopia.routing.Limits`).
+It covers the queues of clients and links (waiting, and sent but not confirmed), data not yet accepted by sockets,
+incomplete frames, and notifications held back for their order. A frame that waits for several clients counts for each,
+so the bound errs on the safe side. Tables do not count; they have their own bounds (`octopia.routing.Limits`).
 
-`check` is called at every tick, and adds up at every tick or, while less than half of the bound is used, at every
-fourth. What comes in between is the overshoot: one notification may go to thousands of clients. Above the bound, room
-is made down to 15/16 of it, so that this is not done at every tick. What goes first:
+`check` is called at every tick, and adds everything up at every tick or, while less than half of the bound is used, at
+every fourth. The bound may be exceeded in between, since one notification may go to thousands of clients. Above the
+bound, memory is freed down to 15/16 of it, so that this does not happen at every tick. In this order:
 
 1. Deliveries for clients that are away, the oldest of the largest queues first. Their sessions stay, unless more than
-   `AWAY_BYTES` remain of a queue (answers, and places of frames by number): then the session ends, the largest first.
-   They have a bound of their own, too (`away_bytes_max`), which holds at all times.
-2. Deliveries for connected clients whose subscriptions say to drop, likewise. Then clients with more than `LARGE_BYTES`
+   `AWAY_BYTES` of a queue remain (answers, and placeholders of numbered frames); then the session ends, the largest
+   first. They also have a separate bound (`away_bytes_max`), which holds at all times.
+2. Deliveries for connected clients whose policy is to drop, in the same way. Then clients with more than `LARGE_BYTES`
    in their queue that asked to be disconnected when it is full, the largest first.
-3. Unfinished frames: the connection that has waited longest for the rest of one is closed. They have a bound of their
-   own, too (`unfinished_bytes_max`), which holds at all times. Neighbours are left alone.
-4. Clients that publish are not read from, until no more than 7/8 of the bound is used. If that does not help within
-   `HOLD_S`, or an eighth more than the bound is used, connected clients with more than `LARGE_BYTES` in their queue are
-   disconnected, the largest first.
-5. Then, notifications that wait for links that are down, the oldest of the largest queues first.
-6. While 4. lasts, new clients are refused.
+3. Incomplete frames: the connection that has waited longest for the rest of one is closed. They also have a separate
+   bound (`unfinished_bytes_max`), which holds at all times. Neighbours are exempt.
+4. Publishers are not read from until at most 7/8 of the bound is used. If that does not help within `HOLD_S`, or an
+   eighth more than the bound is used, connected clients with more than `LARGE_BYTES` in their queue are disconnected,
+   the largest first.
+5. Then, notifications for links that are down, the oldest of the largest queues first.
+6. During step 4, new clients are refused.
 
-Never: what waits for a neighbour that is up. Its queue has its own bound.
+The queue of a neighbour that is up is never touched; it has its own bound.
 
-Rules of this file: no I/O and no clock. "The largest first" means: as if one byte at a time were taken from whichever
-queue is the largest at that moment, so that small queues are touched last (`level`).
+No I/O and no clock. "The largest first" means: as if one byte at a time were taken from whichever queue is the largest
+at that moment, so that small queues are touched last (`level`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,29 +35,29 @@ from octopia.net.broker.operations.log import Log
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Source, memory_bytes_of
 
-# Of a client that is away: a session that cannot be made smaller than this is ended.
+# The session of a client that is away is ended if it cannot be made smaller than this.
 AWAY_BYTES = 128 * 1024
-# Connected clients are disconnected for the sake of more than this.
+# Connected clients are disconnected only if their queue is larger than this.
 LARGE_BYTES = 1024 * 1024
-# How long to wait for those who publish to be heard no more.
+# How long to wait for the effect of not reading from publishers.
 HOLD_S = 1.0
-# While less than half of the bound is used, all is added up so rarely.
+# Ticks between two sums while less than half of the bound is used.
 IDLE_TICKS = 4
-# The code of a Goodbye to a client whose session is ended for memory. It may come back at once, with a new session.
+# The Goodbye code for a client whose session is ended to free memory. It may reconnect at once with a new session.
 MEMORY = "memory"
 
 
 class Queue(Protocol):
-    """Something with a box of which part may be dropped."""
+    """The owner of a box whose contents may be dropped."""
 
     box: Outbox
 
     def shed(self, memory_bytes: int) -> int:
-        """Drop what may be dropped, the oldest first, down to so much memory. Returns how many were dropped."""
+        """Drop frames, the oldest first, down to this much memory; returns how many were dropped."""
 
 
-class Client(Queue, Protocol):
-    """What is asked of a session."""
+class SheddableClient(Queue, Protocol):
+    """The part of a session used here."""
 
     @property
     def is_away(self) -> bool: ...
@@ -67,14 +67,14 @@ class Client(Queue, Protocol):
     def may_end(self) -> bool: ...
 
 
-class Link(Queue, Protocol):
-    """What is asked of a link."""
+class SheddableLink(Queue, Protocol):
+    """The part of a link used here."""
 
     is_up: bool
 
 
 class Reader(Protocol):
-    """What is asked of a connection."""
+    """The part of a connection used here."""
 
     unfinished_s: float  # for how long a frame has been incomplete
 
@@ -84,7 +84,7 @@ class Reader(Protocol):
 
 
 class Clients(Protocol):
-    """What is asked of the table of sessions."""
+    """The part of the table of sessions used here."""
 
     def values(self) -> Iterable[Any]: ...
     def end(self, session: Any, code: str, reason: str) -> None: ...
@@ -93,30 +93,30 @@ class Clients(Protocol):
 
 
 class Connections(Protocol):
-    """What is asked of the table of connections."""
+    """The part of the table of connections used here."""
 
-    kept_bytes: int  # what sockets have not taken, and frames that are not complete, at this tick
+    kept_bytes: int  # data not yet accepted by sockets, and incomplete frames, at this tick
 
     @property
     def unfinished(self) -> Sequence[Reader]:
-        """Those with a frame that is not complete, without neighbours'."""
+        """Connections with an incomplete frame, except neighbours'."""
 
 
 class Memory:
-    """The bound of one broker."""
+    """The memory bound of one broker."""
 
     def __init__(
         self,
         limits: NetLimits,
         *,
         clients: Clients,
-        links: Mapping[Any, Link],
+        links: Mapping[Any, SheddableLink],
         connections: Connections,
         held_bytes: Callable[[], int],
         counters: Counters,
         log: Log,
     ) -> None:
-        """`held_bytes`: of what waits for its order."""
+        """`held_bytes`: size of notifications held back for their order."""
         self.bytes_max = limits.memory_bytes_max
         self.used_bytes = 0
         self._away_bytes_max = limits.away_bytes_max
@@ -133,14 +133,14 @@ class Memory:
 
     @property
     def is_full(self) -> bool:
-        """Whether those who publish are not read from, and nobody new is let in."""
+        """Whether publishers are not read from and new clients are refused."""
         return self._held_since is not None
 
     def forget(self, source: Source) -> None:
-        """A connection that was not read from is gone."""
+        """A connection that was held is gone."""
 
     def check(self, now: float) -> None:
-        """Add up what is used, and make room if it is too much."""
+        """Add up the memory used, and free some if it is too much."""
         unfinished = sum(each.unfinished_bytes for each in self._connections.unfinished)
         self._ticks += 1
         if 2 * self.used_bytes >= self.bytes_max or self._ticks % IDLE_TICKS == 1:
@@ -151,18 +151,18 @@ class Memory:
         self._close_unfinished(unfinished - self._unfinished_bytes_max)
         if self.used_bytes > self.bytes_max:
             self._make_room(now)
-            self._ticks = 0  # what is left is added up at the next tick
+            self._ticks = 0  # the rest is added up at the next tick
         if self._held_since is not None:
             if 8 * self.used_bytes <= 7 * self.bytes_max:
                 self._held_since = None
                 self._clients.release_sources(self)
                 self._log.info("memory is free again", used=self.used_bytes)
             else:
-                # Those who have begun to publish since, too.
+                # Also clients that have begun to publish since.
                 self._clients.hold_sources(self)
 
     def _sum(self) -> int:
-        """What all queues take."""
+        """The memory of all queues."""
         clients = memory_bytes_of([client.box for client in self._clients.values()])
         return clients + memory_bytes_of([link.box for link in self._links.values()])
 
@@ -190,7 +190,7 @@ class Memory:
             if self.used_bytes > self.bytes_max:
                 self._shed([link for link in self._links.values() if not link.is_up], self.used_bytes - goal)
 
-    # -- the steps, each of which is to free so many bytes if it can
+    # -- the steps, each of which tries to free this many bytes
 
     def _shed_away(self, wanted: int) -> None:
         away = [client for client in self._clients.values() if client.is_away]
@@ -210,7 +210,7 @@ class Memory:
         self._end([client for client in self._clients.values() if not client.is_away], wanted, LARGE_BYTES)
 
     def _shed(self, queues: Sequence[Queue], wanted: int) -> int:
-        """Drop from the largest of these; returns how many frames were dropped."""
+        """Drop frames from the largest queues; returns how many."""
         sizes = [queue.box.memory_bytes for queue in queues]
         to_bytes = level(sizes, sum(sizes) - wanted)
         dropped = 0
@@ -220,8 +220,8 @@ class Memory:
                 self.used_bytes -= size - queue.box.memory_bytes
         return dropped
 
-    def _end(self, clients: Iterable[Client], wanted: int, at_least: int) -> None:
-        """End the sessions with the largest queues, of those that are larger than this."""
+    def _end(self, clients: Iterable[SheddableClient], wanted: int, at_least: int) -> None:
+        """End the sessions with the largest queues, among those larger than this."""
         for client in largest(clients, lambda client: client.box.memory_bytes):
             size = client.box.memory_bytes
             if wanted <= 0 or size <= at_least:
@@ -231,7 +231,7 @@ class Memory:
             wanted -= size
 
     def _close_unfinished(self, wanted: int) -> None:
-        """Close those that have waited longest for the rest of a frame; among equals, for the largest."""
+        """Close the connections that have waited longest for the rest of a frame; among equals, the largest first."""
         for each in largest(self._connections.unfinished, lambda each: (each.unfinished_s, each.unfinished_bytes)):
             size = each.unfinished_bytes
             if wanted <= 0:
@@ -252,7 +252,7 @@ def largest(items: Iterable[Item], size: Callable[[Item], Any]) -> list[Item]:
 
 
 def level(sizes: Iterable[int], allowed: int) -> int:
-    """The highest level such that sizes cut off at it add up to no more than is allowed; 0 where none does."""
+    """The highest level such that sizes capped at it add up to at most the limit; 0 if there is none."""
     ordered = sorted(sizes)
     for at, size in enumerate(ordered):
         share = allowed // (len(ordered) - at)

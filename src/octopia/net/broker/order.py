@@ -9,7 +9,7 @@ cluster when a link is overloaded, and what goes the new way may overtake what s
 - `Reorder`, at the subscriber's broker: a stamped notification waits until the earlier one has come, or until the time
   is over; those of the same publisher queue up behind it.
 
-Rules of this file: no I/O and no clock. As long as nothing is diverted nothing is remembered, nothing is stamped and
+No I/O and no clock. As long as nothing is diverted nothing is remembered, nothing is stamped and
 nothing waits: the cost is one test per message. The earlier one need not be for this broker at all, which it cannot
 know; then the time runs out, so the wait after a change of ways is at most `hold_s`. Order is lost only by a copy that
 comes later than that, or when the buffer is full; it is then delivered late, and counted.
@@ -44,15 +44,15 @@ class _Way:
 class Ways:
     """Where copies went, as far as that may still matter."""
 
-    __slots__ = ("_cluster", "_hold_s", "_ways")
+    __slots__ = ("_cluster", "_hold_s", "taken")
 
     def __init__(self, broker: BrokerId, hold_s: float) -> None:
         self._cluster = broker.cluster
         self._hold_s = hold_s
-        self._ways: dict[tuple[str, int], _Way] = {}
+        self.taken: dict[tuple[str, int], _Way] = {}
 
     def __len__(self) -> int:
-        return len(self._ways)
+        return len(self.taken)
 
     def header(self, to: BrokerId, message: Notify, now: float) -> CopyHeader:
         """The header of a copy that goes to this neighbour now; `PLAIN` where nothing can have been overtaken."""
@@ -73,10 +73,10 @@ class Ways:
         return CopyHeader(b"", traced, earlier, round(hold_s * 1000)) if earlier or traced else PLAIN
 
     def _took(self, key: tuple[str, int], to: BrokerId, diverts: bool, sequence: int, now: float) -> _Way | None:
-        way = self._ways.get(key)
+        way = self.taken.get(key)
         if way is None:
-            if diverts and len(self._ways) < WAYS_MAX:
-                way = self._ways[key] = _Way(to, sequence, now, max(sequence - 1, 0))
+            if diverts and len(self.taken) < WAYS_MAX:
+                way = self.taken[key] = _Way(to, sequence, now, max(sequence - 1, 0))
             return way
         if way.neighbour != to:
             way.other_sequence, way.other_s = way.sequence, way.sent_s
@@ -86,8 +86,8 @@ class Ways:
 
     def forget_old(self, now: float) -> None:
         """What was sent so long ago is not waited for any more."""
-        if self._ways:
-            self._ways = {key: way for key, way in self._ways.items() if way.sent_s + self._hold_s > now}
+        if self.taken:
+            self.taken = {key: way for key, way in self.taken.items() if way.sent_s + self._hold_s > now}
 
 
 class Reorder:

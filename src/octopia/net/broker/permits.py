@@ -1,15 +1,15 @@
-"""Whether a publication is within its publisher's right: asked of every one, so prepared once per client.
+"""Whether a publication is within its publisher's right. Every publication is checked, so this is prepared per client.
 
-A right to advertise is a filter, and each notification published under it must match that filter. That an
-advertisement is covered by the right is not enough: conformity looks at one attribute at a time and lets attributes be
-left out, so a notification may conform to a covered advertisement and still not match the right.
+A right to advertise is a filter that each published notification must match. It is not enough that the right covers the
+advertisement: conformity considers one attribute at a time and allows attributes to be missing, so a notification may
+conform to a covered advertisement and still not match the right.
 
-The answers are those of `matches`. What the names of a notification's attributes decide alone is worked out once per
-combination of names; of the conjunctions that are left, an equality (`symbol in ('A', 'B', …)`) picks the few to test.
+The answers are those of `matches`. The part that depends only on attribute names is computed once per combination of
+names. Of the remaining conjunctions, an equality (`symbol in ('A', 'B', …)`) selects the few to test.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from octopia.language import (
     ALWAYS,
@@ -23,18 +23,20 @@ from octopia.language import (
     one_holds,
     why_not_matches,
 )
+from octopia.matching import Tokens
+from octopia.routing import satisfied
 
-# Combinations of names remembered per client; at the bound all are forgotten. Longer ones are worked out each time.
+# Combinations of names cached per client; at the bound all are dropped. Longer ones are computed each time.
 COMBINATIONS_MAX = 256
 COMBINED_NAMES_MAX = 64
-# Up to so many alternatives it is quicker to test each than to look up which.
+# Up to this many alternatives, testing each is faster than a lookup.
 TESTED_MAX = 3
 
 Values = Mapping[str, Value]
 
 
 class Permit:
-    """What one client may publish."""
+    """The publications that one client may make."""
 
     __slots__ = ("_by_names", "_name", "_right")
 
@@ -48,18 +50,23 @@ class Permit:
         return self._choice(tuple(values)).holds(values)
 
     def refused(self, batch: Sequence[Values]) -> list[int]:
-        """The places of those that may not be published."""
+        """The indices of notifications that may not be published."""
         names = list(map(tuple, batch))
         if names.count(names[0]) == len(names):
-            # By far the most common: all are of the same kind, and within the right.
+            # By far the most common case: all have the same names and are within the right.
             choice = self._choice(names[0])
             if choice.all_hold(batch):
                 return []
             return [at for at, values in enumerate(batch) if not choice.holds(values)]
         return [at for at, values in enumerate(batch) if not self.allows(values)]
 
+    def allows_all(self, tokens: Tokens, seen: Callable[[int], Notification]) -> bool:
+        """Whether all notifications of a batch of tokens are within the right; `seen` returns one as a notification."""
+        signatures = range(tokens.counts.signatures)
+        return all(self._choice(tokens.names_of(each)).hold_for_tokens(tokens, each, seen) for each in signatures)
+
     def reason(self, notification: Notification) -> str:
-        """Why this may not be published: the attribute, and the right."""
+        """Why this may not be published: the attribute and the right."""
         why = why_not_matches(self._right, notification)
         return f"{self._name} may not publish this: {why}; each notification must match its right: {self._right}"
 
@@ -75,14 +82,14 @@ class Permit:
 
 
 class _Choice:
-    """What the values of attributes with certain names must satisfy: all predicates of one of the alternatives."""
+    """The condition on the values of attributes with certain names: all predicates of one of the alternatives."""
 
     __slots__ = ("_all", "_attribute", "_by_value", "_others")
 
     def __init__(self, alternatives: Alternatives) -> None:
         self._all = alternatives
         self._attribute = _commonest_equality(alternatives) if len(alternatives) > TESTED_MAX else None
-        # Values that Python takes for equal (1 and true) share a place; the tests tell them apart.
+        # Values that are equal in Python (1 and true) share an entry; the tests tell them apart.
         self._by_value: dict[Value, Alternatives] = {}
         others: list[tuple[Predicate, ...]] = []
         for tests in alternatives if self._attribute is not None else ():
@@ -99,8 +106,15 @@ class _Choice:
         found = self._by_value.get(values[self._attribute], ())
         return one_holds(found, values) or one_holds(self._others, values)
 
+    def hold_for_tokens(self, tokens: Tokens, signature: int, seen: Callable[[int], Notification]) -> bool:
+        """Whether the notifications of a batch that have these names, which have this number there, all satisfy it."""
+        if self._all is ALWAYS or not self._all:
+            return self._all is ALWAYS
+        holds = satisfied((self._all,), tokens, seen) != 0
+        return bool(holds[tokens.signatures == signature].all())
+
     def all_hold(self, batch: Sequence[Values]) -> bool:
-        """Whether all of these are quickly seen to satisfy it; False where each must be looked at."""
+        """Whether all of these satisfy it by a quick check; False if each must be tested."""
         return self._all is ALWAYS or (len(self._all) == 1 and all_hold(self._all[0], batch))
 
 
@@ -116,7 +130,7 @@ def _alternatives(names: tuple[str, ...], right: Filter) -> Alternatives:
 
 
 def _commonest_equality(alternatives: Alternatives) -> str | None:
-    """The attribute that equalities tell most of the alternatives apart by."""
+    """The attribute whose equalities distinguish most of the alternatives."""
     seen = {(p.attribute, p.value) for tests in alternatives for p in tests if p.operator is Operator.EQ}
     counted = Counter(attribute for attribute, _ in sorted(seen, key=str))
     return counted.most_common(1)[0][0] if counted else None

@@ -1,27 +1,27 @@
-"""Whether a subscriber may still hold up its publishers: it must take what waits for it at a minimum rate.
+"""Whether a subscriber may make its publishers pause: it must read its deliveries at a minimum rate.
 
-Policy `block` is a privilege. While a queue makes publishers pause, its patience runs out: it has `block_s` at the
-beginning, and every frame that the subscriber confirms earns the time that it takes at the minimum rate, up to
-`CREDIT` times `block_s`. (Confirmations come in lumps, as large as what the subscriber reads at a time.) A subscriber
-without patience loses the privilege: its publishers go on, and its deliveries are dropped from the oldest. It has it
-again when `block_again_s` have passed and its queue was empty in between.
+Policy `block` is a privilege. While a queue makes publishers pause, it uses up an allowance of time: initially
+`block_s`, and every frame that the subscriber confirms adds the time that it takes at the minimum rate, up to `CREDIT`
+times `block_s`. (Confirmations come in batches, as large as one read of the subscriber.) When the allowance is used up,
+the subscriber loses the privilege: its publishers continue, and its oldest deliveries are dropped. It regains the
+privilege after `block_again_s`, if its queue was empty in between.
 
-So a subscriber that takes nothing, or one frame in a second, holds its publishers up for `block_s` once in
-`block_again_s` at most, and only if it took in between all there was. One that takes `block_frames_per_s_min` steadily
-holds them to its own rate, as long as it likes: that is what the policy is for.
+So a subscriber that reads nothing, or one frame per second, delays its publishers by at most `block_s` once in
+`block_again_s`, and only if it caught up in between. One that steadily reads `block_frames_per_s_min` slows them down
+to its own rate for as long as it likes; that is the purpose of the policy.
 
-Rules of this file: no clock. Time is what the caller says has passed, and should leave out pauses of our own, in which
-no confirmation could be read.
+No clock: the caller says how much time has passed, and should exclude its own pauses, in which no confirmation could be
+read.
 """
 
-# The most that may be earned, in times of `block_s`.
+# Maximum allowance, as a multiple of `block_s`.
 CREDIT = 5
-# A larger frame counts as so many of this size: whoever takes a megabyte a second is not slow.
+# A larger frame counts as several of this size: a subscriber that reads a megabyte per second is not slow.
 FRAME_BYTES = 1024
 
 
 class BlockPrivilege:
-    """Of one subscriber."""
+    """The privilege of one subscriber."""
 
     __slots__ = ("_again_s", "_block_s", "_frames_per_s_min", "_lost_s", "_patience_s", "_taken", "_was_empty", "lost")
 
@@ -30,25 +30,25 @@ class BlockPrivilege:
         self._frames_per_s_min = frames_per_s_min
         self._again_s = again_s
         self.lost = False
-        self._patience_s: float | None = None  # None while it holds nobody up
-        self._taken = (0, 0)  # frames and bytes, when last looked at
+        self._patience_s: float | None = None  # None while no publisher pauses
+        self._taken = (0, 0)  # frames and bytes at the last check
         self._lost_s = 0.0  # for how long
         self._was_empty = False
 
     @property
     def rests(self) -> bool:
-        """Whether there is nothing to check unless it begins to hold someone up."""
+        """Whether there is nothing to check until it makes publishers pause."""
         return not self.lost and self._patience_s is None
 
     def lose(self) -> None:
-        """It may not block for some time."""
+        """Take the privilege away for some time."""
         self.lost, self._lost_s, self._was_empty, self._patience_s = True, 0.0, False, None
 
     def check(self, passed_s: float, holds_up: bool, taken: tuple[int, int], is_empty: bool) -> bool:
-        """So much time has passed; True where the privilege is lost just now.
+        """Account for the time that has passed; returns True if the privilege is lost now.
 
-        `holds_up`: whether its publishers are asked to pause. `taken`: frames and bytes that the subscriber has
-        confirmed so far, in all. `is_empty`: whether there is nothing that it has not confirmed.
+        `holds_up`: whether its publishers are asked to pause. `taken`: total frames and bytes confirmed by the
+        subscriber so far. `is_empty`: whether it has confirmed everything.
         """
         if self.lost:
             self._wait(passed_s, is_empty)

@@ -1,8 +1,8 @@
-"""From one life of a broker to the next: what is taken out of its parts when it stops, and put back when it starts.
+"""Save the state of a broker when it stops, and restore it when it starts again.
 
-Rules of this file: nothing may change between the last confirmation to a peer and `save`, so everything is frozen
-before. Restoring comes before links come up and before anyone is let in, so that nobody meets a broker that knows half
-of its clients. What the present configuration does not allow any more is left out, and said in the log.
+Nothing may change between the last confirmation to a peer and `save`, so everything is frozen before. State is restored
+before links come up and clients are accepted, so that nobody meets a half-restored broker. Anything that the current
+configuration no longer allows is left out and logged.
 """
 
 from collections.abc import Mapping
@@ -18,27 +18,35 @@ from octopia.routing import Broker
 from octopia.topology import BrokerId
 from octopia.wire import AdvertiseRequest, BadRequest, Codec, SubscribeRequest, advertise_frame, subscribe_frame
 
-# Where the kind and the body of a frame begin.
+# Offsets of the kind and the body of a frame.
 _KIND, _BODY = 4, 5
 
 
 def save(
     broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]
 ) -> tuple[list[SavedSession], list[SavedLink]]:
-    """What the next life needs."""
+    """The state for the next process."""
     saved_links = [SavedLink(str(neighbour), unsent) for neighbour, link in links.items() if (unsent := link.unsent())]
     return sessions.save(lambda session: _registrations(broker, session)), saved_links
 
 
 def _registrations(broker: Broker, session: Session) -> list[bytes]:
-    """As the client asked for them."""
+    """The registrations of a client, as the requests that it sent."""
     tables: Any = broker.state
     advertisements = tables.advertisements.of(session.name)
     subscriptions = tables.subscriptions.of(session.name)
     frames = [advertise_frame(id, registered.filter) for id, registered in advertisements.items()]
+    default = session.qos.default
     for id, registered in subscriptions.items():
         ordered = id not in session.unordered
-        frames.append(subscribe_frame(id, registered.filter, session.policies.get(id, "block"), ordered))
+        policy, priority, deadline_ms = (
+            session.policies.get(id, "block"),
+            registered.priority,
+            session.deadline_ms_of(id),
+        )
+        as_here = (priority, deadline_ms) == (default.priority, default.deadline_ms)
+        qos = (None, None) if as_here else (priority, deadline_ms)
+        frames.append(subscribe_frame(id, registered.filter, policy, ordered, *qos))
     return frames
 
 
@@ -52,7 +60,7 @@ def restore(
     codec: Codec,
     log: Log,
 ) -> None:
-    """Put back what the life before saved."""
+    """Restore the state saved by the previous process."""
     unsent = {link.neighbour: link.frames for link in saved.links}
     for neighbour, link in links.items():
         link.restore(unsent.get(str(neighbour), []))

@@ -1,13 +1,13 @@
-"""Who a client is, and what it may do: rights as filters.
+"""The identity of clients, and their rights as filters.
 
-A right is a filter. A client may advertise, or subscribe to, exactly what its right provably covers (`octopia.covers`),
-so that what cannot be decided is refused; and each notification it publishes must match its right to advertise
-(`permits.py`). What it is delivered matches a subscription and so its right to subscribe. Without any client named in
-the configuration everyone may do everything, which is right for trying things on one machine; once one is named, nobody
-else gets in. A client may be named several times, each time for other clusters: it has the rights of the cluster it
-connects to, so what it may advertise or subscribe to can differ from cluster to cluster. Policy `block` slows others,
-so it is a right of its own, which a client that is named must be given. Where clients are named,
-neighbours must prove themselves, too: whoever could call itself a broker would have every right.
+A right is a filter. A client may advertise or subscribe to exactly what its right provably covers (`octopia.covers`);
+undecidable cases are refused. Each notification it publishes must match its right to advertise (`permits.py`). Every
+delivery matches a subscription, and so the right to subscribe. If the configuration names no client, everyone may do
+everything, which suits experiments on one machine; once one is named, nobody else is accepted. Each client may probe
+what it may publish; probing in the name of others is a separate right. A client may be named several times for
+different clusters: it has the rights of the cluster it connects to. Policy `block` slows others down, so it is a
+separate right, which must be given to a named client. If clients are named, neighbours must prove their identity, too:
+a client that could pose as a broker would have every right.
 """
 
 from dataclasses import dataclass, field
@@ -23,18 +23,19 @@ EVERYTHING = parse_filter("true")
 
 
 class UnknownPeerError(RefusedError):
-    """A peer that did not prove who it is: its answer may be kept waiting."""
+    """A peer that did not prove its identity; the answer may be delayed."""
 
 
 @dataclass(frozen=True)
 class Rights:
-    """What one client may do in these clusters; None for any."""
+    """The rights of one client in these clusters; None for any."""
 
     name: str = ""
     advertise: Filter | None = EVERYTHING
     subscribe: Filter | None = EVERYTHING
     clusters: tuple[int, ...] | None = None
     block: bool = True
+    probe: bool = True
 
     def check_advertise(self, wanted: Filter, broker: BrokerId) -> None:
         self._check("advertise", self.advertise, wanted)
@@ -50,8 +51,8 @@ class Rights:
             )
 
     def permit(self) -> Permit | None:
-        """What each of its publications is asked; None where nothing can be wrong with them."""
-        # Without any right nothing can be advertised, and so nothing published.
+        """The check of its publications; None if they need none."""
+        # Without a right nothing can be advertised, so nothing can be published.
         if self.advertise is None or self.advertise == EVERYTHING:
             return None
         return Permit(self.name, self.advertise)
@@ -77,7 +78,7 @@ class Rights:
 
 @dataclass(frozen=True)
 class ClientEntry:
-    """A client of the configuration: known by a token (see `secret.py`), or by the common name of its certificate."""
+    """A client in the configuration, identified by a token (see `secret.py`) or the common name of its certificate."""
 
     rights: Rights
     token: str = ""
@@ -86,7 +87,7 @@ class ClientEntry:
 
 @dataclass(frozen=True)
 class Authority:
-    """Says who a peer is."""
+    """Identifies peers."""
 
     clients: tuple[ClientEntry, ...] = ()
     link_token: str = ""
@@ -119,7 +120,7 @@ class Authority:
         raise RefusedError(f"{found[0].name} may not connect to cluster {broker.cluster}; its clusters are: {listed}")
 
     def rights_of(self, name: str, broker: BrokerId) -> Rights | None:
-        """The rights at this broker of a client that proved earlier that it is the one of this name; None for none."""
+        """The rights at this broker of a client that proved its name earlier; None if it has none."""
         if not self.clients:
             return None if name else self._anyone
         named = (entry.rights for entry in self.clients if entry.rights.name == name)
@@ -135,13 +136,13 @@ class Authority:
 
     @property
     def wants_proof(self) -> bool:
-        """Whether neighbours prove themselves by the link token (`link_proof.py`)."""
+        """Whether neighbours prove their identity by the link token (`link_proof.py`)."""
         return bool(self.link_token) and not self.tls
 
     def check_broker(self, neighbour: BrokerId, certificate_name: str, is_loopback: bool) -> None:
-        """Raise `RefusedError` unless the peer may be this neighbour, but for what a link token has yet to prove.
+        """Raise `RefusedError` unless the peer may be this neighbour; a link token is checked later.
 
-        With TLS its certificate names it; without, and without a link token, it must sit on this machine.
+        With TLS, its certificate names it. Without TLS and link token, it must be on this machine.
         """
         if self.tls:
             if certificate_name != str(neighbour):

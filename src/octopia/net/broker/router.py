@@ -1,17 +1,24 @@
 """The one way from an event to the queues: the core decides, dispatch carries out, traces remember.
 
-Rules of this file: what the core ordered is carried out before the next event is handled. `link_up`, `link_down` and
+What the core ordered is carried out before the next event is handled. `link_up`, `link_down` and
 `link_given_up` are the one place where the core learns that a neighbour came or went.
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.dispatch import Dispatch
+from octopia.net.broker.express import Batch, ExpressWay
 from octopia.net.broker.operations.log import Log
+from octopia.net.broker.probing import Probing
+from octopia.net.broker.short_cut import ShortCuts
 from octopia.net.broker.stamped import StampedDispatch
+from octopia.net.broker.stamped_express import StampedExpress
+from octopia.net.channel import Channel
 from octopia.routing import (
-    Accepted,
+    Accept,
     Action,
     Broker,
     ClientLeft,
@@ -23,10 +30,14 @@ from octopia.routing import (
     LinkWentDown,
     Message,
     Received,
+    Values,
     policy_named,
 )
 from octopia.topology import BrokerId
-from octopia.wire import Parcels
+from octopia.wire import Haul, Parcels, is_probe
+
+# Copies of one header are all decided alike, where the routing has streams.
+_ONE: tuple[Values, ...] = ({},)
 
 
 class Router:
@@ -37,19 +48,26 @@ class Router:
         broker: Broker,
         dispatch: Dispatch,
         stamped: StampedDispatch | None,
+        probing: Probing,
         barriers: Barriers,
         log: Log,
         now: Callable[[], float],
+        express: ExpressWay | None = None,
+        short_cuts: ShortCuts | None = None,
     ) -> None:
         self.id = broker.id
+        self.short_cuts = short_cuts
+        self._express = express
         # Bound once: these are called for every notification.
         self._decide = broker.handle
         self._publish = broker.publish
+        self._probe = broker.probe
         self._receive = broker.receive
         self._is_leaving = broker.is_leaving
         self._carry_out = dispatch.carry_out
         self._carry_out_batch = dispatch.carry_out_batch
         self._stamped = stamped
+        self._probing = probing
         self._broker = broker
         self._barriers = barriers
         self._log = log
@@ -67,7 +85,7 @@ class Router:
 
     def restore(self, event: Event, now: float) -> None:
         """What a client had registered in our earlier life, and was told then."""
-        self._carry_out([action for action in self._decide(event, now) if not isinstance(action, Accepted)])
+        self._carry_out([action for action in self._decide(event, now) if not isinstance(action, Accept)])
 
     def client_left(self, client: str, now: float) -> bool:
         """A client is gone for good; returns whether this is to be said again, to withdraw more of what it had."""
@@ -75,6 +93,11 @@ class Router:
         return self._is_leaving(client)
 
     # -- notifications
+
+    def offer_short_cut(self, session: Any, channel: Channel) -> None:
+        """A client is there: where compiled code is in use, it takes the short cut from its first publication on."""
+        if self.short_cuts is not None:
+            channel.short_cut = partial(self.short_cuts.open, session)
 
     def publish(self, client: str, batch: Parcels, now: float) -> None:
         """A client's notifications, one after the other."""
@@ -84,10 +107,64 @@ class Router:
         else:
             self._stamped.published(batch, decisions, client)
 
+    def publish_haul(self, client: str, haul: Haul, now: float, accepted_ms: int = -1) -> None:
+        """As `publish`, by the express way as far as that goes. A time that is not negative is that of acceptance."""
+        batch = None
+        # what is kept in the log of a routing with streams has its time, and is made an object of anyway
+        if self._express is not None and self._express.is_open and (self._stamped is None or accepted_ms < 0):
+            batch = self._express.published(client, haul, now)
+
+        def ordinary(start: int, stop: int) -> None:
+            some = haul.parcels(start, stop)
+            if accepted_ms >= 0:
+                some.accept(accepted_ms)
+            self.publish(client, some, now)
+
+        self._carry_out_haul(haul, batch, accepted_ms, ordinary)
+
+    def receive_haul(self, sender: BrokerId, haul: Haul, now: float) -> None:
+        """As `receive_copies`, by the express way as far as that goes."""
+        if isinstance(self._express, StampedExpress):
+            (decision,) = self._receive(sender, haul.carried, _ONE, now)
+            self._express.take_copies(haul, decision, now)
+            return
+        batch = None
+        if self._express is not None and self._express.is_open:
+            self._broker.check_copies(sender, haul.carried, now)
+            batch = self._express.received(sender, haul)
+
+        def ordinary(start: int, stop: int) -> None:
+            self.receive_copies(sender, haul.carried, haul.parcels(start, stop), now)
+
+        self._carry_out_haul(haul, batch, -1, ordinary)
+
+    def _carry_out_haul(
+        self, haul: Haul, batch: Batch | None, accepted_ms: int, ordinary: Callable[[int, int], None]
+    ) -> None:
+        """Carry out a batch in order; `ordinary` carries out those from one place to another by the ordinary way."""
+        start, end, express = 0, len(haul), self._express
+        if batch is not None and express is not None:
+            for stop in batch.ordinary:
+                if not express.is_open:
+                    break
+                if start < stop:
+                    express.carry_out(batch, start, stop, accepted_ms)
+                if stop < end:
+                    ordinary(stop, stop + 1)
+                start = stop + 1
+        if start < end:
+            ordinary(start, end)
+
+    def probe(self, client: str, batch: Parcels, now: float) -> str | None:
+        """What would become of a client's notification: brokers note it. Returns why it would be refused."""
+        return self._probing.carry_out(batch, self._probe(client, batch.values, now), client)
+
     def receive_copies(self, sender: BrokerId, header: Header, batch: Parcels, now: float) -> None:
         """Copies of notifications that a neighbour sent, all with this header, one after the other."""
         decisions = self._receive(sender, header, batch.values, now)
-        if self._stamped is None:
+        if batch.header is not None and is_probe(batch.header):
+            self._probing.carry_out(batch, decisions, self._names[sender])
+        elif self._stamped is None:
             self._carry_out_batch(batch, decisions, self._names[sender])
         elif decisions:
             # copies with one header from one neighbour all go the same way

@@ -1,16 +1,16 @@
-"""What a broker that restarts leaves for its next start: one file per broker.
+"""The state that a restarting broker saves for its next start: one file per broker.
 
     magic and version (8 bytes) │ BLAKE2b of the rest (32 bytes) │ MessagePack: `SavedBroker`
 
-A session is saved with all it takes to go on as if nothing had happened: its secret, how many frames went each way,
-what waits for the client, and its registrations as the frames that the client sent. For a link only notifications are
-saved that were never sent: everything else neighbours tell each other anew.
+A session is saved with everything needed to resume it: its secret, the number of frames in each direction, the
+client's queue, and its registrations as the frames that the client sent. For a link, only notifications that were never
+sent are saved; neighbours exchange everything else again.
 
-Rules of this file: a file is written whole or not at all (a temporary file, `fsync`, rename), readable for its owner
-alone, since it holds the secrets of sessions. It is read once: taken away first, looked at then. One that is damaged,
-too old, or of another broker, overlay, address or user is an `InputError` that says so; the broker then starts without.
-Nothing is larger than the queues of a running broker; beyond `BYTES_MAX` the sessions with the longest queues are left
-out, which ends them as a stop for good would. Files that nobody came back for are removed when they are a day old.
+A file is written atomically (a temporary file, `fsync`, rename) and is readable only by its owner, since it contains
+the secrets of sessions. It is read once, and removed before it is examined. If it is damaged, too old, or belongs to
+another broker, overlay, address or user, that is an `InputError` with the reason, and the broker starts without it. Its
+size is limited by the queues of a running broker; beyond `BYTES_MAX`, the sessions with the longest queues are left out
+and end. Files that are not used within a day are removed.
 """
 
 import os
@@ -36,7 +36,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class SavedSession(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A client's session. Counts are of numbered frames."""
+    """A client's session. Counts refer to numbered frames."""
 
     name: str
     owner: str  # of the rights it had
@@ -52,6 +52,7 @@ class SavedSession(Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     dropped_total: Count
     registrations: list[bytes]
     unanswered: list[tuple[str, str]]  # request and id
+    too_old_total: Count = 0
 
     @property
     def size(self) -> int:
@@ -73,7 +74,7 @@ class SavedBroker(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 
 
 class Place(NamedTuple):
-    """Where the file of one broker lies, and whose it is."""
+    """The file of one broker, and its identity."""
 
     folder: Path
     overlay_digest: str
@@ -91,7 +92,7 @@ class Place(NamedTuple):
 
 
 def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
-    """Write the file, at this time of the world's clock. Returns the names of sessions that did not fit."""
+    """Write the file with this wall-clock time; returns the names of sessions that did not fit."""
     fitting, left_out = _fitting(sessions, BYTES_MAX - sum(len(frame) for link in links for frame in link.frames))
     body = msgspec.msgpack.encode(SavedBroker(place.whose, now_s, fitting, links))
     place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -114,7 +115,7 @@ def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now
 
 
 def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
-    """Read the file and remove it; None where there is none, `InputError` where it is of no use."""
+    """Read the file and remove it; None if there is none, `InputError` if it cannot be used."""
     path = place.path
     _remove_left_behind(place.folder, now_s)
     try:
@@ -127,7 +128,7 @@ def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
         try:
             path.unlink()
         except OSError as error:
-            # Another start would take it up a second time.
+            # Otherwise another start would use it again.
             raise InputError(f"{path} cannot be removed: {error.strerror}") from None
         state = os.fstat(taken.fileno())
         if state.st_uid != os.geteuid():
@@ -168,7 +169,7 @@ def _sum(body: bytes | memoryview) -> bytes:
 
 
 def _fitting(sessions: list[SavedSession], bytes_max: int) -> tuple[list[SavedSession], list[str]]:
-    """Those that fit, in their order, and the names of the others: the largest go first."""
+    """The sessions that fit, in order, and the names of the others; the largest are left out first."""
     sizes = [session.size for session in sessions]
     total = sum(sizes)
     left_out: set[int] = set()

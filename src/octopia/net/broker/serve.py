@@ -9,12 +9,14 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeVar
 
 from octopia.errors import InputError
 from octopia.net.broker.config import ServeConfig
+from octopia.net.broker.live_recording import RecordOptions
 from octopia.net.broker.server import Server
 from octopia.net.broker.systemd import Systemd
 from octopia.topology import BrokerId
@@ -33,7 +35,9 @@ def state_directory() -> Path | None:
         return None
 
 
-# Python looks after every 700 new objects, ten times as long, and ten times as long again.
+T = TypeVar("T")
+# After so many new containers Python looks through the youngest, after 20 such rounds through the next generation, and
+# after 100 of those through all. Its own numbers are 700, 10 and 10: a broker would look several times in every read.
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
 
 
@@ -43,9 +47,10 @@ async def serve(
     on_ready: Callable[[Server], None] | None = None,
     *,
     state: Path | None = None,
+    record: RecordOptions | None = None,
 ) -> None:
     """Run these brokers until a signal comes, then drain; save sessions in `state`, for a restart."""
-    server = Server.of(config, brokers, state)
+    server = Server.of(config, brokers, state, record)
     try:
         await server.start()
     except OSError as error:
@@ -72,11 +77,14 @@ async def serve(
     manager.stopped()
 
 
-def _collect_garbage_rarely() -> None:
-    """What is here at the start stays, and is not looked through again and again for what nobody needs.
+def collect_garbage_rarely() -> None:
+    """Collect now, leave everything that exists out of later collections, and collect rarely from now on.
 
-    A full collection beside large tables stops everyone for some 200 ms. Nearly everything a broker makes per
-    notification goes by its reference count, so little is missed by looking less often.
+    For a process that only runs brokers, once they listen; a program that uses this package as a library keeps its own
+    settings. Modules, configuration and compiled code stay for the life of the process, so they need not be looked
+    through (`gc.freeze`). Nearly everything a broker makes per notification goes by its reference count, so little is
+    missed by looking less often. It is worth 10 to 15 % of a broker's CPU time, and a full collection beside large
+    tables, which stops everyone for some 200 ms, becomes rare.
     """
     gc.collect()
     gc.freeze()
@@ -89,18 +97,24 @@ def run(
     on_ready: Callable[[Server], None] | None = None,
     *,
     state: Path | None = None,
+    record: RecordOptions | None = None,
 ) -> None:
     """As `serve`, for a program that does nothing else: it has no event loop, and garbage is collected our way."""
 
     def ready(server: Server) -> None:
-        _collect_garbage_rarely()
+        collect_garbage_rarely()
         if on_ready is not None:
             on_ready(server)
 
+    run_loop(serve(config, brokers, ready, state=state, record=record))
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run this in the event loop that brokers use: uvloop where it is installed."""
     factory = None
     if find_spec("uvloop") is not None:
         import uvloop
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(config, brokers, ready, state=state))
+        return runner.run(main)

@@ -1,6 +1,6 @@
 """Brokers that listen: sockets, the clock's tick, start and end, for one or many brokers in one process.
 
-Rules of this file: all brokers of a process share one event loop and one turn (so that their writes are joined); each
+All brokers of a process share one event loop and one turn (so that their writes are joined); each
 has its own tick. Starting is done when every broker listens; links come up by themselves. Stopping drains, for at most
 `drain_s`: nobody new is let in, publishers are confirmed what was taken from them and no more is taken, neighbours are
 asked to bring no more, and everything on its way is routed and written until all who are connected have confirmed it;
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from octopia.errors import InputError
-from octopia.matching import warm_up
 from octopia.net.addresses import Address
 from octopia.net.broker.arrivals import Arrivals
 from octopia.net.broker.config import ServeConfig
@@ -25,9 +24,13 @@ from octopia.net.broker.descriptors import connections_that_fit, raise_files_lim
 from octopia.net.broker.host import SHUTDOWN, BrokerHost
 from octopia.net.broker.links import RESTART
 from octopia.net.broker.listener import Listener
+from octopia.net.broker.live_recording import FLUSH_S, FactFiles, LiveRecording, RecordOptions
 from octopia.net.broker.operations.counters import Counters
-from octopia.net.broker.operations.http import HttpPeer
+from octopia.net.broker.operations.http import Exhibits, HttpPeer
+from octopia.net.broker.operations.overlay_report import overlay_report
+from octopia.net.broker.recording import Recording
 from octopia.net.broker.saved import Place, save, take
+from octopia.net.broker.warm_up import warm_up
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.topology import BrokerId, Scot
@@ -44,25 +47,45 @@ class Server:
         brokers: Iterable[BrokerId] | None = None,
         http: Mapping[BrokerId, Address] | None = None,
         http_token: str = "",
+        name: str = "",
         tls: Callable[[BrokerId], tuple[ssl.SSLContext, ssl.SSLContext]] | None = None,
         state: Path | None = None,
+        recordings: Mapping[BrokerId, Recording] | None = None,
+        record: RecordOptions | None = None,
         **options: Any,
     ) -> None:
+        """`recordings` are those of an experiment; `record` says where to write facts for whoever watches."""
         self.overlay = overlay
         self.addresses = dict(addresses)
         self.brokers = tuple(overlay.brokers if brokers is None else brokers)
         self.http = dict(http or {})
         self._http_token = http_token
+        self._name = name
         self._tls = tls
         self._state = state
+        self._recordings: dict[BrokerId, Recording] = dict(recordings or {})
+        self._facts = None if record is None else FactFiles(record)
+        if record is not None and self._facts is not None:
+            for id in self.brokers:
+                neighbours = overlay.a_links(id) + overlay.i_links(id)
+                self._recordings[id] = LiveRecording(id, neighbours, self._facts, record.share)
+            # facts are timed by this clock
+            options["now"] = time.monotonic
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
         self._servers: list[Listener] = []
         self._tickers: dict[BrokerId, asyncio.TimerHandle] = {}
+        self._flusher: asyncio.TimerHandle | None = None
         self._stopped = False
 
     @classmethod
-    def of(cls, config: ServeConfig, brokers: Iterable[BrokerId] | None = None, state: Path | None = None) -> Self:
+    def of(
+        cls,
+        config: ServeConfig,
+        brokers: Iterable[BrokerId] | None = None,
+        state: Path | None = None,
+        record: RecordOptions | None = None,
+    ) -> Self:
         """The brokers of a configuration, all or some."""
         return cls(
             config.scot,
@@ -70,22 +93,29 @@ class Server:
             brokers=brokers,
             http=config.http,
             http_token=config.http_token,
+            name=config.name,
             tls=None if config.tls is None else config.tls.contexts,
             state=state,
+            record=record,
             routing=config.routing,
             congestion=config.congestion,
             limits=config.limits,
+            covering=config.covering,
             wire_limits=config.wire_limits,
             net_limits=config.net_limits,
             authority=config.authority,
             overlay_digest=config.digest,
+            qos=config.qos,
+            alias_token=config.alias_token,
         )
 
     async def start(self) -> None:
-        """Take up what the last stop saved, listen, then look for neighbours.
+        """Take up what the last stop saved, listen, then look for neighbours."""
+        await self.listen()
+        self.meet()
 
-        A port 0 is replaced by the one that the system chose.
-        """
+    async def listen(self) -> None:
+        """Take up what the last stop saved, and listen. A port 0 is replaced by the one that the system chose."""
         # Compiled kernels take up to a second to load, once in a process, and some ten to compile, once in an
         # installation: not while the first notification waits, nor while the rest of the program does.
         await asyncio.to_thread(warm_up)
@@ -94,7 +124,9 @@ class Server:
         files = raise_files_limit()
         for id in self.brokers:
             listen, dial = self._tls(id) if self._tls is not None else (None, None)
-            host = BrokerHost(id, self.overlay, turn=turn, tls_dial=dial, **self._options)
+            host = BrokerHost(
+                id, self.overlay, turn=turn, tls_dial=dial, recording=self._recordings.get(id), **self._options
+            )
             self.hosts[id] = host
             address = self.addresses[id]
             server = await Listener.bind(
@@ -113,9 +145,15 @@ class Server:
             await self._restore(host)
             server.start()
             await self._start_http(host)
+
+    def meet(self, addresses: Mapping[BrokerId, Address] | None = None) -> None:
+        """Look for neighbours; `addresses` are of those whose ports were not known before."""
+        self.addresses |= addresses or {}
         for host in self.hosts.values():
             host.start(self.addresses)
             self._tick(host)
+        if self._facts is not None:
+            self._flush_facts()
 
     def _place(self, host: BrokerHost) -> Place | None:
         if self._state is None or not host.can_restart:
@@ -141,10 +179,11 @@ class Server:
             return
         places = host.net_limits.http_connections_max
         arrivals: Arrivals[HttpPeer] = Arrivals(places, places)
+        shown = Exhibits(host.report, host.traces, host.log.events, host.pages, self._overlay, len(self.brokers))
         server = await Listener.bind(
             address.host,
             address.port,
-            lambda: HttpPeer(host.report, host.traces, self._http_token, arrivals.remove),
+            lambda: HttpPeer(shown, self._http_token, arrivals.remove),
             arrivals,
             partial(_count, host.counters, "http_crowded_out"),
             host.log,
@@ -152,6 +191,18 @@ class Server:
         self._servers.append(server)
         self.http[host.id] = Address(address.host, server.port)
         server.start()
+
+    def _overlay(self) -> bytes:
+        """What every broker says of the overlay, so that one address is enough to find all of them."""
+        return overlay_report(
+            self._name,
+            self.overlay,
+            routing=self._options.get("routing", "idr"),
+            digest=self._options.get("overlay_digest", ""),
+            tls=self._tls is not None,
+            addresses={broker: str(at) for broker, at in self.addresses.items()},
+            http={broker: str(at) for broker, at in self.http.items() if at.port},
+        )
 
     def _fit(self, host: BrokerHost, files: int) -> None:
         """Let in no more clients than there are file descriptors for."""
@@ -172,6 +223,24 @@ class Server:
         # The next one first: a broker whose tick fails once must not be left without time.
         self._tickers[host.id] = asyncio.get_running_loop().call_later(host.congestion.window_s / 2, self._tick, host)
         host.tick()
+
+    def _flush_facts(self) -> None:
+        """Hand over what was noted, every few seconds."""
+        self._flusher = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_facts)
+        self.flush_facts()
+
+    def flush_facts(self) -> None:
+        """Write what was noted so far, soon."""
+        live = [recording for recording in self._recordings.values() if isinstance(recording, LiveRecording)]
+        if self._facts is not None:
+            self._facts.write_facts([recording.take_part() for recording in live])
+        for recording in live:
+            recording.flush_registered()
+
+    async def _close_facts(self) -> None:
+        if self._facts is not None:
+            self.flush_facts()
+            await asyncio.to_thread(self._facts.close)
 
     async def links_up(self) -> None:
         """Wait until every link between brokers of this process is up."""
@@ -201,7 +270,27 @@ class Server:
             else:
                 host.part(SHUTDOWN, "the broker stops")
         await self._closed()
+        self._stop_flushing()
+        await self._close_facts()
         self._servers.clear()
+
+    def _stop_flushing(self) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+            self._flusher = None
+
+    def abort(self) -> None:
+        """End at once and without a word to anyone, as if the process were killed."""
+        self._stopped = True
+        self._stop_flushing()
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for ticker in self._tickers.values():
+            ticker.cancel()
+        for host in self.hosts.values():
+            host.freeze()
+            host.channels.abort()
 
     async def _drain(self, restarting: Collection[BrokerId]) -> None:
         hosts = self.hosts.values()

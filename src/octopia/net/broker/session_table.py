@@ -1,24 +1,30 @@
 """The sessions of one broker: how they begin, how long they are remembered, and how they end.
 
-Rules of this file: a session is found by its client's name, which is taken as long as it lives, and by its secret. It
-ends when its client says goodbye, when it has been without a connection for too long, or when we end it because its
-queue is full; then the core is told that the client left, and nothing of it remains. What a client had registered is
-withdrawn in slices, one in each turn of the event loop, so that others are served in between. Until that is done its
-name is taken, and who asks for it waits.
+A session is found by its client's name, which stays reserved as long as the session lives, and by its secret. It ends
+when its client says goodbye, when it has been without a connection for too long, or when the broker ends it because its
+queue is full. The core is then told that the client left. The client's registrations are withdrawn in slices, one per
+iteration of the event loop, so that other clients are served in between. Until that is done, the name stays reserved,
+and a new client that asks for it waits.
 
-When the broker restarts, sessions that may outlive a connection are saved with their registrations, and taken up by the
-next life with the rights that the configuration then gives to the same client; where it gives none, it is over.
+When the broker restarts, sessions that may outlive a connection are saved with their registrations. The next process
+resumes them with the rights that its configuration gives to the same client; without any, the session ends.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, ValuesView
+from functools import partial
 from typing import Any
 
+from octopia.language import Filter
+from octopia.net.broker.aliases import Aliases
+from octopia.net.broker.counting import Done
 from octopia.net.broker.identity import new_secret
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.memory import MEMORY
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.privilege import BlockPrivilege
+from octopia.net.broker.qos import ORDINARY, Qos
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedSession
@@ -29,14 +35,14 @@ from octopia.net.limits import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.wire import AdvertiseRequest, SubscribeRequest
 
-# Clients that are remembered for having been too slow to block, when they come back as new.
+# Clients remembered as too slow to block, in case they come back with a new session.
 SLOW_MAX = 10_000
-# Calls this with that, in the next turn of the event loop.
+# Calls a function with arguments in the next iteration of the event loop.
 Soon = Callable[..., Any]
 
 
 class Sessions(Mapping[str, Session]):
-    """By name. Dispatch looks into the same `by_name`."""
+    """Sessions by name. Dispatch uses the same `by_name`."""
 
     def __init__(
         self,
@@ -51,14 +57,21 @@ class Sessions(Mapping[str, Session]):
         log: Log,
         now: Callable[[], float],
         soon: Soon,
+        count: Callable[[Filter, Done], None],
+        qos: Qos = ORDINARY,
+        wall: Callable[[], float] = time.time,
+        aliases: Aliases | None = None,
+        make_box: Callable[..., Outbox] | None = None,
     ) -> None:
+        self._make_box = make_box  # makes the box of a client, given its name; None: an ordinary one
+        self._aliases = aliases
         self._by_name = by_name
         self._by_secret: dict[bytes, Session] = {}
         self._limits = limits
         self._tick_s = tick_s
         self._checked_s = now()
-        self._rush_until_s = now()  # nobody is taken for too slow before
-        self._slow: dict[str, float] = {}  # by name, until when who was too slow may not block
+        self._rush_until_s = now()  # until then no client counts as too slow
+        self._slow: dict[str, float] = {}  # by name: until when a client that was too slow may not block
         self._turn = turn
         self._router = router
         self._intake = intake
@@ -66,8 +79,12 @@ class Sessions(Mapping[str, Session]):
         self._log = log
         self._now = now
         self._soon = soon
+        self.count = count
+        self.qos = qos
+        self._wall = wall
         self._dropped_before = 0
-        # by the name of a client that is leaving, what waits for its end
+        self._too_old_before = 0
+        # by the name of a leaving client: calls to make when it has left
         self._leaving: dict[str, list[Callable[[], None]]] = {}
 
     def __getitem__(self, name: str) -> Session:
@@ -80,20 +97,24 @@ class Sessions(Mapping[str, Session]):
         return len(self._by_name)
 
     def values(self) -> ValuesView[Session]:
-        """All sessions; every tick looks at them, so by the shortest way."""
+        """All sessions, without the overhead of a mapping view, since every tick iterates over them."""
         return self._by_name.values()
 
     def of_secret(self, secret: bytes) -> Session | None:
-        """The session that has this secret."""
+        """The session with this secret."""
         return self._by_secret.get(secret) if secret else None
 
     def begin(self, name: str, session_s: float, rights: Rights) -> Session:
-        """A client with a name that nobody has."""
+        """Begin a session for a client whose name is free."""
         return self._add(name, new_secret(), session_s, rights)
 
     def _add(self, name: str, secret: bytes, session_s: float, rights: Rights) -> Session:
         limits = self._limits
-        box = Outbox(self._turn, limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames)
+        bounds = limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames
+        make_box = Outbox if self._make_box is None else partial(self._make_box, name)
+        box = make_box(self._turn, *bounds)
+        if self._aliases is not None:
+            box.disguise = self._aliases.disguise
         session = Session(
             name,
             secret,
@@ -107,6 +128,8 @@ class Sessions(Mapping[str, Session]):
             intake=self._intake,
             counters=self._counters,
             now=self._now,
+            qos=self.qos,
+            wall=self._wall,
         )
         if name in self._slow:
             session.privilege.lose()
@@ -114,12 +137,14 @@ class Sessions(Mapping[str, Session]):
         return session
 
     def forget(self, session: Session) -> None:
-        """A client is gone for good and leaves nothing behind: nothing is delivered to it from now on."""
+        """Remove a client that is gone for good; nothing is delivered to it from now on."""
         if self._by_name.get(session.name) is session:
             self._dropped_before += session.box.dropped_total
+            self._too_old_before += session.box.too_old_total
             session.leave()
             del self._by_name[session.name]
             del self._by_secret[session.secret]
+            self._log.event("client left", client=session.name)
             self._leaving[session.name] = []
             self._withdraw_some(session.name)
 
@@ -131,14 +156,14 @@ class Sessions(Mapping[str, Session]):
             call()
 
     def put_off(self, name: str, call: Callable[[], None]) -> bool:
-        """Whether a client of this name is still leaving; then `call` follows when it has left."""
+        """Whether a client of this name is still leaving; if so, `call` is called when it has left."""
         if name not in self._leaving:
             return False
         self._leaving[name].append(call)
         return True
 
     def end(self, session: Session, code: str, reason: str) -> None:
-        """We end it, and say why."""
+        """End a session and tell the client why."""
         if session.ended:
             return
         session.ended = True
@@ -151,9 +176,21 @@ class Sessions(Mapping[str, Session]):
         # Not from inside the delivery that filled its queue.
         self._soon(self.forget, session)
 
+    def publisher(self, name: str) -> Session | None:
+        """The session of a client of this broker."""
+        return self._by_name.get(name)
+
+    def note_refused(self, session: Session, request: str, reason: str) -> None:
+        """Log a refusal; the client has been told."""
+        self._log.event(f"{request} refused", client=session.name, request=request, reason=reason)
+
+    def note_away(self, session: Session, reason: str) -> None:
+        """Log that the connection is gone and the session is kept."""
+        self._log.event("client away", client=session.name, reason=reason)
+
     def check_time(self, now: float) -> None:
-        """Forget who has been away too long, end who takes nothing."""
-        # If we come late, confirmations may have come that were not read yet.
+        """Remove clients that have been away too long, and end those that read nothing."""
+        # If this tick is late, there may be confirmations that have not been read yet.
         passed_s, self._checked_s = min(now - self._checked_s, 2 * self._tick_s), now
         if self._slow:
             self._slow = {name: until_s for name, until_s in self._slow.items() if until_s > now}
@@ -170,20 +207,20 @@ class Sessions(Mapping[str, Session]):
                 self.end(session, "stalled", f"it took nothing for {self._limits.stall_s:g} s")
 
     def expect_a_rush(self) -> None:
-        """A link was taken up: what waited at both ends comes at once, and clients may need a while to take it."""
+        """A link was resumed: what was queued at both ends arrives at once, and clients may need a while to read it."""
         self._rush_until_s = self._now() + self._limits.link_grace_s
 
     def _check_block(self, session: Session, passed_s: float, now: float) -> None:
         if session.check_block(passed_s):
             self._counters.blocks_lost += 1
-            self._log.warning("client too slow to block", client=session.name, waiting=len(session.box.waiting))
+            self._log.warning("client too slow to block", client=session.name, waiting=session.box.waits)
             if len(self._slow) < SLOW_MAX:
                 self._slow[session.name] = now + self._limits.block_again_s
 
     def hold_sources(self, holder: Holder) -> None:
-        """Do not read from clients that publish. One for which something waits is read from: it may confirm that."""
+        """Stop reading from publishers, except those with queued deliveries, which may confirm them."""
         for session in self._by_name.values():
-            if session.channel is not None and session.published and not session.box.waiting:
+            if session.channel is not None and session.published and not session.box.waits:
                 session.channel.hold(holder)
 
     def release_sources(self, holder: Holder) -> None:
@@ -192,13 +229,13 @@ class Sessions(Mapping[str, Session]):
                 session.channel.release(holder)
 
     def freeze(self) -> None:
-        """Take nothing more from anyone: what is not confirmed stays with the clients."""
+        """Accept nothing more; unconfirmed frames stay with the clients."""
         for session in self._by_name.values():
             if session.channel is not None:
                 session.channel.freeze()
 
     def save(self, registrations: Callable[[Session], list[bytes]]) -> list[SavedSession]:
-        """What our next life needs to go on with those that may outlive a connection."""
+        """The sessions that the next process is to resume."""
         return [
             session.saved(registrations(session))
             for session in self._by_name.values()
@@ -208,9 +245,13 @@ class Sessions(Mapping[str, Session]):
     def restore(
         self, saved: SavedSession, rights: Rights, registrations: list[AdvertiseRequest | SubscribeRequest]
     ) -> None:
-        """A session of our earlier life, whose client now has these rights."""
+        """Resume a session of the previous process, whose client now has these rights."""
         self._add(saved.name, saved.secret, saved.session_s, rights).restore(saved, registrations)
 
     def dropped_total(self) -> int:
-        """Deliveries dropped at full queues, of clients that are here and of those that have gone."""
+        """Deliveries dropped at full queues, of current and former clients."""
         return self._dropped_before + sum(session.box.dropped_total for session in self._by_name.values())
+
+    def too_old_total(self) -> int:
+        """Deliveries dropped because their deadline had passed, of current and former clients."""
+        return self._too_old_before + sum(session.box.too_old_total for session in self._by_name.values())

@@ -1,53 +1,68 @@
 """A client at its host broker: what it may do, what waits for it, and how long it is remembered.
 
-Rules of this file: a session outlives its connection by the time agreed in the handshake; while it lives, everything
-for the client is queued up to the bound. At the bound the policy of the subscription decides: `drop_oldest` and
-`drop_newest` drop and count, `disconnect` ends the session. `block` asks the publishers to pause when half of the
-bound is reached, and until no more than a quarter of it waits; what is under way has room up to twice the bound, and at
-that, the last resort, whoever brings more is not read from. A client that is away cannot hold up others: for it `block`
-is `drop_newest`; for one that is too slow (`privilege.py`) it is `drop_oldest`. One that is held itself asks nobody to
-pause, since its confirmations are not read. Where several subscriptions of different policies match, the first in the
-order block, disconnect, drop_oldest, drop_newest decides.
+A session outlives its connection by the time agreed in the handshake; meanwhile everything for the client is queued up
+to the bound. At the bound the policy of the subscription decides: `drop_oldest` and `drop_newest` drop and count,
+`disconnect` ends the session. `block` asks publishers to pause from half of the bound until a quarter of it; what is
+under way has room up to twice the bound, and then whoever brings more is not read from. A client that is away cannot
+hold up others: for it `block` is `drop_newest`; for one that is too slow (`privilege.py`) it is `drop_oldest`. One that
+is held itself asks nobody to pause, since its confirmations are not read. Where subscriptions of different policies
+match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
+
+Deliveries wait in lanes by priority (`net/outbox.py`), each in that of its most urgent subscription; at the bound those
+of the lowest priority are dropped first. One all of whose subscriptions have a deadline is dropped and counted if it is
+older than the longest of these when its turn comes to be sent. `qos.py` says what a cluster grants.
 
 A session also outlives its broker, where that restarts (`saved` and `restore`). Its client is away then through no
 fault of its own, and counts as connected until it had time to come back.
 
 Answers to requests are never dropped. When the box is full and the client does not read, it is not read from. One that
-reads and confirms nothing is disconnected when `ANSWERS_MAX` of them wait; a client that keeps within a window of 4,096
-frames, as ours does, never has so many.
+reads and confirms nothing is disconnected when `ANSWERS_MAX` of them wait; our client, with a window of 4,096 frames,
+never has so many.
 """
 
+import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
+from octopia.net.broker.counting import count_for
 from octopia.net.broker.intake import Intake
+from octopia.net.broker.lane import Lane
 from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.own import own_and_new
 from octopia.net.broker.permits import Permit
+from octopia.net.broker.policies import Policies
 from octopia.net.broker.privilege import BlockPrivilege
+from octopia.net.broker.probing import why_not_probe
+from octopia.net.broker.qos import ORDINARY, Granted, Qos
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedSession
+from octopia.net.broker.session_owner import SessionOwner
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
-from octopia.routing import Advertised, Subscribed, Unadvertised, Unsubscribed
-from octopia.routing import Refused as NotAccepted
+from octopia.routing import PRIORITY_MAX, Advertised, Refuse, Subscribed, Unadvertised, Unsubscribed
 from octopia.wire import (
     POLICY_DEFAULT,
     Accepted,
     AdvertiseRequest,
     BadRequest,
+    CountRequest,
+    Haul,
     Kind,
     Parcels,
+    ProbeRequest,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
     WireNotification,
+    delivered_at,
     delivered_for,
     message_frame,
     reason_text,
+    split_frames,
 )
 
 # Answers that wait for a client. They are counted when as many have been given since the last count, so that counting
@@ -58,27 +73,21 @@ _STRENGTH = {"block": 0, "disconnect": 1, "drop_oldest": 2, "drop_newest": 3}
 _POLICY_OF = {strength: policy for policy, strength in _STRENGTH.items()}
 
 
-class Table(Protocol):
-    """Where the sessions of the broker are, and are ended."""
-
-    def forget(self, session: "Session") -> None:
-        """The client is gone for good."""
-
-    def end(self, session: "Session", code: str, reason: str) -> None:
-        """We end it, and say why."""
-
-
 class Session:
     """One client of one broker."""
 
     __slots__ = (
         "_answers",
         "_counters",
+        "_deadline_of",
+        "_deadlines",
         "_intake",
+        "_lanes",
         "_now",
         "_only_policy",
         "_router",
         "_table",
+        "_wall",
         "asks",
         "box",
         "channel",
@@ -89,9 +98,11 @@ class Session:
         "name",
         "permit",
         "policies",
+        "priorities",
         "privilege",
         "probed",
         "published",
+        "qos",
         "received",
         "returns",
         "rights",
@@ -112,11 +123,13 @@ class Session:
         box: Outbox,
         stall: StallWatch,
         privilege: BlockPrivilege,
-        table: Table,
+        table: SessionOwner,
         router: Router,
         intake: Intake,
         counters: Counters,
         now: Callable[[], float],
+        qos: Qos = ORDINARY,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._table = table
         self._router = router
@@ -137,7 +150,13 @@ class Session:
         self.ended = False
         self.left_s: float | None = None  # since when it has no connection
         self.returns = False  # it has none because this broker restarted
-        self.policies: dict[str, str] = {}
+        self.qos = qos
+        self._wall = wall
+        self.policies = Policies()
+        self.priorities: dict[str, int] = {}  # those above 0
+        self._deadlines: dict[str, int] = {}  # in ms; only of those that have one
+        self._deadline_of: dict[bytes, int] = {}  # by the header of a delivery, 0 for none: looked up once each
+        self._lanes: tuple[Lane, ...] = ()
         self.unordered: dict[str, None] = {}
         self.unanswered: dict[tuple[str, str], None] = {}  # requests that were carried out and are not yet in force
         self.last_sequence = -1
@@ -145,8 +164,7 @@ class Session:
         self.received = 0
         self.gathered: list[bytes] = []  # of the batch that is being carried out
         self._answers = 0  # at most so many wait
-        # The policy, where all subscriptions have the same: no need to look at each delivery. What comes where there is
-        # none was under way when the last was withdrawn.
+        # The policy, where all subscriptions have the same; what comes where there is none was under way.
         self._only_policy: str | None = POLICY_DEFAULT
 
     # -- what the client asks
@@ -157,7 +175,10 @@ class Session:
         self._intake.source = channel
         try:
             for message in messages:
-                if type(message) is Parcels:
+                if type(message) is Haul:
+                    self._publish_haul(message, now)
+                    message.done()
+                elif type(message) is Parcels:
                     self._publish(message, now)
                 elif type(message) is WireNotification:
                     self._publish(Parcels.of(message), now)
@@ -167,40 +188,36 @@ class Session:
                     channel.manage(message)
         finally:
             self._intake.done()
-        self._counters.notifications += self.published - published
+            self._counters.notifications += self.published - published
+
+    def _publish_haul(self, haul: Haul, now: float) -> None:
+        """As `_publish`, of many, where all is as usual: new, its own, without a time, and within its rights."""
+        usual = haul.follows(self.last_sequence) and haul.publishers == [self.name] and not haul.is_timed
+        if not usual or (self.permit is not None and not self.permit.allows_all(haul.tokens, haul.notification)):
+            self._publish(haul.parcels(), now)
+            return
+        self.last_sequence = haul.sequence(len(haul) - 1)
+        self.published += len(haul)
+        accepted_ms = int(self._wall() * 1000) if self.qos.is_timed else -1
+        self._router.publish_haul(self.name, haul, now, accepted_ms)
 
     def _publish(self, batch: Parcels, now: float) -> None:
         """Publications, one after the other."""
-        mine, wrong = self._mine(batch)
+        mine, wrong, repeated = own_and_new(batch, self.name, self.last_sequence)
+        self._counters.duplicates += repeated
         if mine.sequences:
             self.last_sequence = mine.sequences[-1]
             self.published += len(mine)
             if self.permit is not None:
                 mine = self._permitted(mine, self.permit)
             if mine.sequences:
+                if mine.is_timed:
+                    raise RemoteProtocolError(f"{self.name} said when it was accepted, which is for brokers to say")
+                if self.qos.is_timed:
+                    mine.accept(int(self._wall() * 1000))
                 self._router.publish(self.name, mine, now)
         if wrong is not None:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
-
-    def _mine(self, batch: Parcels) -> tuple[Parcels, str | None]:
-        """Those that are new, up to the first in another's name; and that name."""
-        count, sequences = len(batch), batch.sequences
-        if batch.publishers.count(self.name) == count:
-            first = sequences[0] if sequences else 0
-            if first > self.last_sequence and (count == 1 or sequences == list(range(first, first + count))):
-                return batch, None
-        chosen: list[int] = []
-        last = self.last_sequence
-        for at, (publisher, sequence) in enumerate(zip(batch.publishers, sequences, strict=True)):
-            if publisher != self.name:
-                return batch.chosen(chosen), publisher
-            if sequence > last:
-                chosen.append(at)
-                last = sequence
-            else:
-                # Sent again after a broken connection.
-                self._counters.duplicates += 1
-        return batch.chosen(chosen), None
 
     def _permitted(self, batch: Parcels, permit: Permit) -> Parcels:
         """Those that the client may publish; each of the others is refused."""
@@ -212,6 +229,27 @@ class Session:
         outside = frozenset(refused)
         return batch.chosen([at for at in range(len(batch)) if at not in outside])
 
+    def probe(self, request: ProbeRequest, now: float) -> None:
+        """See what would become of a notification; nobody gets it, and nothing is counted as published."""
+        seen, batch = request.notification, Parcels.of(request.notification)
+        id = str(seen.sequence)
+        if batch.is_timed:
+            raise RemoteProtocolError(f"{self.name} said when it was accepted, which is for brokers to say")
+        reason = why_not_probe(self, seen, self._table.publisher, self._router.id)
+        if reason is None:
+            if self.qos.is_timed:
+                batch.accept(int(self._wall() * 1000))
+            reason = self._router.probe(seen.publisher, batch, now)
+        if reason is None:
+            self.accept("probe", id)
+        else:
+            self.refuse("probe", id, reason)
+
+    def _count(self, request: CountRequest, now: float) -> None:
+        """Tell the client how many advertisements overlap a filter, if it may subscribe to that."""
+        if self.channel is not None:
+            count_for(request, self.channel.say, self.rights.check_subscribe, self._router.id, self._table.count)
+
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         self.rights.check_advertise(request.filter, self._router.id)
         self._router.handle(Advertised(self.name, request.id, request.filter), now)
@@ -220,25 +258,36 @@ class Session:
         self._router.handle(Unadvertised(self.name, request.id), now)
 
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
-        self.rights.check_policy(request.policy)
+        granted = self.qos.granted(request)
+        self.rights.check_policy(granted.policy)
         self.rights.check_subscribe(request.filter, self._router.id)
-        actions = self._router.handle(Subscribed(self.name, request.id, request.filter, request.ordered), now)
-        if not any(type(action) is NotAccepted for action in actions):
-            # A refused request changes nothing and leaves nothing: its id may be that of a live subscription.
-            self._apply(request)
+        actions = self._router.handle(self._subscribed(request, granted), now)
+        if not any(type(action) is Refuse for action in actions):
+            # A refused request changes nothing: its id may be that of a live subscription.
+            self._apply(request, granted)
 
-    def _apply(self, request: SubscribeRequest) -> None:
-        self.policies[request.id] = request.policy
+    def _subscribed(self, request: SubscribeRequest, granted: Granted) -> Subscribed:
+        return Subscribed(self.name, request.id, request.filter, request.ordered, granted.priority)
+
+    def _apply(self, request: SubscribeRequest, granted: Granted) -> None:
+        self.policies.put(request.id, granted.policy)
         if request.ordered:
             self.unordered.pop(request.id, None)
         else:
             self.unordered[request.id] = None
+        if granted.priority:
+            self.priorities[request.id] = granted.priority
+        self._deadlines.pop(request.id, None)
+        if granted.deadline_ms:
+            self._deadlines[request.id] = granted.deadline_ms
         self._note_policies()
 
     def _unsubscribe(self, request: UnsubscribeRequest, now: float) -> None:
         self._router.handle(Unsubscribed(self.name, request.id), now)
-        self.policies.pop(request.id, None)
+        self.policies.drop(request.id)
         self.unordered.pop(request.id, None)
+        self.priorities.pop(request.id, None)
+        self._deadlines.pop(request.id, None)
         self._note_policies()
 
     def advertise(self, request: AdvertiseRequest, now: float) -> None:
@@ -258,6 +307,7 @@ class Session:
 
     def refuse(self, request: str, id: str, reason: str) -> None:
         self._counters.refusals += 1
+        self._table.note_refused(self, request, reason)
         self._answer(message_frame(Refused(request, id, reason_text(reason))))
 
     def owe(self, request: str, id: str) -> None:
@@ -271,10 +321,10 @@ class Session:
     def _answer(self, frame: bytes) -> None:
         if self.ended:
             return
-        self.box.put(frame)
+        self.box.put_fence(frame)
         self._answers += 1
         if self._answers >= ANSWERS_MAX:
-            self._answers = sum(not self._is_droppable(frame) for frame in self.box.waiting)
+            self._answers = sum(not self._is_droppable(frame) for frame in self.box.waiting)  # in no other lane
             if 2 * self._answers > ANSWERS_MAX:
                 self._table.end(self, "slow", f"it does not confirm answers, and {self._answers} wait for it")
         if self.channel is not None and self.box.is_full:
@@ -286,7 +336,9 @@ class Session:
         return bool(unordered) and all(id in unordered for id in subscriptions)
 
     def _note_policies(self) -> None:
-        distinct = set(self.policies.values())
+        self._deadline_of.clear()
+        self.box.too_old = self._is_too_old if self._deadlines else None
+        distinct = self.policies.distinct
         # Deliveries are looked at from half of the bound on where someone may ask to pause.
         parts, box = 2 if "block" in distinct else 1, self.box
         box.mark_frames, box.mark_bytes = max(box.frames_max // parts, 1), max(box.bytes_max // parts, 1)
@@ -294,31 +346,48 @@ class Session:
 
     # -- what comes for the client
 
-    def put(self, delivery: bytes) -> None:
+    def priority_of(self, subscriptions: tuple[str, ...]) -> int:
+        """Of the most urgent of these."""
+        priorities = self.priorities
+        return max(priorities.get(id, 0) for id in subscriptions)
+
+    def lane(self, priority: int) -> "Session | Lane":
+        """Where deliveries of this priority wait."""
+        if not priority:
+            return self
+        self._lanes = self._lanes or tuple(Lane(self, each) for each in range(PRIORITY_MAX + 1))
+        return self._lanes[priority]
+
+    def put(self, delivery: bytes, lane: int = 0) -> None:
         """Queue a delivery."""
         box = self.box
-        box.put(delivery)
-        if (len(box.waiting) >= box.mark_frames or box.waiting_bytes >= box.mark_bytes) and self._asks_for(delivery):
+        box.put(delivery, lane)
+        if (box.waits >= box.mark_frames or box.waiting_bytes >= box.mark_bytes) and self._asks_for(delivery):
             self._intake.went_in(self, [delivery])
 
-    def put_all(self, deliveries: list[bytes]) -> None:
+    def put_all(self, deliveries: list[bytes], lane: int = 0) -> None:
         """Queue deliveries, one after the other."""
         box = self.box
-        if box.put_if_room(deliveries):
+        if box.put_if_room(deliveries, lane):
             return
         unwanted: list[bytes] = []
         at = 0
-        while (at := box.put_below(deliveries, at, box.mark_frames, box.mark_bytes)) < len(deliveries):
-            box.put(deliveries[at])
+        while (at := box.put_below(deliveries, at, box.mark_frames, box.mark_bytes, lane)) < len(deliveries):
+            box.put(deliveries[at], lane)
             stop = at + 1
             if self._asks_for(deliveries[at]):
                 if self._only_policy:
                     # The socket took all that it takes, and so it stays until this read is over.
-                    stop = box.put_below(deliveries, stop, box.frames_max, box.bytes_max)
+                    stop = box.put_below(deliveries, stop, box.frames_max, box.bytes_max, lane)
                 unwanted += deliveries[at:stop]
             at = stop
         if unwanted:
             self._intake.went_in(self, unwanted)
+
+    def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None:
+        """Queue deliveries that lie one after the other."""
+        if lane or not self.box.put_bundle(data, frames):
+            self.put_all(split_frames(data), lane)
 
     def _asks_for(self, delivery: bytes) -> bool:
         """This delivery was put into the box last: do what is to be done at the mark and at the bound.
@@ -355,8 +424,8 @@ class Session:
     def _last_resort(self) -> None:
         """More was under way than there is room for, though its publishers pause: as where a broker restarted.
 
-        Then whoever brings it is not read from, for as long as the client may hold up others at all. Where that is
-        the client itself, or it is held by others, it would wait for itself: there the newest is dropped.
+        Then whoever brings it is not read from. Where that is the client itself, or it is held by others, it would wait
+        for itself: there the newest is dropped.
         """
         own = self.channel
         if own is not None and (own.is_held or self._intake.source is own):
@@ -366,7 +435,10 @@ class Session:
 
     def _policy_of(self, delivery: bytes) -> str:
         """The policy that holds for a delivery, as things stand."""
-        policy = self._only_policy or self._policy_for(delivered_for(delivery))
+        return self._effective(self._only_policy or self._policy_for(delivered_for(delivery)))
+
+    def _effective(self, policy: str) -> str:
+        """What a policy comes to, as things stand."""
         if policy == "block":
             if self.channel is None and not self.returns:
                 return "drop_newest"
@@ -374,8 +446,27 @@ class Session:
                 return "drop_oldest"
         return policy
 
+    def policy_now(self, subscriptions: tuple[str, ...]) -> str:
+        """The policy that holds for deliveries for these, as things stand."""
+        return self._effective(self._policy_for(subscriptions))
+
     def _policy_for(self, subscriptions: tuple[str, ...]) -> str:
         return _POLICY_OF[min(_STRENGTH[self.policies.get(id, POLICY_DEFAULT)] for id in subscriptions)]
+
+    def _is_too_old(self, frame: bytes) -> bool:
+        """Whether nobody wants a frame any more whose turn it is."""
+        if frame[4] != Kind.DELIVER or (accepted_ms := delivered_at(frame)) is None:
+            return False
+        header = frame[9 : 9 + int.from_bytes(frame[5:9], "big")]
+        deadline_ms = self._deadline_of.get(header)
+        if deadline_ms is None:
+            each = [self._deadlines.get(id, 0) for id in delivered_for(frame)]
+            deadline_ms = self._deadline_of[header] = max(each) if all(each) else 0
+        return bool(deadline_ms) and self._wall() * 1000 - accepted_ms > deadline_ms
+
+    def deadline_ms_of(self, id: str) -> int:
+        """Of one of its subscriptions; 0 for none."""
+        return self._deadlines.get(id, 0)
 
     def _is_droppable(self, frame: bytes) -> bool:
         # Other frames are answers to requests, which are never dropped.
@@ -451,8 +542,8 @@ class Session:
 
     def attach(self, channel: Channel, received: int) -> None:
         self.channel = channel
-        self.left_s = None
-        self.returns = False
+        self._router.offer_short_cut(self, channel)
+        self.left_s, self.returns = None, False
         self.box.attach(channel.transport, received)
 
     def lost(self, channel: Channel, reason: str) -> None:
@@ -461,6 +552,7 @@ class Session:
             self._table.forget(self)
         else:
             self.left_s = self._now()
+            self._table.note_away(self, reason)
 
     def drop_channel(self, code: str, reason: str) -> None:
         """Close the connection, and say why; the session does not end with it."""
@@ -499,11 +591,12 @@ class Session:
             published=self.published,
             confirmed=box.confirmed,
             unconfirmed=box.under_way,
-            waiting=list(box.waiting),
+            waiting=box.in_order(),
             dropped=box.untold,
             dropped_total=box.dropped_total,
             registrations=registrations,
             unanswered=list(self.unanswered),
+            too_old_total=box.too_old_total,
         )
 
     def restore(self, saved: SavedSession, registrations: list[AdvertiseRequest | SubscribeRequest]) -> None:
@@ -513,6 +606,7 @@ class Session:
         self.published = saved.published
         self.box.refill(saved.confirmed, saved.unconfirmed, saved.waiting, saved.dropped)
         self.box.dropped_total = saved.dropped_total
+        self.box.too_old_total = saved.too_old_total
         self.left_s = now = self._now()
         self.returns = True
         unanswered = set(saved.unanswered)
@@ -533,9 +627,10 @@ class Session:
                 self.rights.check_advertise(request.filter, self._router.id)
                 self._router.restore(Advertised(self.name, request.id, request.filter), now)
             else:
+                granted = self.qos.granted(request)
                 self.rights.check_subscribe(request.filter, self._router.id)
-                self._apply(request)
-                self._router.restore(Subscribed(self.name, request.id, request.filter), now)
+                self._apply(request, granted)
+                self._router.restore(self._subscribed(request, granted), now)
         except RefusedError as error:
             self.refuse(name, request.id, str(error))
 
@@ -550,4 +645,6 @@ _REQUESTS: dict[type, Any] = {
     SubscribeRequest: Session.subscribe,
     UnsubscribeRequest: Session._unsubscribe,  # noqa: SLF001
     BadRequest: Session.refuse_bad,
+    ProbeRequest: Session.probe,
+    CountRequest: Session._count,  # noqa: SLF001
 }

@@ -1,10 +1,10 @@
-"""When a full queue is given up: nothing has left it for too long."""
+"""Detect a stalled queue: full, and nothing has left it for too long."""
 
 from octopia.net.outbox import Outbox
 
 
 class StallWatch:
-    """Looks at one queue from time to time."""
+    """Watches one queue."""
 
     __slots__ = ("_box", "_confirmed", "_since_s", "_stall_s")
 
@@ -15,7 +15,7 @@ class StallWatch:
         self._confirmed = -1
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the queue is full, or holds someone up, and nothing of it was confirmed for `stall_s`."""
+        """Whether the queue is full or makes sources pause, and nothing in it was confirmed for `stall_s`."""
         box = self._box
         if not (box.is_full or box.holds_up):
             return False

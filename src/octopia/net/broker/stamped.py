@@ -12,18 +12,17 @@ by a queue that is filling up: from half of it on, until a quarter is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from octopia.errors import RemoteProtocolError
-from octopia.net.broker.dispatch import ClientQueue, Destination, Dispatch, LinkQueue, Plan
+from octopia.net.broker.dispatch import ClientQueue, Destination, Dispatch, LinkQueue, Outgoing, lane_of
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.traces import Traces
 from octopia.routing import Decision, Recipient, Refusal, Stamp
 from octopia.topology import BrokerId
-from octopia.wire import CopyHeader, Heads, Parcels, copy_heads, deliver_heads, split_stamp, stamp_block
-
-_TRACED = CopyHeader(traced=True)
+from octopia.wire import TRACED, CopyHeader, Heads, Parcels, copy_heads, deliver_heads, split_stamp, stamp_block
 
 
 class LogMark:
@@ -89,13 +88,16 @@ class StampedDispatch:
         logged: list[bytes] = []
         for at, (parcel, decision) in enumerate(zip(batch.parcels, decisions, strict=True)):
             if isinstance(decision, Refusal):
+                # answers keep their place among deliveries
+                _put(touched)
+                touched.clear()
                 seen = batch.notification(at)
                 self._dispatch.carry_out(decision.actions(seen.publisher, str(seen.sequence), seen))
                 continue
             deliveries, copies = decision.memo or self._plans(decision)
             if traced:
                 self._traces.note(client, batch.notification(at), decision)
-                copies = self._copies(decision, _TRACED)
+                copies = self._copies(decision, TRACED)
             _gather(deliveries, parcel, touched)
             self._counters.deliveries += len(decision.recipients)
             if decision.dests or decision.missed:
@@ -113,13 +115,19 @@ class StampedDispatch:
         touched: list[Destination] = []
         traced = batch.header is not None
         if decision.copies:
-            copies = self._copies(decision, _TRACED) if traced else (decision.memo or self._plans(decision))[1]
+            copies = self._copies(decision, TRACED) if traced else (decision.memo or self._plans(decision))[1]
             for stamped in batch.stamped:
                 _gather(copies, stamped, touched)
         delivered = self._arrived(batch, now, touched) if decision.here else ()
         if traced:
             for at in range(len(batch)):
                 self._traces.note(came_from, batch.notification(at), Decision(tuple(delivered), decision.copies))
+        _put(touched)
+
+    def deliver(self, batch: Parcels, now: float) -> None:
+        """Copies for this broker came, which others have passed on already."""
+        touched: list[Destination] = []
+        self._arrived(batch, now, touched)
         _put(touched)
 
     def _arrived(self, batch: Parcels, now: float, touched: list[Destination]) -> list[Recipient]:
@@ -141,27 +149,29 @@ class StampedDispatch:
                 for client, subscriptions in to:
                     session = sessions.get(client)
                     if session is not None:
-                        _gather([(deliver_heads(subscriptions), [session])], released.parcel, touched)
+                        lane = lane_of(session, subscriptions) if session.priorities else session
+                        _gather([(deliver_heads(subscriptions), [lane])], released.parcel, touched)
                 delivered += to
         self._counters.deliveries += len(delivered)
         return delivered
 
-    def _plans(self, decision: Decision) -> tuple[Plan, Plan]:
+    def _plans(self, decision: Decision) -> tuple[Outgoing, Outgoing]:
         """Which deliveries and which copies go where; kept with the decision, and good as long as that is."""
         deliveries: dict[int, tuple[Heads, list[Destination]]] = {}
         for client, subscriptions in decision.recipients:
             session = self._sessions.get(client)
             if session is not None:
                 heads = deliver_heads(subscriptions)
-                deliveries.setdefault(id(heads), (heads, []))[1].append(session)
+                deliveries.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
         decision.memo = (list(deliveries.values()), self._copies(decision))
         return decision.memo  # type: ignore[no-any-return]
 
-    def _copies(self, decision: Decision, says: CopyHeader | None = None) -> Plan:
-        return [(copy_heads(header, says), [self._links[to]]) for to, header in decision.copies]
+    def _copies(self, decision: Decision, says: CopyHeader | None = None) -> Outgoing:
+        copies = zip(decision.copies, decision.priorities or repeat(0), strict=False)
+        return [(copy_heads(header, says), [self._links[to].lane(priority)]) for (to, header), priority in copies]
 
 
-def _gather(plan: Plan, tail: bytes, touched: list[Destination]) -> None:
+def _gather(plan: Outgoing, tail: bytes, touched: list[Destination]) -> None:
     for heads, owners in plan:
         frame = heads[len(tail)] + tail
         for owner in owners:

@@ -1,9 +1,9 @@
-"""Telling systemd how the process is: ready, alive, stopping (`sd_notify`), where it asked for that.
+"""Report the state of the process to systemd: ready, alive, stopping (`sd_notify`).
 
-systemd gives a unit of `Type=notify` a datagram socket in `NOTIFY_SOCKET` and, with `WatchdogSec=`, says how often it
-wants a sign of life. The sign comes from the event loop itself, twice as often as wanted: a loop that hangs gives none,
-and systemd restarts the process. Without these variables nothing is sent. A message that cannot be sent is dropped:
-systemd acts on silence, and the brokers must not fail for it.
+systemd gives a unit of `Type=notify` a datagram socket in `NOTIFY_SOCKET` and, with `WatchdogSec=`, the interval of the
+watchdog. The event loop itself sends the sign of life, twice per interval: if the loop hangs, it stops, and systemd
+restarts the process. Without these variables nothing is sent. A message that cannot be sent is dropped: systemd reacts
+to silence, and the brokers must not fail because of it.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from contextlib import suppress
 
 
 class Systemd:
-    """The manager of this process, if it is one that wants to be told."""
+    """The service manager of this process, if it asked for reports."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         path = environment.get("NOTIFY_SOCKET", "")
-        # An @ stands for the zero byte with which names outside the file system begin.
+        # A leading @ stands for the zero byte of an abstract socket name.
         self._path = f"\0{path[1:]}" if path.startswith("@") else path
         self._every_s = _watchdog_s(environment) / 2
         self._timer: asyncio.TimerHandle | None = None
 
     def ready(self) -> None:
-        """Everything listens; from now on there are signs of life."""
+        """Report that all brokers are listening, and start the signs of life."""
         self._tell("READY=1")
         if self._path and self._every_s > 0:
             self._alive(asyncio.get_running_loop())
 
     def stopping(self) -> None:
-        """The end has begun. It may take a while, and signs of life go on."""
+        """Report that the process is stopping. This may take a while, and signs of life continue."""
         self._tell("STOPPING=1")
 
     def stopped(self) -> None:
@@ -50,7 +50,7 @@ class Systemd:
 
 
 def _watchdog_s(environment: Mapping[str, str]) -> float:
-    """How often a sign of life is wanted; 0 for never."""
+    """The interval of the watchdog; 0 for none."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
     wanted = environment.get("WATCHDOG_USEC", "0")

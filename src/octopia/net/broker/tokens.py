@@ -1,11 +1,11 @@
-"""Where the tokens of an overlay file come from: the file itself, another file, the environment, or only a digest.
+"""The sources of an overlay file's tokens: the file itself, another file, the environment, or only a digest.
 
     token = "…"                         # in the overlay file: protect it like a key
     token_file = "feed.token"           # the first line of this file; a relative path begins beside the overlay file
     token_env = "FEED_TOKEN"            # an environment variable of the broker's process
     token_sha256 = "9f86d0…"            # SHA-256 of the token in hex: printf %s TOKEN | sha256sum
 
-One of the four. A token has at least 16 characters, so that it cannot be guessed; of a digest nobody can tell.
+Give one of the four. A token has at least 16 characters, so that it cannot be guessed; a digest cannot be checked.
 """
 
 import os
@@ -34,7 +34,7 @@ class Tokens:
         self._secrets = secrets
 
     def read(self, table: str, content: dict[str, Any], key: str, number: int = 0, *, spoken: bool = False) -> str:
-        """A token as `secret.py` keeps it; empty where there is none. `spoken`: the broker must show it to others."""
+        """A token in the form of `secret.py`; empty if there is none. `spoken`: the broker must send it to others."""
         given = [name for name in token_keys(key) if name in content]
         if not given:
             return ""
@@ -48,7 +48,7 @@ class Tokens:
             token = self._found(name, value)
         except InputError as error:
             if not self._secrets:
-                # Equal to no token that anyone can give.
+                # Different from every token that a client can send.
                 return f"{HASHED}{table} {number}"
             raise self._text.error(table, name, str(error), number) from None
         problem = _problem(token)

@@ -1,12 +1,16 @@
-"""How a client gets a connection, and the next one: which broker, dialling, dialling again.
+"""How a client connects and reconnects: choosing a broker and dialling it.
 
-A lost connection is made again, with growing pauses, to the same broker first: it may still have the session. A broker
-that does not answer, or says that it stops, is left for the next of the urls, in their order and round again. One that
-says that it restarts has saved the session and will be back with it: a client with subscriptions, for which deliveries
-wait there and nowhere else, dials that one alone for `RESTART_S`, before it asks the others; any other client asks them
-first. Until the session would be over the pauses are short, so that the broker need not wait for us. A broker
-may also say that it is too early (`BUSY`): then the client tries again, for `connect_s` when it connects for the first
-time, and for as long as it takes later. If every broker refuses the client for good (`FINAL`), it gives up.
+After losing a connection, the client redials with growing pauses, the same broker first, since it may still have the
+session. If a broker does not answer or says that it is stopping, the client tries the next url, in order and round
+again. A broker that says that it is restarting has saved the session and will come back with it. A client with
+subscriptions, whose deliveries wait only there, dials that broker alone for `RESTART_S` before it tries the others; any
+other client tries the others first. The pauses stay short until the session would expire, so that the broker need not
+wait for the client. A broker may also answer that it is too early (`BUSY`), or that the handshake took too long
+(`HANDSHAKE`): the client then retries, for `connect_s` at its first connection and without a limit later. If every
+broker refuses the client for good (`FINAL`), it gives up.
+
+With `nearest`, urls are ordered by measured round trip (`nearest.py`): all of them at first, the others when the
+client's broker is gone. The client then also moves when its broker asks it to (`moving.py`).
 """
 
 import asyncio
@@ -18,17 +22,22 @@ from typing import Any
 from octopia.errors import InputError, OctopiaError, RefusedError, RemoteProtocolError, UnreachableError
 from octopia.net.addresses import Url
 from octopia.net.channel import CLOSED, CONFIRM_S, Channel
+from octopia.net.client.journal import Journal
 from octopia.net.client.life import Life
+from octopia.net.client.moving import Moving
+from octopia.net.client.nearest import Measure, dial, in_order, measure
+from octopia.net.client.overlap import Move
+from octopia.net.client.registry import Registry
 from octopia.net.client.session import Session
 from octopia.net.pauses import LONGEST_S, Pauses
 from octopia.net.tls import explain_closed, explain_dial_error
 from octopia.wire import Codec, Connection, Goodbye, Side, Welcome, WireLimits
 
 URLS_MAX = 64
-# The longest wait for one of several brokers, before the next is tried.
+# The longest wait for one of several brokers before the next is tried.
 NEXT_S = 3.0
 LEAVE_S = 2.0
-# The codes of a Goodbye after which there is no sense in coming back, and why. After any other a client comes back.
+# Goodbye codes after which reconnecting is pointless, with the reason. After any other code a client reconnects.
 FINAL = {
     "refused": "this client is not let in, whenever it asks",
     "protocol": "what it sent breaks a rule, and would be sent again",
@@ -36,11 +45,15 @@ FINAL = {
     "stalled": "it took nothing from a full queue for too long, and would again",
     "replaced": "its session goes on elsewhere: coming back would take it away again",
 }
-# Somebody has this name at the moment: an old connection of our own, as a rule, that the broker believes in.
+# The name is in use at the moment: usually by our own old connection, which the broker still considers alive.
 BUSY = "busy"
-# The broker is about to stop: others are asked first.
+# The Hello was not read in time. It is sent as soon as the connection is made, so one side was too busy to get to it.
+HANDSHAKE = "handshake"
+# Codes after which the first connection is tried again, too.
+_AGAIN = frozenset({BUSY, HANDSHAKE})
+# The broker is about to stop: try the others first.
 SHUTDOWN = "shutdown"
-# It will be back, with our session.
+# The broker will come back with our session.
 RESTART = "restart"
 RESTART_S = 10.0
 RESTART_PAUSE_S = 0.5
@@ -51,61 +64,82 @@ class _Failure:
     """Why one attempt failed."""
 
     error: OctopiaError
-    code: str = ""  # of the broker's Goodbye
+    code: str = ""  # code of the broker's Goodbye
 
 
 class Connecting:
-    """Keeps a session connected. Speaks for the client in handshakes: the `End` of its channels."""
+    """Keeps a session connected. Handles handshakes for the client, as the `End` of its channels."""
 
     def __init__(
         self,
         urls: Sequence[Url],
         session: Session,
         life: Life,
+        journal: Journal,
+        registry: Registry,
         *,
+        nearest: bool,
         tls: ssl.SSLContext | None,
         connect_s: float,
         reconnect: bool,
         fail: Callable[[OctopiaError], None],
+        on_connection: Callable[[bool, str], None] | None = None,
     ) -> None:
         self.urls = tuple(urls)
         self.url = self.urls[0]
         self.reconnects = 0
-        self.channel: Channel | None = None  # that carries the session
+        self.moves = 0
+        self.measure: Measure = measure
+        self.channel: Channel | None = None  # carries the session
         self.codec = Codec(WireLimits())
-        # Less than FINAL for clients that begin anew where others give up.
+        # Fewer codes than FINAL for clients that start over where others give up.
         self.final = frozenset(FINAL)
         self._session = session
         self._life = life
+        self._journal = journal
+        self._registry = registry
+        self._nearest = nearest and len(self.urls) > 1
+        self._moving = Moving(self._better, self._begin_move, self._moved)
+        session.moves = self._nearest and reconnect
+        session.when_crowded = self._crowded
         self._tls = tls
         self._connect_s = connect_s
         self._reconnect = reconnect
         self._fail = fail
-        self._dialled: Channel | None = None  # that the broker has not answered yet
+        self._on_connection = on_connection
+        self._dialled: Channel | None = None  # not answered by the broker yet
         self._answer: asyncio.Future[_Failure | None] | None = None
         self._redialling: asyncio.Task[None] | None = None
         session.when_lost(self._lost)
 
     def prefer(self, url: Url) -> None:
-        """Ask this one of the brokers first."""
+        """Try this broker first."""
         self.urls = (url, *(other for other in self.urls if other != url))
         self.url = url
 
     # -- the first connection
 
     async def open(self) -> None:
-        """Connect to the first of the urls that answers; `UnreachableError` or `RefusedError` where none does."""
+        """Connect to the first url that answers; raises `UnreachableError` or `RefusedError` if none does."""
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + self._connect_s
         pauses = Pauses()
-        while failures := await self._dial_each(self.urls):
+        while failures := await self._dial_each(await self._ordered(self.urls)):
             pause_s = pauses.next_s()
-            if loop.time() + pause_s > give_up_s or all(failure.code != BUSY for failure in failures):
+            if loop.time() + pause_s > give_up_s or all(failure.code not in _AGAIN for failure in failures):
                 raise _joined(failures)
             await asyncio.sleep(pause_s)
 
+    async def _ordered(self, urls: Sequence[Url]) -> Sequence[Url]:
+        """With `nearest`, the urls by distance; the broker that has our session always comes first."""
+        if not self._nearest or len(urls) < 2:
+            return urls
+        own = [self.url] if self._session.secret and self.url in urls else []
+        others = [url for url in urls if url not in own]
+        return [*own, *in_order(others, await self.measure(others, self._tls))]
+
     async def _dial_each(self, urls: Sequence[Url]) -> list[_Failure]:
-        """Dial one after the other until one lets us in; what went wrong where none did."""
+        """Dial one after the other until one accepts us; if none does, return the failures."""
         failures: list[_Failure] = []
         for url in urls:
             failure = await self._dial(url)
@@ -115,7 +149,8 @@ class Connecting:
         return failures
 
     async def _dial(self, url: Url) -> _Failure | None:
-        """Dial one broker and wait until it let us in; what went wrong, if anything."""
+        """Dial one broker and wait until it accepts us; returns the failure, if any."""
+        self._moving.left(url)
         if url != self.url:
             self.url = url
             self._session.forget()
@@ -135,21 +170,17 @@ class Connecting:
             failure = _Failure(UnreachableError(f"{url} cannot be reached: {explain_dial_error(error, url)}"))
         finally:
             self._answer = None
-            # It must not let us in, or be lost, while another is tried.
+            # It must not accept us, or be lost, while another is tried.
             if self._dialled is not None:
                 self._dialled.abort()
                 self._dialled = None
-        # It may have let us in at the very moment when time was up.
+        # It may have accepted us just as time ran out.
         return failure if self.channel is None else None
 
     async def _make_connection(self, channel: Channel) -> None:
-        tls: dict[str, Any] = {}
-        address = self.url.address
-        if self.url.tls:
-            tls = {"ssl": self._tls or ssl.create_default_context(), "server_hostname": address.host}
-        await asyncio.get_running_loop().create_connection(lambda: channel, address.host, address.port, **tls)
+        await dial(channel, self.url, self._tls)
 
-    # -- the handshake, as the channel tells it
+    # -- the handshake, called by the channel
 
     def made(self, channel: Channel) -> None:
         channel.say(self._session.hello())
@@ -171,7 +202,7 @@ class Connecting:
         return _Failure(UnreachableError(f"{self.url}: {goodbye.reason}"), goodbye.code)
 
     def at_fault(self, channel: Channel, error: Exception) -> None:
-        """A fault of the broker is the reason that comes with `gone`. One of our own would come again: give up."""
+        """A broker's fault is the reason passed to `gone`. A fault of our own would happen again: give up."""
         if not isinstance(error, RemoteProtocolError | RefusedError):
             loop = asyncio.get_running_loop()
             loop.call_exception_handler({"message": "fault in the client", "exception": error})
@@ -186,56 +217,108 @@ class Connecting:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(failure)
 
-    # -- losing the connection, and coming back
+    # -- losing the connection, and reconnecting
 
     def _lost(self, channel: Channel, reason: str) -> None:
         if channel is not self.channel:
             return
         self.channel = None
+        self._moving.old_lost()
         if self._life.failure is not None:
             return
         code = channel.goodbye.code if channel.goodbye is not None else ""
         if code in self.final or not self._reconnect:
             self._fail(UnreachableError(f"{self.url} ended the connection: {reason}"))
         elif self._redialling is None:
+            self._tell(False, f"{self.url} is gone: {reason}")
             self._redialling = asyncio.get_running_loop().create_task(self._redial(code))
 
     async def _redial(self, code: str) -> None:
-        """Until a broker lets us in: our own first, unless it said that it stops, then the others in order."""
+        """Dial until a broker accepts us: our own first, unless it is stopping, then the others in order."""
         pauses = Pauses()
         lost_s = asyncio.get_running_loop().time()
         own, *others = self._order()
         awaited = code == RESTART and self._session.expects_deliveries
         order = [*others, own] if code in (SHUTDOWN, RESTART) and not awaited else [own, *others]
         try:
-            # A connection may be lost again before this task has its turn.
+            # A connection may be lost again before this task runs.
             while self.channel is None and self._life.failure is None:
                 away_s = asyncio.get_running_loop().time() - lost_s
                 soon = code == RESTART and away_s < self._session.session_s
                 await asyncio.sleep(pauses.next_s(RESTART_PAUSE_S if soon else LONGEST_S))
-                failures = await self._dial_each([own] if awaited and soon and away_s < RESTART_S else order)
+                failures = await self._dial_round([own] if awaited and soon and away_s < RESTART_S else order)
                 if not failures:
                     self.reconnects += 1
+                    self._tell(True, f"connected again, to {self._session.broker} at {self.url}")
                 elif all(failure.code in self.final for failure in failures):
                     self._fail(_joined(failures))
         finally:
             self._redialling = None
 
+    async def _dial_round(self, order: list[Url]) -> list[_Failure]:
+        """Dial our own broker, if it comes first, and then the others; with `nearest`, sorted by distance."""
+        first, rest = (order[:1], order[1:]) if order[0] == self.url else ([], order)
+        failures = await self._dial_each(first)
+        if failures or not first:
+            failures += await self._dial_each(await self._ordered(rest)) if rest else []
+            if self.channel is not None:
+                return []
+        return failures
+
     def _order(self) -> list[Url]:
-        """Our own broker and the ones after it, round to those before."""
+        """The urls in order, starting with our own broker and wrapping around."""
         at = self.urls.index(self.url)
         return [*self.urls[at:], *self.urls[:at]]
+
+    # -- moving to a less loaded broker
+
+    def _crowded(self) -> None:
+        if self._session.moves and not self._life.is_over:
+            self._moving.asked()
+
+    async def _better(self) -> list[Url]:
+        """The other brokers that answer and are not overloaded, nearest first."""
+        others = [url for url in self.urls if url != self.url]
+        measured = await self.measure(others, self._tls)
+        return [url for url in in_order(others, measured) if url in measured and not measured[url].overloaded]
+
+    def _begin_move(self, url: Url) -> Move | None:
+        if self.channel is None or not self._journal.is_open or self._life.is_over:
+            return None
+        move = Move(
+            self._session,
+            self._journal,
+            self._registry,
+            self.channel,
+            old_url=self.url,
+            url=url,
+            tls=self._tls,
+            codec=self.codec,
+        )
+        self._session.overlap = move
+        return move
+
+    def _moved(self, move: Move) -> None:
+        self.channel = move.channel
+        self.url = move.url
+        self.moves += 1
+        self._tell(True, f"moved to {self._session.broker} at {self.url}")
+
+    def _tell(self, connected: bool, what: str) -> None:
+        if self._on_connection is not None:
+            self._on_connection(connected, what)
 
     # -- the end
 
     async def stop(self) -> None:
-        """Dial no more."""
+        """Stop dialling."""
+        await self._moving.stop()
         if self._redialling is not None:
             self._redialling.cancel()
             await asyncio.gather(self._redialling, return_exceptions=True)
 
     async def leave(self, farewell: bool, at_most_s: float = LEAVE_S) -> None:
-        """Dial no more and hang up: for good with a `farewell`; without one the session can be taken up."""
+        """Stop dialling and hang up: for good with a `farewell`; without one, the session can be resumed."""
         await self.stop()
         channel, self.channel = self.channel, None
         if channel is not None:
@@ -243,12 +326,12 @@ class Connecting:
             if farewell:
                 channel.say(Goodbye("bye"))
             channel.hang_up()
-            # The loop may end with this call, and the last words must be out by then.
+            # The loop may end with this call, and the last bytes must be written by then.
             await channel.wait_gone(at_most_s)
 
 
 def parse_urls(url: str | Sequence[str]) -> tuple[Url, ...]:
-    """One url, several with commas between them, or a list of them; each once."""
+    """Parse one url, several separated by commas, or a list of urls; duplicates are removed."""
     texts = url.split(",") if isinstance(url, str) else [part for text in url for part in text.split(",")]
     urls = tuple(dict.fromkeys(Url.parse(text.strip()) for text in texts))
     if not 0 < len(urls) <= URLS_MAX:
@@ -257,7 +340,7 @@ def parse_urls(url: str | Sequence[str]) -> tuple[Url, ...]:
 
 
 def _joined(failures: Sequence[_Failure]) -> OctopiaError:
-    """All that went wrong as one error: a refusal only where every broker refused."""
+    """All failures as one error: a refusal only if every broker refused."""
     errors = [failure.error for failure in failures]
     if len(errors) == 1:
         return errors[0]

@@ -1,13 +1,13 @@
-"""Clients whose session, or whose ids, outlive the process: for programs that start again where they stopped.
+"""Clients whose session or ids outlive the process, for programs that resume where they stopped.
 
-`KeptClient` hands the bytes of what it receives to a `keep` of its owner, and confirms to the broker only what was
-kept. With the `KeptSession` that was kept beside them, another process takes up the same session: what was not kept is
-sent again, what was kept is not. `NumberedClient` publishes under ids that its owner chooses, so that what is published
-again after a failure has the ids it had before.
+`KeptClient` hands the bytes of each delivery to its owner's `keep`, and confirms to the broker only deliveries that
+were kept. With the `KeptSession` stored beside them, another process resumes the same session: the broker resends only
+deliveries that were not kept. `NumberedClient` publishes under ids chosen by its owner, so a notification that is
+published again after a failure has the same id as before.
 
-Rules of this file: kept first, confirmed after, both in the same call; so whatever happens to this process, the broker
-still has what was not kept. A keeper that fails ends the client, unconfirmed. A keeper that is full is not read for;
-the broker's queue and the subscription's policy take over, and the channel tells the broker that we are there.
+Deliveries are kept first and confirmed after, in the same call. Whatever happens to this process, the broker still has
+everything that was not kept. If the keeper fails, the client ends without confirming. While the keeper is full, the
+client does not read: the broker's queue and the subscription's policy take over, and the channel sends heartbeats.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class KeptSession:
-    """What is needed to take up a session: where it is, the broker's secret, our name, how many frames were kept."""
+    """All that is needed to resume a session: its broker, the broker's secret, our name, the number of kept frames."""
 
     url: str
     secret: bytes
@@ -40,28 +40,28 @@ class KeptSession:
 
 
 class Keeper(Protocol):
-    """Where a `KeptClient` puts what it receives."""
+    """Storage for the deliveries of a `KeptClient`."""
 
     def keep(self, parcels: Sequence[bytes], session: KeptSession, dropped: int) -> None:
-        """Keep these for good, together with the session; `dropped` were lost at the broker's bound just before."""
+        """Store these durably, together with the session; the broker's full queue dropped `dropped` just before."""
 
     def session_began(self, session: KeptSession) -> None:
-        """A session that has nothing to do with the one before: what was published in between may be missing."""
+        """A new session began, unrelated to the last one: notifications published in between may be missing."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be kept for now."""
+        """Whether to stop keeping for now."""
 
 
 class _Sealed(Codec):
-    """Takes deliveries as the bytes they are: whoever reads what was kept will open them."""
+    """Takes deliveries as raw bytes; the reader of the stored bytes decodes them."""
 
     def _deliver(self, head: bytes, parcel: bytes) -> bytes:  # type: ignore[override]
         return parcel
 
 
 class KeptClient(Client):
-    """A client with one subscription, everything of which goes to a keeper."""
+    """A client with one subscription, whose deliveries all go to a keeper."""
 
     def __init__(
         self,
@@ -80,35 +80,37 @@ class KeptClient(Client):
         self.taken_up = False
         self._fresh = True  # not connected yet
         self._told_dropped = 0
-        self._parcels: list[bytes] = []  # of the read that is being dealt with
-        self._held: Channel | None = None  # that is not read from until the keeper has room
+        self._parcels: list[bytes] = []  # of the current read
+        self._held: Channel | None = None  # not read from until the keeper has room
         if session is not None:
             self._take_up(session)
         self._kept = self.subscribe(filter, id=SUBSCRIPTION_ID, policy=policy, ordered=ordered)
         self._connecting.codec = _Sealed(WireLimits())
-        # A keeper that had no room for long is not at fault for good: where a client fails, this one begins anew.
+        # A keeper without room for long is not a permanent failure: where other clients fail, this one starts over.
         self._connecting.final = frozenset(FINAL) - {"stalled"}
         self._session.keeping = self
+        # The stored deliveries belong to one session, which is not left for another while its broker is there.
+        self._session.moves = False
 
     def _take_up(self, kept: KeptSession) -> None:
         broker = next((url for url in self.urls if str(url) == kept.url), None)
         if broker is not None:
-            # The one that has the session is asked first.
+            # Try the broker that has the session first.
             self._connecting.prefer(broker)
             self._session.take_up(kept.secret, kept.received, kept.name)
 
     @property
     def failure(self) -> OctopiaError | None:
-        """Why nothing more will come, if so."""
+        """The reason why no more deliveries will arrive, if there is one."""
         return self._life.failure or self._kept.error
 
     async def open(self) -> None:
-        """Connect and subscribe, or take up the session. Returns when the subscription is in force, or was before."""
-        # Asked before the first frame comes: a session that is taken up delivers at once.
+        """Connect and subscribe, or resume the session. Returns when the subscription is in force, or was already."""
+        # Ask before the first frame arrives: a resumed session delivers at once.
         answer = self._registry.ask_for(self._kept)
         answer.add_done_callback(self._note_refusal)
         await super().open()
-        # The answer may stand behind deliveries for which there is no room.
+        # The answer may be queued behind deliveries for which there is no room.
         while not self.taken_up and not self._keeper.is_full and not answer.done():
             await asyncio.wait([answer], timeout=_POLL_S)
         if self._life.failure is not None:
@@ -120,7 +122,7 @@ class KeptClient(Client):
         if not answer.cancelled() and isinstance(error := answer.exception(), OctopiaError) and not self._life.closed:
             self._fail(error)
 
-    # -- what the session tells: see `session.Keeping`
+    # -- called by the session: see `session.Keeping`
 
     def began(self, channel: Channel) -> None:
         self._fresh = False
@@ -154,7 +156,7 @@ class KeptClient(Client):
             keep()
         except (OSError, OctopiaError) as error:
             reason = error if isinstance(error, OctopiaError) else OctopiaError(f"what came cannot be kept: {error}")
-            # Nothing of this read is confirmed: a closed connection says nothing more.
+            # Nothing of this read is confirmed: a closed connection sends nothing more.
             channel.abort()
             self._fail(reason)
 
@@ -178,19 +180,19 @@ class KeptClient(Client):
     # -- marks and ends
 
     async def caught_up(self) -> None:
-        """Wait until all that waited for us at the broker has been kept."""
-        # The answer comes through the same queue as deliveries, behind them.
+        """Wait until everything queued for us at the broker has been kept."""
+        # The answer comes through the same queue as deliveries, after them.
         await self.unadvertise("none")
 
     async def leave(self) -> None:
-        """Go without a word: the session stays, for as long as was agreed, and can be taken up."""
+        """Disconnect without a goodbye: the session stays for the agreed time and can be resumed."""
         self._life.close()
         self._end(OctopiaError("the client has left"), quietly=True)
         await self._connecting.leave(farewell=False, at_most_s=LEAVE_S)
 
 
 class NumberedClient(Client):
-    """A client whose first notification has the id `first_id`; the ids of the next ones count up."""
+    """A client whose first notification has the id `first_id`; later ids count up."""
 
     def __init__(self, url: str | Sequence[str], *, first_id: int, **options: Unpack[ClientOptions]) -> None:
         super().__init__(url, first_id=first_id, **options)

@@ -1,17 +1,20 @@
-"""Everything a client asked for and published, in order, until the broker has confirmed it.
+"""A client's requests and publications, in order, until the broker has confirmed them.
 
     asked, published ──put──▶ [ held ] ──▶ [ the box of the session ] ──▶ broker
                      registrations of a new session ──▶─┘
 
-An entry has a position, which counts from 1 over the whole life of the client. Entries never overtake each other: they
-go into the box of the session in the order of `put`, and what a session that is over had not confirmed goes to the
-next session first. Registrations that a new session begins with have a lane of their own: while they are under way the
-journal is shut, entries are held behind those that wait already, and nothing is published. So frames of a session are
-its registrations and then entries, without a gap, and the position of what was confirmed is a subtraction.
+Each entry has a position, which counts from 1 over the whole life of the client. Entries never overtake each other:
+they enter the session's box in the order of `put`, and entries left unconfirmed by an ended session go to the next
+session first. The registrations at the start of a new session have their own lane. While they are in flight, the
+journal is shut: entries are held behind those already waiting, and nothing is published. So the frames of a session are
+its registrations followed by entries, without a gap, and the confirmed position is a subtraction.
 
-Bounds: at `frames_max` entries or `bytes_max` bytes that wait, `has_room` is False until half of them are gone. The
-entries of one call to `publish_many` between two of its pauses may come on top, and so may what was sent and not yet
-confirmed when a session ended.
+While the client moves to another broker, the journal pauses: entries wait until those before them are confirmed. They
+then go to the next session or, if the move fails, to the same one.
+
+Bounds: at `frames_max` waiting entries or `bytes_max` waiting bytes, `has_room` is False until half of them are gone.
+The entries of one call to `publish_many` between two of its pauses may come on top, as may entries that were sent but
+not confirmed when a session ended.
 """
 
 import asyncio
@@ -20,7 +23,7 @@ from collections.abc import Callable, Sequence
 
 from octopia.errors import OctopiaError
 from octopia.net.outbox import Outbox, Turn
-from octopia.wire import Kind, Ping, WireLimits, message_frame
+from octopia.wire import Kind, Ping, WireLimits, message_frame, split_frames
 
 QUEUE_FRAMES_MAX = 20_000
 QUEUE_BYTES_MAX = 16 * 1024 * 1024
@@ -32,13 +35,16 @@ class Journal:
 
     def __init__(self, frames_max: int = QUEUE_FRAMES_MAX, bytes_max: int = QUEUE_BYTES_MAX) -> None:
         self.box = Outbox(Turn(), frames_max, bytes_max)
-        # Puts an entry at the end. Another function while the journal is shut, so that publishing need not ask.
+        # Appends an entry. Replaced while the journal is shut, so that publishing need not check.
         self.put: Callable[[bytes], None] = self.box.put
+        # The same for a number of entries in one buffer, given their count.
+        self.put_many: Callable[[bytes, int], None] = self.box.put_all
         self.has_room = True
-        self.frame_bytes_max = WireLimits().frame_bytes_max  # what the broker takes
+        self.frame_bytes_max = WireLimits().frame_bytes_max  # the broker's limit
         self._held: deque[bytes] | None = None  # None: the journal is not shut
         self._held_bytes = 0
-        self._before = 0  # entries that sessions before this one confirmed
+        self._later: deque[bytes] | None = None  # None: not paused
+        self._before = 0  # entries confirmed by earlier sessions
         self._shift = 0  # number of a frame in its session, minus the position of the entry
         self._room = asyncio.Event()
         self._room.set()
@@ -49,41 +55,43 @@ class Journal:
 
     @property
     def position(self) -> int:
-        """Of the last entry."""
+        """The position of the last entry."""
         if self._held is not None:
             return self._before + len(self._held)
-        return self.box.sent + len(self.box.waiting) - self._shift
+        return self.box.sent + self.box.waits - self._shift + len(self._later or ())
 
     @property
     def confirmed(self) -> int:
-        """The position up to which the broker has dealt with everything."""
+        """The position up to which the broker has handled everything."""
         if self._held is not None:
             return self._before
         return max(self._before, self.box.confirmed - self._shift)
 
     @property
     def publications_left(self) -> int:
-        """How many publications are not confirmed."""
+        """The number of unconfirmed publications."""
         return sum(frame[4] == Kind.PUBLISH for frame in self._entries())
 
     def _entries(self) -> list[bytes]:
-        """What is not confirmed, in order."""
+        """The unconfirmed entries, in order."""
         if self._held is not None:
             return list(self._held)
-        count = self.position - self.confirmed
-        # In front of them registrations may stand that were answered and not yet confirmed.
-        return self.box.unconfirmed()[-count:] if count else []
+        later = self._later or ()
+        count = self.position - len(later) - self.confirmed
+        # Registrations that were answered but not yet confirmed may precede them.
+        return [*(self.box.unconfirmed()[-count:] if count else ()), *later]
 
     # -- sessions
 
     def begin(self, transport: asyncio.WriteTransport, registrations: Sequence[bytes]) -> None:
-        """A session that knows nothing begins with these; entries wait until `open`."""
+        """Begin a new session with these registrations; entries wait until `open`."""
         entries = self._entries()
         self._before = self.confirmed
         self._held = deque(entries)
         self._held_bytes = sum(map(len, entries))
-        self.put = self._hold
-        # May release tasks that wait for room. They run later, and what they publish is held behind the rest.
+        self._later = None
+        self.put, self.put_many = self._hold, self._hold_many
+        # May release tasks that wait for room. They run later, and their entries are held behind the rest.
         self.box.clear()
         self.box.attach(transport, 0)
         self.box.put_many(registrations)
@@ -94,24 +102,76 @@ class Journal:
         if self._held is None:
             return
         held, self._held = self._held, None
-        self._shift = self.box.sent + len(self.box.waiting) - self._before
+        self._shift = self.box.sent + self.box.waits - self._before
         self.box.put_many(held)
-        self.put = self.box.put
+        self.put, self.put_many = self.box.put, self.box.put_all
         if self.box.is_full:
             self.box.block(self)
         self._note_room()
         self._ask_soon()
 
     def resume(self, transport: asyncio.WriteTransport, received: int) -> None:
-        """The session goes on with another connection; so many of its frames had arrived."""
+        """Continue the session on another connection; `received` of its frames had arrived."""
         self.box.attach(transport, received)
         self.note_confirmed()
         self._ask_soon()
 
     def take_up(self, received: int) -> None:
-        """Another process had this session, and sent so many frames: entries are numbered from there."""
+        """Take over another process's session, which sent `received` frames: entries are numbered from there."""
         self.box.sent = self.box.confirmed = received
         self._shift = received
+
+    # -- pausing, for a move to another broker
+
+    @property
+    def is_open(self) -> bool:
+        """Whether entries are sent: no registrations are in flight, and nothing is paused."""
+        return self._held is None and self._later is None
+
+    def pause(self) -> int:
+        """Send the entries put so far and hold later ones; returns the position of the last entry sent."""
+        position = self.position
+        if self.is_open:
+            self._later = deque()
+            self._held_bytes = 0
+            self.put, self.put_many = self._put_later, self._put_many_later
+        return position
+
+    def _put_later(self, frame: bytes) -> None:
+        later = self._later
+        assert later is not None  # noqa: S101  otherwise `put` is another
+        later.append(frame)
+        self._held_bytes += len(frame)
+        self._note_room()
+
+    def _put_many_later(self, data: bytes, frames: int) -> None:
+        later = self._later
+        assert later is not None  # noqa: S101  otherwise `put_many` is another
+        later.extend(split_frames(data))
+        self._held_bytes += len(data)
+        self._note_room()
+
+    def unpause(self) -> None:
+        """Release the held entries; does nothing if nothing was paused or a new session has begun in the meantime."""
+        later, self._later = self._later, None
+        if later is None:
+            return
+        self._held_bytes = 0
+        self.box.put_many(later)
+        self.put, self.put_many = self.box.put, self.box.put_all
+        if self.box.is_full:
+            self.box.block(self)
+        self._note_room()
+        self._ask_soon()
+
+    def move(self, transport: asyncio.WriteTransport, sent: int) -> None:
+        """Switch to another session, after `sent` frames to it; all entries sent so far are confirmed."""
+        self._before = self.box.confirmed - self._shift
+        self.box.clear()
+        self.box.sent = self.box.confirmed = sent
+        self._shift = sent - self._before
+        self.box.attach(transport, sent)
+        self.unpause()
 
     # -- room
 
@@ -122,6 +182,13 @@ class Journal:
         self._held_bytes += len(frame)
         self._note_room()
 
+    def _hold_many(self, data: bytes, frames: int) -> None:
+        held = self._held
+        assert held is not None  # noqa: S101  otherwise `put_many` is the box's
+        held.extend(split_frames(data))
+        self._held_bytes += len(data)
+        self._note_room()
+
     def hold(self, box: Outbox) -> None:
         self._note_room()
 
@@ -130,10 +197,9 @@ class Journal:
 
     def _note_room(self) -> None:
         box = self.box
+        held = self._later if self._held is None else self._held
         self.has_room = (
-            not box.holds_up
-            if self._held is None
-            else len(self._held) < box.frames_max and self._held_bytes < box.bytes_max
+            not box.holds_up if held is None else len(held) < box.frames_max and self._held_bytes < box.bytes_max
         )
         if self.has_room:
             self._room.set()
@@ -141,14 +207,17 @@ class Journal:
             self._room.clear()
 
     async def wait_for_room(self) -> None:
-        """Return when there may be room, or the client ended: look again."""
+        """Return when there may be room or the client has ended; the caller checks again."""
         await self._room.wait()
 
     # -- confirmations
 
     async def wait_confirmed(self) -> None:
-        """Wait until everything so far is confirmed, on whatever connection and by whatever broker."""
-        position = self.position
+        """Wait until everything so far is confirmed, on any connection and by any broker."""
+        await self.wait_confirmed_to(self.position)
+
+    async def wait_confirmed_to(self, position: int) -> None:
+        """Wait until everything up to this position, the last one or a recent one, is confirmed."""
         if self.confirmed >= position:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -158,13 +227,13 @@ class Journal:
         await future
 
     def confirm(self, position: int) -> None:
-        """The broker answered this entry of the present session: so it has dealt with it, and with all before."""
+        """The broker answered this entry of the current session, so it has handled it and all entries before."""
         if self._held is None and position > self.confirmed:
             self.box.confirm(position + self._shift)
             self.note_confirmed()
 
     def note_confirmed(self) -> None:
-        """The box was told of confirmations."""
+        """The box has received confirmations."""
         marks, confirmed = self._marks, self.confirmed
         while marks and marks[0][0] <= confirmed:
             future = marks.popleft()[1]
@@ -174,23 +243,23 @@ class Journal:
             self._ask()
 
     def _ask_soon(self) -> None:
-        """The box writes at the end of this turn; the question must come after."""
+        """Ask after the box has written, which it does at the end of this loop iteration."""
         if self._marks:
             self._asks = True
             asyncio.get_running_loop().call_soon(self._ask)
 
     def _ask(self) -> None:
-        """Ask the broker to confirm now, if all was sent. Otherwise it will confirm a part, and we ask again then."""
+        """Ask the broker to confirm now, if all is sent. Otherwise it will confirm a part, and we ask again then."""
         if self._held is None and self._asks:
             self.box.flush()
-            if self.box.transport is not None and not self.box.waiting:
+            if self.box.transport is not None and not self.box.waits:
                 self._asks = False
                 self.box.transport.write(_PING)
 
     # -- the end
 
     def end(self, error: OctopiaError) -> None:
-        """Nothing more will be confirmed: tell who waits for that, and wake who waits for room."""
+        """No more confirmations will come: fail the tasks that wait for them, and wake those that wait for room."""
         for _, future in self._marks:
             if not future.done():
                 future.set_exception(error)
@@ -198,6 +267,6 @@ class Journal:
         self.wake()
 
     def wake(self) -> None:
-        """Let those who wait for room look at the client's life."""
+        """Wake the tasks that wait for room, so that they check the client's state."""
         self.has_room = True
         self._room.set()

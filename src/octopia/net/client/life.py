@@ -1,10 +1,10 @@
-"""Whether a client can be used: not yet connected, open, failed for good, closed; and refusals nobody was told of."""
+"""The state of a client: not yet connected, open, failed for good or closed; and refusals not yet reported."""
 
 from octopia.errors import InputError, OctopiaError, RefusedError
 
 
 class Life:
-    """The state of a client that all its parts share. `fine` is True where `check` would raise nothing."""
+    """The state that all parts of a client share. `fine` is True when `check` would not raise."""
 
     __slots__ = ("_opened", "_refusal", "closed", "failure", "fine")
 
@@ -20,12 +20,12 @@ class Life:
         self._note()
 
     def fail(self, error: OctopiaError) -> None:
-        """There is no way back. The first reason counts."""
+        """Fail for good. The first reason counts."""
         self.failure = self.failure or error
         self._note()
 
     def refuse(self, refusal: RefusedError) -> None:
-        """A broker refused something after its call had returned: the next call raises it."""
+        """Note a refusal that arrived after its call had returned: the next call raises it."""
         self._refusal = self._refusal or refusal
         self._note()
 
@@ -39,7 +39,7 @@ class Life:
         return self.closed or self.failure is not None
 
     def check(self) -> None:
-        """Raise why the client cannot be used, or a refusal that nobody was told of yet."""
+        """Raise the reason why the client cannot be used, or a refusal not reported yet."""
         if self.closed:
             raise InputError("the client is closed; connect a new one")
         if self.failure is not None:
@@ -50,7 +50,7 @@ class Life:
             raise refusal
 
     def take_refusal(self) -> RefusedError | None:
-        """What was refused and nobody was told of; told now."""
+        """Return the unreported refusal, if any; it now counts as reported."""
         refusal, self._refusal = self._refusal, None
         self._note()
         return refusal

@@ -1,14 +1,14 @@
-"""What a client registered: advertisements, subscriptions, and the requests that are not answered yet.
+"""A client's advertisements, subscriptions, and unanswered requests.
 
-Two views are kept apart. What the program wants (`advertisements`, `subscriptions`) changes with each call. What a new
-session must begin with (`_standing`) is what the broker has confirmed: it changes in the order of the journal, as far
-as the journal is confirmed. Requests after that point are still in the journal and come behind the registrations, in
-their order among publications. So a publication always finds the advertisement that it was published under, also where
-that was withdrawn since.
+There are two views. The program's view (`advertisements`, `subscriptions`) changes with each call. The broker's
+view (`_standing`), with which a new session begins, holds the confirmed registrations: it changes in the order of the
+journal, as far as the journal is confirmed. Later requests are still in the journal and follow the registrations, in
+their order among publications. So a publication always finds the advertisement that it was published under, even if
+that has since been withdrawn.
 
-A request is answered once: on its own session, or, where it was confirmed but not answered when that ended, by the
-registration of the next one. A registration that is refused anew ends its subscription, or is raised by the client's
-next call. An answer never stays out because a connection did: `end` tells everyone.
+A request is answered once: in its own session or, if it was confirmed but not answered when that ended, by the
+registration in the next one. If a registration is refused there, its subscription ends, or the client's next call
+raises the refusal. No caller waits forever for an answer: `end` wakes them all.
 """
 
 import asyncio
@@ -23,13 +23,15 @@ from octopia.net.client.subscription import Subscription
 from octopia.wire import advertise_frame, subscribe_frame, unadvertise_frame, unsubscribe_frame
 
 _Key = tuple[str, str]  # request and id
-# What each request takes back.
+# Requests that leave no registration behind.
+PROBE = "probe"
+# The request that each withdrawal reverses.
 _WITHDRAWS = {"unadvertise": "advertise", "unsubscribe": "subscribe"}
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """One that is not answered, or not confirmed."""
+    """A request that is not answered or not confirmed."""
 
     name: str
     id: str
@@ -37,7 +39,7 @@ class _Request:
     position: int
     answer: "asyncio.Future[None]"
     refused: bool = False
-    before: bytes | None = None  # what it replaced
+    before: bytes | None = None  # the registration it replaced
 
     @property
     def key(self) -> _Key:
@@ -61,10 +63,20 @@ class Registry:
 
     @property
     def is_registering(self) -> bool:
-        """Whether registrations of a new session are not answered yet."""
+        """Whether registrations of a new session are still unanswered."""
         return bool(self._registering)
 
-    # -- what the program wants
+    def standing(self) -> dict[tuple[str, str], bytes]:
+        """The registrations of a new session: frames by request and id, in order."""
+        return dict(self._standing)
+
+    def is_settled(self, position: int) -> bool:
+        """Whether all requests up to this position of the journal are confirmed and answered."""
+        if self._registering or (self._unconfirmed and self._unconfirmed[0].position <= position):
+            return False
+        return all(queue[0].position > position for queue in self._unanswered.values())
+
+    # -- requests of the program
 
     async def advertise(self, filter: Filter, id: str | None) -> str:
         id = self._new_id("a", self.advertisements) if id is None else id
@@ -79,7 +91,7 @@ class Registry:
             if self.advertisements.get(id) is filter:
                 self._promise(id, before)
                 if before is None and not isinstance(error, RefusedError) and not self._life.is_over:
-                    # Nobody knows its id: take it back.
+                    # The caller never got its id: withdraw it.
                     self._ask("unadvertise", id, unadvertise_frame(id))
             raise
         return id
@@ -88,6 +100,10 @@ class Registry:
         self._life.check()
         self._promise(id, None)
         await self._ask("unadvertise", id, unadvertise_frame(id)).answer
+
+    async def probe(self, id: str, frame: bytes) -> None:
+        self._life.check()
+        await self._ask(PROBE, id, self._fits(frame, "the probe")).answer
 
     def _promise(self, id: str, filter: Filter | None) -> None:
         if filter is None:
@@ -109,10 +125,10 @@ class Registry:
             raise InputError(f"subscription id {id!r} is in use")
 
     def ask_for(self, subscription: Subscription) -> "asyncio.Future[None]":
-        """Register a subscription, whose inbox takes what comes from now on; the answer is to be awaited."""
+        """Register a subscription, whose inbox is open from now on; await the result for the answer."""
         s = subscription
         self._check_free(s.id)
-        frame = self._fits(subscribe_frame(s.id, s.filter, s.policy, s.ordered), "the subscription")
+        frame = self._fits(subscribe_frame(s.id, s.filter, *s.quality), "the subscription")
         self.subscriptions[s.id] = s
         return self._ask("subscribe", s.id, frame).answer
 
@@ -123,7 +139,7 @@ class Registry:
             await answer
         except (OctopiaError, asyncio.CancelledError) as error:
             if self._forget(subscription) and not isinstance(error, OctopiaError) and not self._life.is_over:
-                # Nobody reads it: it would fill up and stop all reading.
+                # Nobody reads this inbox: it would fill up and stop all reading.
                 self._ask("unsubscribe", subscription.id, unsubscribe_frame(subscription.id))
             raise
 
@@ -142,23 +158,23 @@ class Registry:
     def _ask(self, name: str, id: str, frame: bytes) -> _Request:
         self._journal.put(frame)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Who asked may have been cancelled, and then nobody looks at the answer.
+        # The caller may have been cancelled, and then nobody retrieves the answer.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         asked = _Request(name, id, frame, self._journal.position, answer)
         self._unconfirmed.append(asked)
         self._unanswered.setdefault(asked.key, deque()).append(asked)
         return asked
 
-    # -- what the broker says
+    # -- answers of the broker
 
     def note_confirmed(self) -> None:
-        """The journal is confirmed up to some position: what was asked until there stands."""
+        """Update the broker's view with all requests up to the confirmed position of the journal."""
         confirmed = self._journal.confirmed
         while self._unconfirmed and self._unconfirmed[0].position <= confirmed:
             asked = self._unconfirmed.popleft()
             if asked.name in _WITHDRAWS:
                 self._standing.pop((_WITHDRAWS[asked.name], asked.id), None)
-            elif not asked.refused:
+            elif not asked.refused and asked.name != PROBE:
                 asked.before = self._standing.get(asked.key)
                 self._standing[asked.key] = asked.frame
 
@@ -177,7 +193,7 @@ class Registry:
             asked.refused = True
             if self._standing.get(key) is asked.frame:
                 self._stand(key, asked.before)
-        # A refused one must not be asked again on another session, where it might be granted.
+        # A refused request must not be repeated in another session, where it might be granted.
         self._journal.confirm(asked.position)
         self.note_confirmed()
         _settle(asked, refusal)
@@ -195,7 +211,7 @@ class Registry:
             self._journal.open()
 
     def _tell_refusal(self, key: _Key, refusal: RefusedError) -> None:
-        """What was in force is refused now, and nobody waits for the answer."""
+        """Report the refusal of a registration that was in force, when no caller waits for the answer."""
         name, id = key
         if name == "subscribe":
             subscription = self.subscriptions.get(id)
@@ -213,7 +229,7 @@ class Registry:
             self._standing[key] = frame
 
     def _next_unanswered(self, key: _Key, confirmed: int | None = None) -> _Request | None:
-        """The oldest of this key, of those that were confirmed where that is asked; not among them any more."""
+        """Remove and return the oldest request of this key; with `confirmed`, the oldest confirmed one."""
         queue = self._unanswered.get(key)
         if not queue or (confirmed is not None and queue[0].position > confirmed):
             return None
@@ -223,11 +239,11 @@ class Registry:
         return asked
 
     def begin_anew(self) -> list[bytes]:
-        """A session that knows nothing begins: what it is to be told first. `Journal.begin` must follow."""
+        """The registrations to send at the start of a new session. `Journal.begin` must follow."""
         self._registering = dict.fromkeys(self._standing)
         for key in list(self._unanswered):
             if key not in self._standing:
-                # Confirmed, and nothing is left of it to be answered: withdrawn, or a withdrawal.
+                # Confirmed, with no registration left to answer for it: withdrawn, or itself a withdrawal.
                 while (asked := self._next_unanswered(key, self._journal.confirmed)) is not None:
                     _settle(asked, None)
         return list(self._standing.values())
@@ -235,7 +251,7 @@ class Registry:
     # -- the end
 
     def end(self, error: OctopiaError, *, quietly: bool = False) -> None:
-        """Nothing more will be answered or delivered: everyone who waits is told, iterators not where `quietly`."""
+        """End all requests and subscriptions with this error; if `quietly`, iterators end without it."""
         unanswered, self._unanswered = self._unanswered, {}
         for queue in unanswered.values():
             for asked in queue:

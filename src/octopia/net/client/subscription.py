@@ -1,60 +1,85 @@
-"""A subscription of a live client, as an asynchronous iterator of notifications.
+"""A subscription of a live client, as an asynchronous iterator of notifications, or of Arrow record batches.
 
-Rules of this file: what arrives waits in an inbox of bounded length; when it is full the client stops reading, so that
-the broker's queue, and then the subscription's policy, take over. An inbox is read by one task at a time. The end of
-the client ends the iteration: quietly where it was closed, with the reason where it was not.
+Deliveries wait in an inbox of bounded length. When it is full, the client stops reading, so that the broker's queue and
+then the subscription's policy take over. One task at a time reads an inbox. When the client ends, so does the
+iteration: quietly if it was closed, with the reason if it failed.
+
+An inbox holds single deliveries and, once a program has asked for record batches, chunks of hundreds of deliveries as
+raw bytes. Its bound counts notifications in both cases.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from octopia.errors import OctopiaError
+from octopia.errors import InputError, OctopiaError
 from octopia.language import Filter, Notification
-from octopia.wire import Delivery
+from octopia.wire import Deliveries, Delivery, batch_maker, deliveries_can_join, load_kernels, loading_pays
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from octopia.net.channel import Channel
     from octopia.net.client.client import Client
     from octopia.net.outbox import Source
 
 BATCH_MAX = 1024
+ROWS_MAX = 8192
+
+
+class Quality(NamedTuple):
+    """A subscription's quality of service; None: the setting of the broker's cluster."""
+
+    policy: str | None = None
+    ordered: bool = True
+    priority: int | None = None
+    deadline_ms: int | None = None
 
 
 class Subscription:
     """`async with client.subscribe(filter) as s: async for notification in s`."""
 
-    def __init__(self, client: "Client", id: str, filter: Filter, policy: str, ordered: bool, inbox_max: int) -> None:
+    def __init__(self, client: "Client", id: str, filter: Filter, quality: Quality, inbox_max: int) -> None:
         self.id = id
         self.filter = filter
-        self.policy = policy
-        self.ordered = ordered
+        self.quality = quality
         self.dropped = 0
         self._client = client
-        self._inbox: deque[Delivery] = deque()
+        self._inbox: deque[Delivery | Deliveries] = deque()
+        self._arrived = 0  # notifications in the inbox
+        self.joins = False  # whether deliveries may come joined, as bytes
         self._inbox_max = inbox_max
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: OctopiaError | None = None
-        self._channel: Channel | None = None  # that is not read from until there is room here
+        self._channel: Channel | None = None  # not read from until there is room here
 
-    # -- what the client calls
+    # -- called by the client
 
     def take_in(self, delivery: Delivery, channel: "Channel") -> None:
-        """Keep a delivery that came by this channel. Where the inbox is full now the channel is read from no more."""
+        """Store a delivery from this channel. If the inbox is now full, the channel is no longer read from."""
         self._inbox.append(delivery)
+        self._came(1, channel)
+
+    def take_in_joined(self, joined: Deliveries, channel: "Channel") -> None:
+        """Like `take_in`, for many at once."""
+        self._inbox.append(joined)
+        self._came(len(joined), channel)
+
+    def _came(self, count: int, channel: "Channel") -> None:
+        self._arrived += count
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
-        if len(self._inbox) >= self._inbox_max:
+        if self._arrived >= self._inbox_max:
             self._channel = channel
             channel.hold(self)
 
     def leave_channel(self) -> None:
-        """Whether there is room here does not matter any more."""
+        """Release the channel, whatever room there is here."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.release(self)
@@ -64,7 +89,7 @@ class Subscription:
         self._channel = None
 
     def end(self, error: OctopiaError | None = None) -> None:
-        """Nothing more will come."""
+        """End the subscription: no more deliveries will arrive."""
         self._ended = True
         self._error = error
         if self._waiter is not None and not self._waiter.done():
@@ -73,10 +98,10 @@ class Subscription:
 
     @property
     def error(self) -> OctopiaError | None:
-        """Why nothing more will come, where that is not because it was closed."""
+        """The reason why the subscription ended, unless it was closed."""
         return self._error
 
-    # -- what the user calls
+    # -- called by the user
 
     async def __aenter__(self) -> Self:
         await self._client.start_subscription(self)
@@ -86,7 +111,7 @@ class Subscription:
         await self.close()
 
     async def close(self) -> None:
-        """Withdraw the subscription; again does nothing."""
+        """Withdraw the subscription. Closing again does nothing."""
         if not self._ended:
             self.end()
             await self._client.stop_subscription(self)
@@ -95,47 +120,130 @@ class Subscription:
         return self._notifications()
 
     async def _notifications(self) -> AsyncIterator[Notification]:
-        async for batch in self.batches():
+        async for batch in self.lists():
             for delivery in batch:
                 yield delivery.notification
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
-        """As iterating the subscription, with publisher, id and matching subscriptions of each."""
-        async for batch in self.batches():
+        """Iterate over deliveries: notifications with publisher, id and matching subscriptions."""
+        async for batch in self.lists():
             for delivery in batch:
                 yield delivery
 
-    async def batches(self, batch_max: int = BATCH_MAX) -> AsyncIterator[list[Delivery]]:
-        """What has come, in lists: waits for the first, then gives all that are there."""
-        while True:
-            batch = await self.next_batch(batch_max)
-            if not batch:
-                return
+    async def lists(self, count_max: int = BATCH_MAX) -> AsyncIterator[list[Delivery]]:
+        """Iterate over lists of deliveries: wait for the first, then take all that have arrived."""
+        while batch := await self.next_batch(count_max):
             yield batch
 
-    async def next_batch(self, batch_max: int = BATCH_MAX) -> list[Delivery]:
-        """What has come, at least one; an empty list when nothing more will come."""
-        while not self._inbox:
+    async def batches(
+        self,
+        schema: "pa.Schema | None" = None,
+        *,
+        rows_max: int = ROWS_MAX,
+        within_s: float = 0.0,
+        metadata: bool = False,
+        unfit: str = "error",
+    ) -> "AsyncIterator[pa.RecordBatch]":
+        """Iterate over Arrow record batches: a row for each notification, a column for each attribute.
+
+        schema     the columns; without one, each batch has the attributes and types that occur in it
+        rows_max   maximum number of rows in a batch
+        within_s   how long to wait for more rows after the first; 0: only those that have arrived
+        metadata   whether to add `_publisher` and `_id` as the first columns
+        unfit      for a value that does not fit the schema: "error" raises and keeps the deliveries, "null" stores null
+
+        An attribute that a notification lacks is null.
+        """
+        if rows_max < 1 or within_s < 0:
+            raise InputError(
+                f"rows_max is {rows_max} and within_s {within_s:g}: at least 1, and at least 0, are needed"
+            )
+        maker = batch_maker(schema, metadata=metadata, unfit=unfit)
+        rows = 0
+        while True:
+            # Before anything is taken: a caller that is cancelled here loses nothing.
+            if not self.joins:
+                if loading_pays(rows):
+                    await asyncio.to_thread(load_kernels)
+                self.joins = deliveries_can_join()
+            chunks = await self._next_chunks(rows_max, within_s)
+            if not chunks:
+                return
+            try:
+                batch = maker.batch(chunks)
+            except InputError:
+                self._inbox.extendleft(reversed(chunks))
+                self._arrived += sum(map(_count, chunks))
+                raise
+            rows = len(batch)
+            yield batch
+
+    async def next_batch(self, count_max: int = BATCH_MAX) -> list[Delivery]:
+        """The deliveries that have arrived, at least one; an empty list once the subscription has ended."""
+        chunks = await self._next_chunks(count_max, 0.0)
+        found: list[Delivery] = []
+        for chunk in chunks:
+            if type(chunk) is Delivery:
+                found.append(chunk)
+            elif type(chunk) is Deliveries:
+                found += chunk.decoded()
+        return found
+
+    async def _next_chunks(self, count_max: int, within_s: float) -> list[Delivery | Deliveries]:
+        """At least one and at most `count_max` notifications that have arrived; none after the end."""
+        while not self._arrived:
             if self._ended:
                 if self._error is not None:
                     raise self._error
                 return []
-            if self._waiter is None or self._waiter.done():
-                self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        inbox = self._inbox
-        if len(inbox) <= batch_max:
-            batch = list(inbox)
-            inbox.clear()
-        else:
-            batch = [inbox.popleft() for _ in range(batch_max)]
-        if self._channel is not None and len(inbox) < self._inbox_max:
+            await self._wait()
+        if within_s:
+            await self._wait_for(min(count_max, self._inbox_max), within_s)
+        taken = self._take(count_max)
+        if self._channel is not None and self._arrived < self._inbox_max:
             self.leave_channel()
-        return batch
+        return taken
+
+    async def _wait(self) -> None:
+        """Wait for a delivery or the end."""
+        if self._waiter is None or self._waiter.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    async def _wait_for(self, count: int, within_s: float) -> None:
+        """Wait until `count` notifications have arrived or the time is up."""
+        try:
+            async with asyncio.timeout(within_s):
+                while self._arrived < count and not self._ended:
+                    await self._wait()
+        except TimeoutError:
+            pass
+
+    def _take(self, count_max: int) -> list[Delivery | Deliveries]:
+        inbox = self._inbox
+        if self._arrived <= count_max:
+            taken = list(inbox)
+            inbox.clear()
+            self._arrived = 0
+            return taken
+        taken, left = [], count_max
+        while left:
+            chunk = inbox.popleft()
+            if type(chunk) is Deliveries and len(chunk) > left:
+                chunk, rest = chunk.cut(left)
+                inbox.appendleft(rest)
+            taken.append(chunk)
+            left -= _count(chunk)
+        self._arrived -= count_max
+        return taken
 
     async def next(self) -> Notification:
-        """The next notification; `StopAsyncIteration` when nothing more will come."""
+        """The next notification; raises `StopAsyncIteration` once the subscription has ended."""
         batch = await self.next_batch(1)
         if not batch:
             raise StopAsyncIteration
         return batch[0].notification
+
+
+def _count(chunk: Delivery | Deliveries) -> int:
+    return len(chunk) if type(chunk) is Deliveries else 1

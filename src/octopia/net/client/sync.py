@@ -7,37 +7,40 @@
             for quote in quotes:
                 ...
 
-Rules of this file: the asynchronous client runs in a thread of its own; these methods hand over and wait. Publishing
-does not wait for the other thread: notifications are collected and handed over many at a time, so that a loop of
-`publish` is quick; what was refused is raised by a later call, at the latest by `flush` or on leaving. `close` counts
-what was handed over and not published among what was not delivered. Iterating takes what has come in one step. A client
-may be used by several threads; a subscription is read by one at a time.
+The asynchronous client runs in a separate thread; these methods hand over and wait. Publishing does not wait for that
+thread: notifications are collected and handed over in batches, so that a loop of `publish` is fast. A refusal is raised
+by a later call, at the latest by `flush` or on exit. Notifications handed over but not published count as undelivered
+in `close`. Iterating takes all deliveries that have arrived at once. Several threads may use a client; one at a time
+may read a subscription.
 """
 
 import asyncio
 import ssl
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from octopia.errors import OctopiaError, RefusedError, UndeliveredError
 from octopia.language import FilterLike, Notification, NotificationLike
 from octopia.net.client.client import CLOSE_S, CONNECT_S, INBOX_MAX, SESSION_S, Client, ClientOptions
-from octopia.net.client.subscription import BATCH_MAX, Subscription
-from octopia.wire import POLICY_DEFAULT, Delivery
+from octopia.net.client.subscription import BATCH_MAX, ROWS_MAX, Subscription
+from octopia.wire import Delivery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _T = TypeVar("_T")
-# Notifications that wait for the other thread; then `publish` waits.
+# The most notifications waiting for the other thread; beyond that, `publish` waits.
 HANDOVER_MAX = 10_000
 
 
 class SyncClient:
-    """A connection to a broker that mends itself. Made by `connect_sync`."""
+    """A connection to a broker that reconnects by itself. Created by `connect_sync`."""
 
     def __init__(self, url: str | Sequence[str], **options: Unpack[ClientOptions]) -> None:
-        """`Client` says what the options mean."""
+        """See `Client` for the options."""
         self._client = Client(url, **options)
         self._close_s = options.get("close_s", CLOSE_S)
         self._loop = asyncio.new_event_loop()
@@ -59,8 +62,16 @@ class SyncClient:
         return self._client.broker
 
     @property
+    def moves(self) -> int:
+        return self._client.moves
+
+    @property
     def dropped(self) -> int:
         return self._client.dropped
+
+    @property
+    def too_old(self) -> int:
+        return self._client.too_old
 
     def __enter__(self) -> Self:
         self.open()
@@ -77,7 +88,7 @@ class SyncClient:
             error.add_note(f"and then: {at_the_end}")
 
     def open(self) -> None:
-        """Connect; `UnreachableError` or `RefusedError` where that fails."""
+        """Connect; raises `UnreachableError` or `RefusedError` on failure."""
         self._thread.start()
         try:
             self._wait(self._client.open())
@@ -86,9 +97,9 @@ class SyncClient:
             raise
 
     def close(self) -> None:
-        """Leave the overlay; what was published is delivered first, or `UndeliveredError` says how much was not.
+        """Leave the overlay after delivering everything published; `UndeliveredError` has the number that failed.
 
-        Tries for `close_s`, also to connect again. Closing again does nothing.
+        Tries for `close_s`, reconnecting if needed. Closing again does nothing.
         """
         if self._closed:
             return
@@ -129,11 +140,11 @@ class SyncClient:
     # -- requests
 
     def advertise(self, filter: FilterLike, *, id: str | None = None) -> str:
-        """Announce what will be published; returns the id to withdraw it by, when it is in force everywhere."""
+        """Announce notifications to be published; returns the advertisement's id once it is in force everywhere."""
         return self._wait(self._client.advertise(filter, id=id))
 
     def unadvertise(self, id: str) -> None:
-        """Withdraw an advertisement, after what was published so far."""
+        """Withdraw an advertisement, after everything published so far."""
         self._wait(self._drain())
         self._wait(self._client.unadvertise(id))
 
@@ -142,21 +153,35 @@ class SyncClient:
         filter: FilterLike,
         *,
         id: str | None = None,
-        policy: str = POLICY_DEFAULT,
+        policy: str | None = None,
         ordered: bool = True,
+        priority: int | None = None,
+        deadline_ms: int | None = None,
         inbox_max: int = INBOX_MAX,
     ) -> "SyncSubscription":
-        """A subscription, to be entered with `with`. `policy`: what happens when its queue is full."""
+        """Create a subscription; enter it with `with`. See `Client.subscribe` for the options."""
 
         async def make() -> Subscription:
-            return self._client.subscribe(filter, id=id, policy=policy, ordered=ordered, inbox_max=inbox_max)
+            return self._client.subscribe(
+                filter,
+                id=id,
+                policy=policy,
+                ordered=ordered,
+                priority=priority,
+                deadline_ms=deadline_ms,
+                inbox_max=inbox_max,
+            )
 
         return SyncSubscription(self, self._wait(make()))
+
+    def overlapping(self, filter: FilterLike) -> int | None:
+        """Count the advertisements that overlap a filter; None: unknown. See `Client.overlapping`."""
+        return self._wait(self._client.overlapping(filter))
 
     # -- publishing
 
     def publish(self, notification: NotificationLike) -> None:
-        """Publish. Waits only while very much is waiting; what is wrong with it is raised by a later call."""
+        """Publish a notification. Blocks only when the queue is full; a later call raises any error."""
         self._raise_error()
         self._check_open()
         if self._client.failure is not None:
@@ -169,12 +194,21 @@ class SyncClient:
                 self._loop.call_soon_threadsafe(self._start_publishing)
 
     def publish_many(self, notifications: Iterable[NotificationLike]) -> int:
-        """Publish one after the other; returns how many."""
+        """Publish notifications in order and return their number."""
         count = 0
         for notification in notifications:
             self.publish(notification)
             count += 1
         return count
+
+    def publish_batch(self, data: "pa.RecordBatch | pa.Table") -> int:
+        """Publish every row of an Arrow batch or table, after everything published before, and return their number.
+
+        Returns when all rows are in the client's queue. An invalid row raises at once.
+        """
+        self._wait(self._drain())
+        self._raise_error()
+        return self._wait(self._client.publish_batch(data))
 
     def flush(self) -> None:
         """Wait until the broker has routed everything published so far."""
@@ -195,13 +229,13 @@ class SyncClient:
             await self._publish_some()
 
     async def _publish_some(self) -> None:
-        """Publish what is there; a wrong one is remembered, and does not stop the others."""
+        """Publish the waiting notifications; an invalid one is noted and does not stop the others."""
         handover, publish = self._handover, self._publish_one
         while handover:
             count = 0
             try:
                 for _ in range(min(len(handover), 256)):
-                    # It leaves when it was published: until then it counts as not delivered.
+                    # Removed only once published: until then it counts as undelivered.
                     await publish(handover[0])
                     handover.popleft()
                     count += 1
@@ -214,7 +248,7 @@ class SyncClient:
                 if count:
                     self._room.release(count)
             if self._client.failure is not None:
-                # Nothing more will be published. What is left is counted when the client is closed.
+                # Nothing more will be published. The rest is counted when the client is closed.
                 self._room.release(HANDOVER_MAX)
                 return
             await asyncio.sleep(0)
@@ -223,7 +257,7 @@ class SyncClient:
         try:
             await self._client.publish(notification)
         except RefusedError as error:
-            # Of an earlier one, perhaps: then this one is still to be published. Otherwise it is refused again.
+            # The refusal may be of an earlier one, with this one still to be published. If not, it is refused again.
             self._error = self._error or error
             await self._client.publish(notification)
 
@@ -250,7 +284,7 @@ class SyncClient:
         )
 
     def wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run something in the client's thread."""
+        """Run a coroutine in the client's thread and wait for its result."""
         return self._wait(coroutine)
 
     def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
@@ -283,21 +317,41 @@ class SyncSubscription:
         self.close()
 
     def close(self) -> None:
-        """Withdraw the subscription; again does nothing."""
+        """Withdraw the subscription. Closing again does nothing."""
         self._client.wait(self._subscription.close())
 
     def __iter__(self) -> Iterator[Notification]:
-        for batch in self.batches():
+        for batch in self.lists():
             for delivery in batch:
                 yield delivery.notification
 
-    def batches(self, batch_max: int = BATCH_MAX) -> Iterator[list[Delivery]]:
-        """What has come, in lists: waits for the first, then gives all that are there."""
-        while batch := self.next_batch(batch_max):
+    def lists(self, count_max: int = BATCH_MAX) -> Iterator[list[Delivery]]:
+        """Iterate over lists of deliveries: wait for the first, then take all that have arrived."""
+        while batch := self.next_batch(count_max):
+            yield batch
+
+    def batches(
+        self,
+        schema: "pa.Schema | None" = None,
+        *,
+        rows_max: int = ROWS_MAX,
+        within_s: float = 0.0,
+        metadata: bool = False,
+        unfit: str = "error",
+    ) -> "Iterator[pa.RecordBatch]":
+        """Iterate over Arrow record batches; see `Subscription.batches` for the options."""
+        batches = self._subscription.batches(
+            schema, rows_max=rows_max, within_s=within_s, metadata=metadata, unfit=unfit
+        )
+
+        async def following() -> "pa.RecordBatch | None":
+            return await anext(batches, None)
+
+        while (batch := self._client.wait(following())) is not None:
             yield batch
 
     def next_batch(self, batch_max: int = BATCH_MAX, timeout_s: float | None = None) -> list[Delivery]:
-        """What has come, at least one; an empty list when nothing more will come, or not in time."""
+        """The deliveries that have arrived, at least one; an empty list at the end or after the timeout."""
 
         async def within() -> list[Delivery]:
             try:
@@ -319,8 +373,10 @@ def connect_sync(
     connect_s: float = CONNECT_S,
     close_s: float = CLOSE_S,
     reconnect: bool = True,
+    nearest: bool = False,
+    on_connection: Callable[[bool, str], None] | None = None,
 ) -> SyncClient:
-    """A client of the broker at `url`, to be entered with `with`. `octopia.net.Client` says what the options mean."""
+    """Create a client for the broker at `url`; enter it with `with`. See `octopia.net.Client` for the options."""
     return SyncClient(
         url,
         name=name,
@@ -330,4 +386,6 @@ def connect_sync(
         connect_s=connect_s,
         close_s=close_s,
         reconnect=reconnect,
+        nearest=nearest,
+        on_connection=on_connection,
     )

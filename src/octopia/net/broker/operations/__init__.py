@@ -1,1 +1,1 @@
-"""What whoever runs a broker sees of it: HTTP, metrics, health, traces, the log. Nothing here changes anything."""
+"""What operators see of a broker: HTTP, metrics, health, traces, the log. All of it is read-only."""

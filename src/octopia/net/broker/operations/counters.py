@@ -6,6 +6,7 @@ class Counters:
 
     __slots__ = (
         "blocks_lost",
+        "clients_asked_to_move",
         "deliveries",
         "deliveries_dropped_for_memory",
         "duplicates",
@@ -29,6 +30,7 @@ class Counters:
             setattr(self, name, 0)
 
     blocks_lost: int
+    clients_asked_to_move: int
     deliveries: int
     deliveries_dropped_for_memory: int
     duplicates: int

@@ -1,52 +1,80 @@
-"""`/metrics`, `/healthz` and `/traces`: a few lines of HTTP/1.1, parsed by h11.
+"""The broker's HTTP port: health, metrics, state, tables, events and traces, for reading only. h11 parses.
 
-Rules of this file: only GET, no body, one answer per connection; a request that takes too long or is too large is
-closed, and so is the oldest connection when there are too many (`http_connections_max`). It shows what the broker
-counts and changes nothing. Where a token is configured, `/metrics` and `/traces` want it (`Authorization: Bearer …`);
-`/healthz` never does, so that whatever watches the process need not know it.
+Only GET, no body, one answer per connection. A request that takes too long to arrive or is too large is closed, and so
+is the oldest connection when there are too many (`http_connections_max`). Where a token is configured, every path but
+`/healthz` wants it (`Authorization: Bearer …`), so that whatever watches the process need not know it. Tables are
+answered in small steps (`paging.py`); everything else is a look at what the broker counts.
 """
 
 import asyncio
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import cast
+from urllib.parse import parse_qsl
 
 import h11
 
-from octopia.net.broker.operations.health import health
+from octopia.net.broker.operations.events import EVENTS_MAX, Events
+from octopia.net.broker.operations.health import health, whole_state
+from octopia.net.broker.operations.paging import BadQueryError, Pages, number, read_query
+from octopia.net.broker.operations.process import process_report
 from octopia.net.broker.operations.report import Report
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.secret import is_same
 
 REQUEST_S = 5.0
+# How long an answer may take to be worked out and written.
+ANSWER_S = 30.0
 REQUEST_BYTES_MAX = 16 * 1024
-_PROTECTED = frozenset({b"/metrics", b"/traces"})
+PARAMETERS_MAX = 10
+JSON = "application/json"
+PATHS = ("/healthz", "/metrics", "/state", "/overlay", "/tables", "/events", "/traces")
+
+
+@dataclass(frozen=True)
+class Exhibits:
+    """What one broker shows: each is asked when someone looks."""
+
+    report: Callable[[], Report]
+    traces: Traces
+    events: Events
+    pages: Pages
+    overlay: Callable[[], bytes]
+    brokers: int  # of this process
 
 
 class HttpPeer(asyncio.Protocol):
     """One request and its answer."""
 
-    def __init__(
-        self, report: Callable[[], Report], traces: Traces, token: str, gone: Callable[["HttpPeer"], None]
-    ) -> None:
+    def __init__(self, shown: Exhibits, token: str, gone: Callable[["HttpPeer"], None]) -> None:
         """`gone` is told when the connection is."""
-        self._report = report
-        self._traces = traces
+        self._shown = shown
         self._token = token
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._gone = gone
         self._aborted = False
         self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self.transport.abort)
+        self._wait(REQUEST_S)
         if self._aborted:
             self.transport.abort()
+
+    def _wait(self, most_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(most_s, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
         self._gone(self)
 
     def abort(self) -> None:
@@ -69,31 +97,75 @@ class HttpPeer(asyncio.Protocol):
             self.transport.close()
 
     def _answer(self, request: h11.Request) -> None:
-        path = request.target.split(b"?")[0]
-        if request.method not in (b"GET", b"HEAD"):
-            self._send(405, "text/plain", b"only GET\n", request.method)
-        elif path in _PROTECTED and not self._knows_token(request):
-            self._send(401, "application/json", b'{"error": "this needs the http_token"}\n', request.method)
-        elif path == b"/metrics":
+        path, _, query = request.target.decode("ascii", "replace").partition("?")
+        method = request.method
+        if method not in (b"GET", b"HEAD"):
+            self._send(405, "text/plain", b"only GET\n", method)
+        elif path not in PATHS:
+            self._send(404, "text/plain", f"there are {', '.join(PATHS)}\n".encode(), method)
+        elif path != "/healthz" and not self._knows_token(request):
+            self._send(401, JSON, b'{"error": "this needs the http_token"}\n', method)
+        else:
+            try:
+                self._show(path, _parameters(query), method)
+            except BadQueryError as error:
+                self._send_error(error, method)
+
+    def _show(self, path: str, given: Mapping[str, str], method: bytes) -> None:
+        shown = self._shown
+        if path == "/tables":
+            if "table" in given:
+                self._wait(ANSWER_S)
+                self._task = asyncio.create_task(self._show_table(given, method))
+            else:
+                self._send(200, JSON, shown.pages.overview(), method)
+            return
+        status, kind = 200, JSON
+        if path == "/metrics":
             # Loading Prometheus' library takes longer than everything else here: not before someone asks.
             from octopia.net.broker.operations.metrics import render
 
-            kind, body = render(self._report())
-            self._send(200, kind, body, request.method)
-        elif path == b"/healthz":
-            well, body = health(self._report())
-            self._send(200 if well else 503, "application/json", body, request.method)
-        elif path == b"/traces":
-            self._send(200, "application/json", self._traces.as_json(), request.method)
+            kind, body = render(shown.report())
+        elif path == "/healthz":
+            well, body = health(shown.report())
+            status = 200 if well else 503
+        elif path == "/state":
+            body = whole_state(shown.report(), process_report(shown.brokers), round(time.time(), 6))
+        elif path == "/events":
+            since = number(given, "since", 0, 1 << 53) if "since" in given else None
+            limit = number(given, "limit", EVENTS_MAX, EVENTS_MAX)
+            body = shown.events.as_json(shown.report().broker, since, limit)
+        elif path == "/overlay":
+            body = shown.overlay()
         else:
-            self._send(404, "text/plain", b"there are /metrics, /healthz and /traces\n", request.method)
+            body = shown.traces.as_json(given.get("publisher"), number(given, "sequence", 0, 1 << 63))
+        self._send(status, kind, body, method)
+
+    async def _show_table(self, given: Mapping[str, str], method: bytes) -> None:
+        try:
+            body = await self._shown.pages.answer(read_query(given))
+        except BadQueryError as error:
+            self._send_error(error, method)
+        else:
+            self._send(200, JSON, body, method)
 
     def _knows_token(self, request: h11.Request) -> bool:
         given = dict(request.headers).get(b"authorization", b"").decode("utf-8", "replace")
         return not self._token or is_same(self._token, given.removeprefix("Bearer "))
 
+    def _send_error(self, error: BadQueryError, method: bytes) -> None:
+        self._send(400, JSON, json.dumps({"error": str(error)}).encode() + b"\n", method)
+
     def _send(self, status: int, kind: str, body: bytes, method: bytes) -> None:
-        headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close")]
+        if self.transport.is_closing():
+            return
+        headers = [
+            ("content-type", kind),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+        ]
         if status == 401:
             headers.append(("www-authenticate", "Bearer"))
         parts = [self._http.send(h11.Response(status_code=status, headers=headers))]
@@ -101,3 +173,10 @@ class HttpPeer(asyncio.Protocol):
             parts.append(self._http.send(h11.Data(data=body)))
         self.transport.write(b"".join(part for part in parts if part))
         self.transport.close()
+
+
+def _parameters(query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX))
+    except ValueError:
+        raise BadQueryError(f"at most {PARAMETERS_MAX} parameters are allowed") from None

@@ -1,7 +1,8 @@
 """Structured logs: one JSON object per line on standard error, through `logging`.
 
-Rules of this file: an entry is a short fixed text and named fields, so that a machine can filter by either. Nothing
-secret is ever a field. A library user who configures `logging` gets ordinary records with the fields in `extra`.
+An entry is a short fixed text and named fields, so that a machine can filter by either. Nothing secret is ever a field.
+A library user who configures `logging` gets ordinary records with the fields in `extra`. Entries from `info` up also
+go to the event log (`events.py`), whatever the level of the logger; `event` is for those that go there alone.
 """
 
 import json
@@ -9,28 +10,39 @@ import logging
 import time
 from typing import Any
 
+from octopia.net.broker.operations.events import Events
+
 LOGGER = logging.getLogger("octopia.net")
 
 
 class Log:
     """Entries of one broker."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ("_broker", "events")
 
-    def __init__(self, broker: str) -> None:
+    def __init__(self, broker: str, events: Events | None = None) -> None:
         self._broker = broker
+        self.events = Events() if events is None else events
 
     def debug(self, text: str, **named: Any) -> None:
         self._write(logging.DEBUG, text, named)
 
+    def event(self, text: str, **named: Any) -> None:
+        """For the event log; the log has it at level debug."""
+        self.events.note("info", text, named)
+        self._write(logging.DEBUG, text, named)
+
     def info(self, text: str, **named: Any) -> None:
+        self.events.note("info", text, named)
         self._write(logging.INFO, text, named)
 
     def warning(self, text: str, **named: Any) -> None:
+        self.events.note("warning", text, named)
         self._write(logging.WARNING, text, named)
 
     def fault(self, text: str, error: Exception, **named: Any) -> None:
         """A fault of ours, with its traceback."""
+        self.events.note("error", text, named)
         self._write(logging.ERROR, text, named, error)
 
     def _write(self, level: int, text: str, named: dict[str, Any], error: Exception | None = None) -> None:

@@ -1,6 +1,6 @@
 """What a broker tells Prometheus.
 
-Rules of this file: figures are read from the broker when someone asks; nothing is counted twice. Names follow the usual
+Figures are read from the broker when someone asks; nothing is counted twice. Names follow the usual
 form, `octopia_<what>_<unit>`, totals end in `_total`; every sample names its broker.
 """
 
@@ -16,6 +16,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _COUNTERS = {
     "blocks_lost": "Times that a subscriber with policy block was too slow to hold up its publishers",
+    "clients_asked_to_move": "Clients asked to go to another broker because this one is overloaded",
     "deliveries": "Notifications handed to clients",
     "deliveries_dropped_for_memory": "Deliveries dropped because the broker needed the memory",
     "duplicates": "Publications that came again after a broken connection",
@@ -53,6 +54,7 @@ class _Collector:
             "Notifications delivered after a later one of their publisher",
             report.out_of_order_total,
         )
+        yield self._gauge("octopia_overloaded", "Whether the broker has too much to do", bool(report.overloaded))
         yield self._gauge("octopia_clients", "Sessions of clients", report.clients)
         yield self._gauge("octopia_connections", "Connections of any kind", report.connections)
         yield self._gauge("octopia_connections_max", "Connections that clients may have", report.connections_max)
@@ -61,10 +63,21 @@ class _Collector:
         yield self._gauge("octopia_memory_bytes_max", "Its bound", report.memory_bytes_max)
         yield self._gauge("octopia_subscriptions", "Entries of the PRT", report.subscriptions)
         yield self._gauge("octopia_advertisements", "Entries of the SRT", report.advertisements)
-        yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", report.client_queue_frames)
+        waits = report.client_queue_frames
+        yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", sum(waits))
+        by_priority = GaugeMetricFamily(
+            "octopia_client_queue_priority_frames", "Of these, by priority", labels=["broker", "priority"]
+        )
+        for priority, count in enumerate(waits):
+            by_priority.add_metric([report.broker, str(priority)], count)
+        yield by_priority
         yield self._gauge("octopia_publishers_held", "Publishers that were asked to pause", report.publishers_held)
         yield self._counter("octopia_dropped", "Deliveries dropped at full queues", report.dropped_total)
+        yield self._counter(
+            "octopia_too_old", "Deliveries dropped because their deadline had passed", report.too_old_total
+        )
         yield from self._streams()
+        yield from self._cases()
         yield from self._links()
 
     def _gauge(self, name: str, text: str, value: float) -> Metric:
@@ -85,21 +98,40 @@ class _Collector:
             for name, text in STREAM_TOTALS.items():
                 yield self._counter(f"octopia_{name}", text, getattr(streams, f"{name}_total"))
 
+    def _cases(self) -> Iterator[Metric]:
+        if self._report.cases:
+            labels, name = ["broker", "case"], "octopia_routing_case"
+            about = "Notifications with target iLinks, by the case in which the routing decided about them"
+            seen = CounterMetricFamily(f"{name}_notifications", about, labels=labels)
+            made = CounterMetricFamily(f"{name}_copies", "Copies put on links in this case", labels=labels)
+            for each in self._report.cases:
+                seen.add_metric([self._report.broker, each.case], each.notifications)
+                made.add_metric([self._report.broker, each.case], each.copies)
+            yield from (seen, made)
+
     def _links(self) -> Iterator[Metric]:
         labels = ["broker", "neighbour"]
         up = GaugeMetricFamily("octopia_link_up", "Whether the link is up", labels=labels)
         queue = GaugeMetricFamily("octopia_link_queue_frames", "Q_l: messages that wait for the link", labels=labels)
+        lanes = GaugeMetricFamily(
+            "octopia_link_queue_priority_frames", "Of these, by priority", labels=[*labels, "priority"]
+        )
         overloaded = GaugeMetricFamily("octopia_link_overloaded", "Whether Eq. 10 says overloaded", labels=labels)
+        about = "CE of Eq. 10: (1 + Q_in) / (1 + Q_out) in the last window t_w"
+        element = GaugeMetricFamily("octopia_link_congestion_element", about, labels=labels)
         sent = CounterMetricFamily("octopia_link_messages_sent", "Messages handed to the link", labels=labels)
         lost = CounterMetricFamily("octopia_link_messages_lost", "Messages lost with a broken link", labels=labels)
         for link in self._report.links:
             at = [self._report.broker, link.neighbour]
             up.add_metric(at, link.up)
             queue.add_metric(at, link.queue)
+            for priority, count in enumerate(link.queue_by_priority):
+                lanes.add_metric([*at, str(priority)], count)
             overloaded.add_metric(at, link.overloaded)
+            element.add_metric(at, link.element)
             sent.add_metric(at, link.sent)
             lost.add_metric(at, link.lost)
-        yield from (up, queue, overloaded, sent, lost)
+        yield from (up, queue, lanes, overloaded, element, sent, lost)
 
 
 def render(report: Report) -> tuple[str, bytes]:

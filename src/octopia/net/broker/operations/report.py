@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from octopia.net.broker.operations.cases import CaseReport
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.streams_report import StreamsReport
 
 
 @dataclass(frozen=True, slots=True)
 class LinkReport:
-    """The state of one link. `queue` is Q_l; `sent` and `lost` are totals in messages."""
+    """The state of one link. `queue` is Q_l; `sent` and `lost` are totals in messages; `element` is CE of Eq. 10."""
 
     neighbour: str
     up: bool
@@ -17,6 +18,10 @@ class LinkReport:
     overloaded: bool
     sent: int
     lost: int
+    queue_by_priority: tuple[int, ...] = ()
+    element: float = 1.0
+    queue_bytes: int = 0
+    avoided: bool = False  # the routing takes other ways, since the link is overloaded or down
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class Report:
     overlay: str  # the digest of its overlay
     routing: str
     takes_clients: bool
+    overloaded: str  # why it is; empty where it is not
     counters: Counters
     clients: int
     connections: int
@@ -36,10 +42,16 @@ class Report:
     memory_bytes_max: int
     subscriptions: int
     advertisements: int
-    client_queue_frames: int
+    client_queue_frames: tuple[int, ...]  # by priority
     publishers_held: int
     dropped_total: int
+    too_old_total: int
     held_back_total: int
     out_of_order_total: int
     links: tuple[LinkReport, ...]
     streams: StreamsReport | None = None
+    cases: tuple[CaseReport, ...] = ()  # of the routing, () where it tells none apart
+    started_s: float = 0.0  # when this broker started, by the wall clock
+    tau: float = 0.0
+    window_s: float = 0.0
+    events_last: int = 0  # the number of the last event

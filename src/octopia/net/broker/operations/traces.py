@@ -1,25 +1,63 @@
-"""Traced notifications: what each broker did with one, and when.
+"""Traced notifications and probes: what each broker did with one, or would have done, and when.
 
-Rules of this file: a publisher asks for a trace in the header of its notification, which goes on with every copy; each
-broker keeps its last `TRACES_MAX` records and shows them at `/traces`. Times are of the broker's own wall clock, so
-between machines they are only as good as their clocks.
+A publisher asks for a trace in the header of its notification, which goes on with every copy; each broker keeps its
+last `TRACES_MAX` records and shows them at `/traces`. Times are of the broker's own wall clock, so between machines
+they are only as good as their clocks. The broker where it was published keeps its content, up to `CONTENT_BYTES_MAX`.
 """
 
 import json
+import math
 import time
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from octopia.routing import Decision, Refusal
-from octopia.topology import BrokerId
-from octopia.wire import CopyHeader, WireNotification
+from octopia.language import Value
+from octopia.routing import Decision, Dests, Header, Recipient, Refusal, Routes, Tree
+from octopia.topology import BrokerId, civ
+from octopia.wire import CopyHeader, WireNotification, is_probe
 
 TRACES_MAX = 1000
+CONTENT_BYTES_MAX = 4_096
+RECIPIENTS_MAX = 1_000
+# Of a link: whether it is up, and what waits for it. Of a client: what waits for it, and what else is the matter.
+LinkNow = Callable[[BrokerId], tuple[bool, int]]
+Fate = Callable[[str, tuple[str, ...]], tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRecord:
+    """A copy for a neighbour: the link, what waited for it, and what the copy carries.
+
+    `civ` has a digit for each cluster, `destinations` are brokers (fdr, tid-dynamic), `tree` is a tree's root (tid).
+    """
+
+    to: str
+    up: bool
+    queue: int
+    priority: int = 0
+    civ: str = ""
+    destinations: tuple[str, ...] = ()
+    tree: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientRecord:
+    """A client that gets it, or would: its subscriptions, what waits for it, and why it may not get it after all."""
+
+    client: str
+    subscriptions: tuple[str, ...]
+    queue: int
+    trouble: str
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One broker's part: where it came from, to whom copies went with which CIV, and who got it."""
+    """One broker's part: where it came from, to whom copies went with which CIV, and who got it.
+
+    Of a probe nobody got it: `recipients` are those who would. `refused` is why it was not routed at all.
+    """
 
     broker: str
     publisher: str
@@ -28,31 +66,95 @@ class TraceRecord:
     came_from: str
     sent: tuple[tuple[str, int], ...]
     delivered: tuple[str, ...]
+    probe: bool = False
+    copies: tuple[CopyRecord, ...] = ()
+    recipients: tuple[RecipientRecord, ...] = ()
+    refused: str = ""
+    notification: Mapping[str, Value] | None = None
 
 
-def trace_record(broker: BrokerId, came_from: str, seen: WireNotification, decision: Decision | Refusal) -> TraceRecord:
-    """What was decided about the notification."""
-    sent = tuple((str(to), header.civ) for to, header in decision.copies)
-    delivered = tuple(recipient.client for recipient in decision.recipients)
-    return TraceRecord(str(broker), seen.publisher, seen.sequence, time.time_ns(), came_from, sent, delivered)
+def _shown(values: Mapping[str, Value]) -> dict[str, Value]:
+    """As JSON can say it: it has no infinity."""
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
 
 
 class Traces:
     """The last records of one broker."""
 
-    def __init__(self, broker: BrokerId) -> None:
-        self._broker = broker
+    def __init__(
+        self, broker: BrokerId, brokers: Sequence[BrokerId], clusters: int, link_now: LinkNow, fate: Fate
+    ) -> None:
+        self._broker = str(broker)
+        self._brokers = [str(each) for each in brokers]
+        self._clusters = clusters
+        self._link_now = link_now
+        self._fate = fate
         self._records: deque[TraceRecord] = deque(maxlen=TRACES_MAX)
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def note(self, came_from: str, seen: WireNotification, decision: Decision | Refusal) -> None:
-        """Remember what was decided about a notification, if it is traced."""
-        header = seen.header
-        if header is True or (isinstance(header, CopyHeader) and header.traced):
-            self._records.append(trace_record(self._broker, came_from, seen, decision))
+    def note(
+        self,
+        came_from: str,
+        seen: WireNotification,
+        decision: Decision | Refusal,
+        recipients: tuple[Recipient, ...] | None = None,
+    ) -> None:
+        """Remember what was decided about a notification, if it is traced.
 
-    def as_json(self) -> bytes:
-        """The body of `/traces`."""
-        return json.dumps([asdict(record) for record in self._records]).encode() + b"\n"
+        `recipients` are those that it is for here, where the decision does not say so.
+        """
+        header = seen.header
+        if not (header is True or (isinstance(header, CopyHeader) and header.traced)):
+            return
+        probe = is_probe(header)
+        to = decision.recipients if recipients is None else recipients
+        content = came_from not in self._brokers and len(seen.parcel) <= CONTENT_BYTES_MAX
+        self._records.append(
+            TraceRecord(
+                self._broker,
+                seen.publisher,
+                seen.sequence,
+                time.time_ns(),
+                came_from,
+                tuple((str(neighbour), carried.civ) for neighbour, carried in decision.copies),
+                () if probe else tuple(recipient.client for recipient in to),
+                probe,
+                self._copies(decision),
+                tuple(RecipientRecord(*each, *self._fate(*each)) for each in to[:RECIPIENTS_MAX]),
+                decision.reason if isinstance(decision, Refusal) else "",
+                _shown(seen.to_dict()) if content else None,
+            )
+        )
+
+    def _copies(self, decision: Decision | Refusal) -> tuple[CopyRecord, ...]:
+        if isinstance(decision, Refusal):
+            return ()
+        priorities = decision.priorities or (0,) * len(decision.copies)
+        return tuple(
+            CopyRecord(str(to), *self._link_now(to), priority, **self._carried(header))
+            for (to, header), priority in zip(decision.copies, priorities, strict=True)
+        )
+
+    def _carried(self, header: Header) -> dict[str, Any]:
+        if isinstance(header, Dests):
+            places = enumerate(self._brokers)
+            return {"destinations": tuple(broker for place, broker in places if header.dests >> place & 1)}
+        if isinstance(header, Routes):
+            return {"destinations": tuple(str(route.destination) for route in header.routes)}
+        if isinstance(header, Tree):
+            return {"tree": str(header.tid.host)}
+        return {"civ": civ.to_string(header.civ, self._clusters) if header.civ else ""}
+
+    def as_json(self, publisher: str | None = None, sequence: int = 0) -> bytes:
+        """The body of `/traces`: all records, or those of one notification."""
+        records = (
+            record
+            for record in self._records
+            if publisher is None or (record.publisher == publisher and record.sequence == sequence)
+        )
+        return json.dumps([asdict(record) for record in records]).encode() + b"\n"

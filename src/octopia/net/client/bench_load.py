@@ -1,9 +1,8 @@
-"""Load for a running overlay: publishers and subscribers, a rate or as fast as it goes; rates and latencies out.
+"""Load a running overlay, at a constant rate or as fast as possible, and measure rates and latencies.
 
-Rules of this file: publishers and subscribers run in this process, so that one clock measures; what is measured is
-therefore client and overlay together. At a constant rate a notification's time starts when it should have been
-published, not when it was, so that a stall counts for all that waited behind it. Every notification is accounted for:
-delivered, dropped, or missing.
+Publishers and subscribers run in this process and share a clock, so the figures cover client and overlay together. At a
+constant rate, the latency of a notification counts from its scheduled time, not from the actual one, so a stall counts
+for everything that waited behind it. Every notification is accounted for: delivered, dropped, or missing.
 """
 
 import asyncio
@@ -19,16 +18,19 @@ from octopia.net.client.client import Client
 from octopia.net.client.subscription import Subscription
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
-# A burst of one publisher at a constant rate, before others have their turn.
+# The most that one publisher sends at a constant rate before the others get their turn.
 BURST_MAX = 64
 OVERHEAD_BYTES = 60
-# What has not come for so long after the last that came is missing.
+# A notification still outstanding this long after the last arrival is missing.
 REST_S = 10.0
+PROGRESS_S = 0.5
+# A rate that cannot be reached makes a run take longer: at most twice as long, or by this much.
+LATE_S = 10.0
 
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to do. `rate_per_s` is of all publishers together, 0 is as fast as it goes."""
+    """The load to apply. `rate_per_s` is the total of all publishers; 0 means as fast as possible."""
 
     publishers: int = 1
     subscribers: int = 1
@@ -51,9 +53,15 @@ class BenchResult:
     delivered: int
     dropped: int
     missing: int
-    seconds: float
+    seconds: float  # until the last delivery
+    publishing_s: float  # until the last publication was confirmed
+    asked_per_s: float  # 0: as fast as possible
     cpu_s: float
     latency_us: dict[str, float]
+
+    @property
+    def published_per_s(self) -> float:
+        return self.published / self.publishing_s
 
     def to_jsonable(self) -> dict[str, Any]:
         return {
@@ -62,7 +70,9 @@ class BenchResult:
             "dropped": self.dropped,
             "missing": self.missing,
             "seconds": self.seconds,
-            "published_per_s": self.published / self.seconds,
+            "publishing_s": self.publishing_s,
+            "asked_per_s": self.asked_per_s,
+            "published_per_s": self.published_per_s,
             "delivered_per_s": self.delivered / self.seconds,
             "client_cpu_us_per_notification": 1e6 * self.cpu_s / max(self.published + self.delivered, 1),
             "latency_us": self.latency_us,
@@ -70,10 +80,14 @@ class BenchResult:
 
 
 MakeClient = Callable[[str], Client]
+# Called from time to time with the seconds since the start and the counts published and delivered so far.
+Progress = Callable[[float, int, int], None]
 
 
-async def bench(urls: Sequence[str], plan: BenchPlan, make: MakeClient = Client) -> BenchResult:
-    """Run the plan; publishers and subscribers are dealt out to the urls in turn."""
+async def bench(
+    urls: Sequence[str], plan: BenchPlan, make: MakeClient = Client, progress: Progress | None = None
+) -> BenchResult:
+    """Run the plan; publishers and subscribers are assigned to the urls in turn."""
     run = secrets.token_hex(4)
     publishers = [make(urls[n % len(urls)]) for n in range(plan.publishers)]
     subscribers = [make(urls[-1 - n % len(urls)]) for n in range(plan.subscribers)]
@@ -88,20 +102,31 @@ async def bench(urls: Sequence[str], plan: BenchPlan, make: MakeClient = Client)
         await asyncio.gather(*(c.start_subscription(s) for c, s in zip(subscribers, subscriptions, strict=True)))
         readers = [asyncio.create_task(_read(s, t)) for s, t in zip(subscriptions, taken, strict=True)]
         begin, cpu_s = time.perf_counter(), time.process_time()
+        if progress is not None:
+            readers.append(asyncio.create_task(_report(progress, publishers, taken)))
         counts = await asyncio.gather(*(_publish(client, run, plan) for client in publishers))
         await asyncio.gather(*(client.flush() for client in publishers))
-        published = sum(counts)
+        published, publishing_s = sum(counts), time.perf_counter() - begin
         await _wait_for_rest(subscribers, taken, published)
         seconds, cpu_s = time.perf_counter() - begin, time.process_time() - cpu_s
     finally:
         for reader in readers:
             reader.cancel()
-        # Where all went well everything was flushed; where it did not, that is what counts.
+        # After success everything was flushed; after a failure, the failure is what counts.
         await asyncio.gather(*(client.close() for client in publishers + subscribers), return_exceptions=True)
     delivered = sum(map(len, taken))
     dropped = sum(client.dropped for client in subscribers)
     missing = published * plan.subscribers - delivered - dropped
-    return BenchResult(published, delivered, dropped, missing, seconds, cpu_s, _percentiles(taken))
+    return BenchResult(
+        published, delivered, dropped, missing, seconds, publishing_s, plan.rate_per_s, cpu_s, _percentiles(taken)
+    )
+
+
+async def _report(progress: Progress, publishers: list[Client], taken: "list[array[float]]") -> None:
+    begin = time.perf_counter()
+    while True:
+        await asyncio.sleep(PROGRESS_S)
+        progress(time.perf_counter() - begin, sum(client.last_id for client in publishers), sum(map(len, taken)))
 
 
 async def _publish(client: Client, run: str, plan: BenchPlan) -> int:
@@ -117,9 +142,10 @@ async def _publish(client: Client, run: str, plan: BenchPlan) -> int:
         return count
     every_s = plan.publishers / plan.rate_per_s
     total = int(plan.seconds / every_s)
-    while count < total:
-        now = time.perf_counter()
-        while count < total and begin + count * every_s <= now:
+    end = begin + plan.seconds + max(plan.seconds, LATE_S)
+    while count < total and (now := time.perf_counter()) < end:
+        most = count + BURST_MAX
+        while count < min(total, most) and begin + count * every_s <= now:
             await client.publish({"run": run, "t": begin + count * every_s, "pad": pad})
             count += 1
         await asyncio.sleep(max(begin + count * every_s - time.perf_counter(), 0))
@@ -127,13 +153,13 @@ async def _publish(client: Client, run: str, plan: BenchPlan) -> int:
 
 
 async def _read(subscription: Subscription, taken: "array[float]") -> None:
-    async for batch in subscription.batches():
+    async for batch in subscription.lists():
         now = time.perf_counter()
         taken.extend(now - float(delivery.notification["t"]) for delivery in batch)
 
 
 async def _wait_for_rest(clients: list[Client], taken: "list[array[float]]", published: int) -> None:
-    """What was published is still under way: wait until all has come, or nothing has for a while."""
+    """Wait for notifications in flight: until all have arrived, or none has for a while."""
     before, since = -1, time.perf_counter()
     while (have := sum(map(len, taken)) + sum(c.dropped for c in clients)) < published * len(clients):
         if have != before:

@@ -1,0 +1,57 @@
+"""What the process of a broker uses: CPU time, memory, version, how long it has been up.
+
+Brokers of one process share these, so a report says how many they are.
+"""
+
+import os
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+from octopia.version import __version__
+
+_STARTED_S = time.time()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport:
+    """Of the whole process, however many brokers it runs."""
+
+    pid: int
+    version: str
+    python: str
+    started_s: float  # by the wall clock
+    cpu_s: float  # user and system
+    resident_bytes: int
+    brokers: int
+
+
+@lru_cache(maxsize=1)
+def _page_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _page_bytes()
+    except (OSError, ValueError, IndexError):
+        # Elsewhere only the most it ever was is known: in KiB, or bytes on macOS.
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+
+
+def process_report(brokers: int) -> ProcessReport:
+    """The state of this process, which runs so many brokers."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return ProcessReport(
+        os.getpid(),
+        __version__,
+        sys.version.split()[0],
+        round(_STARTED_S, 3),
+        round(used.ru_utime + used.ru_stime, 4),
+        _resident_bytes(),
+        brokers,
+    )

@@ -1,0 +1,370 @@
+"""The tables of a broker as sources of rows, for readers: subscriptions, advertisements, clients and links.
+
+`operations/paging.py` searches, sorts and cuts them into pages. Rows are made when they are shown. What a filter says
+is kept as text while someone searches, since writing it takes longer than looking through it; `TEXTS_MAX` bounds that.
+Rates are totals compared with those of an earlier look, at least `RATE_S` ago: the first look shows none.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from octopia.net.broker.links import Link
+from octopia.net.broker.operations.paging import ROWS_MAX, Source
+from octopia.net.broker.rights import Rights
+from octopia.net.broker.sessions import Session
+from octopia.routing import Broker
+from octopia.topology import BrokerId
+from octopia.wire import Kind, delivered_at
+
+TEXTS_MAX = 250_000
+RATE_S = 0.5
+# What is shown of a filter or a right.
+FILTER_CHARS_MAX = 20_000
+
+
+class _Texts:
+    """What rows say, for searching, by key."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, str] = {}
+
+    def of(self, key: Any, make: Callable[[], str]) -> str:
+        text = self._known.get(key)
+        if text is None:
+            if len(self._known) >= TEXTS_MAX:
+                self._known.clear()
+            text = self._known[key] = make().lower()
+        return text
+
+    def clear(self) -> None:
+        self._known.clear()
+
+
+class _Rates:
+    """How fast totals grow."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._seen: dict[str, tuple[float, tuple[int, ...], tuple[float, ...] | None]] = {}
+
+    def of(self, name: str, *totals: int) -> tuple[float, ...] | None:
+        """Per second, each; None at the first look."""
+        now = self._now()
+        seen = self._seen.get(name)
+        if seen is None or any(total < before for total, before in zip(totals, seen[1], strict=True)):
+            self._seen[name] = (now, totals, None)
+            return None
+        since_s, before, rates = seen
+        if now - since_s >= RATE_S:
+            rates = tuple((total - was) / (now - since_s) for total, was in zip(totals, before, strict=True))
+            self._seen[name] = (now, totals, rates)
+        return rates
+
+    def keep(self, names: Mapping[str, Any]) -> None:
+        """Forget all others."""
+        if len(self._seen) > len(names):
+            self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+
+
+class SubscriptionRows:
+    """The PRT: subscriptions of this broker's clients, and what neighbours told of others."""
+
+    columns = ("client", "id", "host", "from", "filter", "priority", "policy", "deadline_ms", "ordered")
+
+    def __init__(self, broker: Broker, sessions: Mapping[str, Session]) -> None:
+        self._broker = broker
+        self._sessions = sessions
+        self._texts = _Texts()
+
+    def __len__(self) -> int:
+        return len(self._broker.state.prt)
+
+    def chunks(self, client: str | None) -> Iterator[Sequence[Any]]:
+        prt = self._broker.state.prt
+        if client is None:
+            yield list(islice(prt.matched_with(), ROWS_MAX))
+            return
+        own = self._broker.state.subscriptions.of(client)
+        found = (prt.get(each.key) for each in islice(own.values(), ROWS_MAX))
+        yield [entry for entry in found if entry is not None]
+
+    def part(self, start: int, stop: int) -> Sequence[Any]:
+        return list(islice(self._broker.state.prt.matched_with(), start, stop))
+
+    def text(self, entry: Any) -> str:
+        return self._texts.of(
+            entry.key, lambda: f"{entry.client} {entry.id} {entry.key.host} {entry.filter} {self._policy(entry)}"
+        )
+
+    def rest(self) -> None:
+        self._texts.clear()
+
+    def _policy(self, entry: Any) -> str:
+        session = self._sessions.get(entry.client) if entry.client else None
+        return "" if session is None else session.policies.get(entry.id, "")
+
+    def value(self, entry: Any, column: str) -> Any:
+        if column in ("client", "id", "priority"):
+            return getattr(entry, column)
+        if column == "filter":
+            return self.text(entry)
+        if column == "host":
+            return entry.key.host
+        if column == "policy":
+            return self._policy(entry)
+        found = self.row(entry)[column]
+        return -1 if found is None else found
+
+    def row(self, entry: Any) -> dict[str, Any]:
+        session = self._sessions.get(entry.client) if entry.client else None
+        return {
+            "client": entry.client,
+            "id": entry.id,
+            "host": str(entry.key.host),
+            "from": "" if entry.last_hop is None else str(entry.last_hop),
+            "filter": _cut(str(entry.filter)),
+            "priority": entry.priority,
+            "policy": "" if session is None else session.policies.get(entry.id, ""),
+            "deadline_ms": None if session is None else session.deadline_ms_of(entry.id),
+            "ordered": None if session is None else entry.id not in session.unordered,
+        }
+
+
+class AdvertisementRows:
+    """The SRT: advertisements of this broker's clients first, then what neighbours told of others."""
+
+    columns = ("client", "id", "host", "from", "filter", "civ", "interest")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._texts = _Texts()
+
+    def __len__(self) -> int:
+        return len(self._broker.state.srt)
+
+    def chunks(self, client: str | None) -> Iterator[Sequence[Any]]:
+        state = self._broker.state
+        for name in state.advertisements.clients() if client is None else [client]:
+            own = list(state.advertisements.of(name).items())
+            entries = ((name, id, state.srt.get(each.key)) for id, each in own)
+            yield [each for each in entries if each[2] is not None]
+        if client is None:
+            every = list(islice(state.srt, ROWS_MAX))
+            yield [("", "", entry) for entry in every if entry.last_hop is not None]
+
+    def part(self, start: int, stop: int) -> Sequence[Any]:
+        return list(islice((entry for chunk in self.chunks(None) for entry in chunk), start, stop))
+
+    def text(self, entry: Any) -> str:
+        client, id, row = entry
+        return self._texts.of(row.key, lambda: f"{client} {id} {row.key.host} {row.filter}")
+
+    def rest(self) -> None:
+        self._texts.clear()
+
+    def value(self, entry: Any, column: str) -> Any:
+        if column == "filter":
+            return self.text(entry)
+        return entry[2].key.host if column == "host" else self.row(entry)[column]
+
+    def row(self, entry: Any) -> dict[str, Any]:
+        client, id, row = entry
+        return {
+            "client": client,
+            "id": id,
+            "host": str(row.key.host),
+            "from": "" if row.last_hop is None else str(row.last_hop),
+            "filter": _cut(str(row.filter)),
+            "civ": f"{row.civ:b}" if row.civ else "",
+            "interest": row.interest,
+        }
+
+
+class ClientRows:
+    """Clients of this broker: policy, queue, drops, rates, and what they may do."""
+
+    columns = (
+        "client", "connected", "away_s", "policy", "subscriptions", "advertisements", "queue", "queue_bytes",
+        "queue_max", "dropped", "too_old", "published", "sent", "publish_rate", "send_rate", "wait_s", "oldest_s",
+        "slow", "paused", "owner", "may_advertise", "may_subscribe", "peer",
+    )  # fmt: skip
+
+    def __init__(
+        self, broker: Broker, sessions: Mapping[str, Session], now: Callable[[], float], wall: Callable[[], float]
+    ) -> None:
+        self._broker = broker
+        self._sessions = sessions
+        self._now = now
+        self._wall = wall
+        self._rates = _Rates(now)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def chunks(self, client: str | None) -> Iterator[Sequence[Any]]:
+        if client is None:
+            self._rates.keep(self._sessions)
+            yield list(islice(self._sessions.values(), ROWS_MAX))
+        elif client in self._sessions:
+            yield [self._sessions[client]]
+
+    def part(self, start: int, stop: int) -> Sequence[Any]:
+        self._rates.keep(self._sessions)
+        return list(islice(self._sessions.values(), start, stop))
+
+    def text(self, entry: Session) -> str:
+        return f"{entry.name} {entry.rights.name} {' '.join(dict.fromkeys(entry.policies.values()))}".lower()
+
+    def rest(self) -> None:
+        """Nothing is kept but rates."""
+
+    def value(self, entry: Session, column: str) -> Any:
+        box = entry.box
+        match column:
+            case "client":
+                return entry.name
+            case "queue":
+                return box.waits
+            case "queue_bytes":
+                return box.waiting_bytes
+            case "dropped":
+                return box.dropped_total
+            case "published":
+                return entry.published
+            case "sent":
+                return box.left_total
+            case _:
+                found = self.row(entry)[column]
+                return -1 if found is None else found
+
+    def row(self, entry: Session) -> dict[str, Any]:
+        state, box, channel = self._broker.state, entry.box, entry.channel
+        rates = self._rates.of(entry.name, entry.published, box.left_total)
+        rate = None if rates is None else rates[1]
+        return {
+            "client": entry.name,
+            "connected": channel is not None,
+            "away_s": None if entry.left_s is None else round(self._now() - entry.left_s, 3),
+            "policy": ",".join(sorted(set(entry.policies.values()))),
+            "subscriptions": len(state.subscriptions.of(entry.name)),
+            "advertisements": len(state.advertisements.of(entry.name)),
+            "queue": box.waits,
+            "queue_bytes": box.waiting_bytes,
+            "queue_max": box.frames_max,
+            "dropped": box.dropped_total,
+            "too_old": box.too_old_total,
+            "published": entry.published,
+            "sent": box.left_total,
+            "publish_rate": None if rates is None else round(rates[0], 3),
+            "send_rate": None if rate is None else round(rate, 3),
+            "wait_s": _wait_s(box.waits, rate),
+            "oldest_s": self._oldest_s(entry),
+            "slow": entry.asks or entry.privilege.lost,
+            "paused": channel is not None and channel.is_held,
+            "owner": entry.rights.name,
+            "may_advertise": _right(entry.rights, "advertise"),
+            "may_subscribe": _right(entry.rights, "subscribe"),
+            "peer": "" if channel is None else channel.name,
+        }
+
+    def _oldest_s(self, entry: Session) -> float | None:
+        """How long ago the first delivery that waits was accepted, where notifications say when (deadlines)."""
+        waiting = entry.box.waiting
+        if not waiting or waiting[0][4] != Kind.DELIVER or (accepted_ms := delivered_at(waiting[0])) is None:
+            return None
+        return round(max(0.0, self._wall() - accepted_ms / 1000), 3)
+
+
+class LinkRows:
+    """Links of this broker: up or down, Q_l, CE, τ, rates."""
+
+    columns = (
+        "neighbour", "kind", "up", "connected", "queue", "queue_bytes", "element", "tau", "overloaded", "avoided",
+        "sent", "lost", "rate", "wait_s",
+    )  # fmt: skip
+
+    def __init__(
+        self, broker: Broker, links: Mapping[BrokerId, Link], tau: float, avoids: bool, now: Callable[[], float]
+    ) -> None:
+        """`avoids`: the routing takes other ways while a link is overloaded or down."""
+        self._broker = broker
+        self._links = links
+        self._tau = tau
+        self._avoids = avoids
+        self._rates = _Rates(now)
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def chunks(self, client: str | None) -> Iterator[Sequence[Any]]:
+        yield list(self._links.values()) if client is None else []
+
+    def part(self, start: int, stop: int) -> Sequence[Any]:
+        return list(islice(self._links.values(), start, stop))
+
+    def text(self, entry: Link) -> str:
+        return f"{entry.neighbour} {'up' if entry.is_up else 'down'}"
+
+    def rest(self) -> None:
+        """Nothing is kept but rates."""
+
+    def value(self, entry: Link, column: str) -> Any:
+        found = self.row(entry)[column]
+        return -1 if found is None else found
+
+    def row(self, entry: Link) -> dict[str, Any]:
+        neighbour, box, lst = entry.neighbour, entry.box, self._broker.state.lst
+        overloaded = lst.overloaded(neighbour)
+        rates = self._rates.of(str(neighbour), box.left_total)
+        rate = None if rates is None else rates[0]
+        return {
+            "neighbour": str(neighbour),
+            "kind": "i" if neighbour.region == self._broker.id.region else "a",
+            "up": entry.is_up,
+            "connected": entry.channel is not None,
+            "queue": box.waits,
+            "queue_bytes": box.waiting_bytes,
+            "element": round(lst.element(neighbour), 4),
+            "tau": self._tau,
+            "overloaded": overloaded,
+            "avoided": self._avoids and (overloaded or not entry.is_up),
+            "sent": box.left_total,
+            "lost": entry.dropped,
+            "rate": None if rate is None else round(rate, 3),
+            "wait_s": _wait_s(box.waits, rate),
+        }
+
+
+def sources(
+    broker: Broker,
+    sessions: Mapping[str, Session],
+    links: Mapping[BrokerId, Link],
+    tau: float,
+    avoids: bool,
+    now: Callable[[], float],
+    wall: Callable[[], float],
+) -> dict[str, Source]:
+    """All tables of a broker by name."""
+    return {
+        "subscriptions": SubscriptionRows(broker, sessions),
+        "advertisements": AdvertisementRows(broker),
+        "clients": ClientRows(broker, sessions, now, wall),
+        "links": LinkRows(broker, links, tau, avoids, now),
+    }
+
+
+def _wait_s(waits: int, rate: float | None) -> float | None:
+    """How long what comes now will wait, as things go; None where that is not known."""
+    if not waits:
+        return 0.0
+    return round(waits / rate, 4) if rate else None
+
+
+def _right(rights: Rights, name: str) -> str | None:
+    filter = getattr(rights, name)
+    return None if filter is None else _cut(str(filter))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= FILTER_CHARS_MAX else f"{text[:FILTER_CHARS_MAX]}…"
