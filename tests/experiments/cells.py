@@ -25,9 +25,15 @@ def small(name: str, **changes: Any) -> tuple[Experiment, Settings]:
         "publishers": [2, 4],
         "subscribers": [6, 12],
         "delivery": [6, 12],
+        "delivery-publishers": [3, 4],
         "burst": [100_000, 60_000],
+        "bursts": [2, 1],
         "crash": ["next-region", "none"],
         "slow-link": ["host-alink", "none"],
+        "priorities": [0, 3],
+        "churn": [600, 6000],
+        "failures": ["inner", "none"],
+        "sites": ["region", "none"],
     }
     settings = {**SMALL, **(SMALL_BURST if experiment.has_burst else {}), "points": points[name], **changes}
     return experiment, changed(experiment.settings, settings, "test")

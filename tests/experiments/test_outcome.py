@@ -10,9 +10,11 @@ import pytest
 
 from octopia.errors import InputError
 from octopia.experiments import (
+    EXPERIMENTS,
     RUNS_FOLDER,
     Outcome,
     Result,
+    axis_of,
     make_cells,
     make_outcome,
     read_series,
@@ -22,6 +24,7 @@ from octopia.experiments import (
     write_page,
     write_tables,
 )
+from octopia.experiments.numbers import signed
 from octopia.experiments.plots import SERIES_POINTS_MAX, peaks
 from tests.experiments.cells import small
 
@@ -48,7 +51,10 @@ def test_the_tables_hold_every_number_of_every_run(ran: tuple[Outcome, tuple[Res
     ]
     assert [None if r["value"] == "" else float(r["value"]) for r in read] == [r.value for r in rows]
     means = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    assert len(means) == len(rows) / 2
+    together = {("same_maximum", "with_snr", point, "idr") for point in ("100000", "80000", "60000")}
+    assert {(m["metric"], m["part"], m["point"], m["system"]) for m in means} == together | {
+        (r.metric, r.part, r.point, r.system) for r in rows
+    }
     found = next(
         m for m in means if (m["metric"], m["part"], m["point"], m["system"]) == ("messages", "all", "80000", "idr")
     )
@@ -86,7 +92,7 @@ def test_the_page_needs_no_network_and_shows_the_numbers(ran: tuple[Outcome, tup
     assert page.count("<svg") == len(outcome.experiment.shown)
     assert f"All checks passed in all {len(results)} runs." in page
     for each in outcome.comparisons:
-        assert each.result.says.split(";")[0] in page
+        assert each.result.says.split(";")[0] in page.replace("&nbsp;", " ")
     assert "not run" in page, "what was compared with TID routing"
     assert "quick look" not in page
 
@@ -132,6 +138,36 @@ def test_another_setting_gives_a_table_of_sensitivity(tmp_path: Path) -> None:
     )
     text = write_page(outcome, results, tmp_path).read_text(encoding="utf-8")
     assert "| model.link.delay_ns = 0 | model.link.delay_ns = 1000 |" in text
+
+
+def test_the_question_is_about_what_is_varied(tmp_path: Path) -> None:
+    """Delivery as publishers become more has a preset, and says the same where it is asked of `delivery`."""
+    experiment, settings = small("delivery", vary="publishers", points=[3, 4], systems=["snr"])
+    results = sweep(make_cells(experiment, settings), tmp_path, jobs=1).results
+    rows = [row for result in results for row in result.rows]
+    outcome = make_outcome(experiment, settings, rows, read_series(results, tmp_path / RUNS_FOLDER))
+    preset = EXPERIMENTS["delivery-publishers"]
+    assert outcome.experiment.question == preset.question == "what does a notification cost as publishers become more?"
+    assert outcome.sensitivity == {}, "the paper has no number about delivery, so that means are shown"
+    assert axis_of(outcome) == preset.axis == "publishers"
+    assert experiment.question_about("tau") == "how does it change with tau?"
+    assert preset.question_about("subscribers") == experiment.question
+
+
+def test_leads_are_shown_in_tables_and_plots(tmp_path: Path) -> None:
+    experiment, settings = small("bursts", systems=["snr", "idr"])
+    results = sweep(make_cells(experiment, settings), tmp_path, jobs=1).results
+    rows = [row for result in results for row in result.rows]
+    series = read_series(results, tmp_path / RUNS_FOLDER)
+    outcome = make_outcome(experiment, settings, rows, series)
+    assert b"% against SNR" in outcome.plots["notification-delay-mean-lead"]["svg"]
+    (tmp_path / "evaluation.md").write_text("<!-- bursts: begin --><!-- bursts: end -->", encoding="utf-8")
+    text = write_page(outcome, results, tmp_path).read_text(encoding="utf-8")
+    lead = outcome.summary.lead("high_rate_delay", "mean", "2", "idr", "snr").mean
+    assert lead is not None
+    assert f"| Mean delay of the bursts, lead over SNR | 2 | – | {signed(lead, '')} % |" in text
+    assert "decreased with an increase in the number of HRPs" in text
+    assert (tmp_path / "images" / "evaluation-bursts-notification-delay-mean-lead.svg").exists()
 
 
 def test_peaks_keep_the_greatest_of_every_stretch() -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from octopia import BrokerId
-from octopia.drawing import Client, Message, Scene
+from octopia.drawing import DrawnClient, DrawnMessage, Scene
 from octopia.embedded import check_scenario, parse_scenario, replay
 from octopia.experiments.scenes import PAPER_MESSAGES, PAPER_NOTES, ROUTINGS, SCENES, run_scene, scene_of
-from octopia.scenes import FDR_NAMES, NAMES, PAPER_NAMES, scene_text
+from octopia.scenes import FDR_NAMES, NAMES, PAPER_NAMES, TID_NAMES, scene_text
 
 # scene -> routing -> per notification: messages, the paper's count, deliveries, hops of the longest way, CIVs carried,
 # copies over an overloaded link. Worked out by hand from the hops in the notes (section 3).
@@ -76,16 +76,16 @@ def test_every_difference_to_the_paper_has_a_note() -> None:
     assert different == set(PAPER_NOTES) == {("fig7b", "snr")}
 
 
-@pytest.mark.parametrize("name", PAPER_NAMES)
+@pytest.mark.parametrize("name", [*TID_NAMES, *PAPER_NAMES])
 def test_every_scene_of_the_paper_is_a_scenario_with_a_title(name: str) -> None:
     scenario = parse_scenario(scene_text(name))
     figure, part = name[3], name[4:]
     assert scenario.title.startswith(f"Fig. {figure}({part}): " if part else f"Fig. {figure}: ")
-    assert scenario.scot.clusters == 3
+    assert (scenario.scot.clusters, scenario.routing == "tid") == ((2, True) if name in TID_NAMES else (3, False))
 
 
 def test_our_scenes_are_scenarios_of_full_dynamic_routing_with_a_title() -> None:
-    assert set(NAMES) == {*PAPER_NAMES, *FDR_NAMES}
+    assert set(NAMES) == {*TID_NAMES, *PAPER_NAMES, *FDR_NAMES}
     for name in FDR_NAMES:
         scenario = parse_scenario(scene_text(name))
         assert (scenario.routing, scenario.title[:5]) == ("fdr", "FDR, ")
@@ -98,17 +98,17 @@ def test_what_is_drawn_of_a_scene() -> None:
     # The queues of 5 and 1 on the aLinks are below τ: not overloaded.
     assert scene_of(figures.result, figures.record) == Scene(
         clients=(
-            Client("P", b2, "publisher"),
-            Client("S1", c0, "subscriber"),
-            Client("S2", c1, "subscriber"),
-            Client("S3", a2, "subscriber"),
-            Client("S4", c2, "subscriber"),
+            DrawnClient("P", b2, "publisher"),
+            DrawnClient("S1", c0, "subscriber"),
+            DrawnClient("S2", c1, "subscriber"),
+            DrawnClient("S3", a2, "subscriber"),
+            DrawnClient("S4", c2, "subscriber"),
         ),
         messages=(
-            Message(b2, a2, "", "plain"),
-            Message(b2, c2, "011", "civ"),
-            Message(c2, c0, "", "plain"),
-            Message(c2, c1, "", "plain"),
+            DrawnMessage(b2, a2, "", "plain"),
+            DrawnMessage(b2, c2, "011", "civ"),
+            DrawnMessage(c2, c0, "", "plain"),
+            DrawnMessage(c2, c1, "", "plain"),
         ),
         overloaded=((b2, b0), (b2, b1)),
     )
@@ -118,8 +118,8 @@ def test_a_step_other_than_publish_is_drawn_as_control_messages() -> None:
     result = replay(parse_scenario(scene_text("fig5")))
     d0 = BrokerId("d", 0)
     assert scene_of(result, result.steps[1]).messages == (
-        Message(d0, BrokerId("d", 1), "", "control"),
-        Message(d0, BrokerId("d", 2), "", "control"),
+        DrawnMessage(d0, BrokerId("d", 1), "", "control"),
+        DrawnMessage(d0, BrokerId("d", 2), "", "control"),
     )
 
 
@@ -136,10 +136,10 @@ def test_a_client_is_drawn_where_it_was_at_that_step() -> None:
         {**publish, "id": "n2"},
     ]
     result = replay(check_scenario({"tree": "path:3", "clusters": 3, "steps": steps}))
-    publisher = Client("P", BrokerId("b", 0), "publisher")
+    publisher = DrawnClient("P", BrokerId("b", 0), "publisher")
     drawn = [scene_of(result, result.steps[number]).clients for number in (1, 3, 6)]
     assert drawn == [
-        (publisher, Client("S", BrokerId("a", 0), "subscriber")),
-        (publisher, Client("S", BrokerId("a", 0), "subscriber")),
-        (publisher, Client("S", BrokerId("c", 1), "subscriber")),
+        (publisher, DrawnClient("S", BrokerId("a", 0), "subscriber")),
+        (publisher, DrawnClient("S", BrokerId("a", 0), "subscriber")),
+        (publisher, DrawnClient("S", BrokerId("c", 1), "subscriber")),
     ]

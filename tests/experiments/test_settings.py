@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from octopia.errors import InputError
 from octopia.experiments import (
     EXPERIMENTS,
+    Cell,
     cell_bytes,
-    cell_from_bytes,
     changed,
     experiment_named,
     make_cells,
@@ -23,8 +24,11 @@ from tests.experiments.cells import small, small_cells
 
 def test_the_defaults_are_the_papers() -> None:
     found = {name: experiment.settings for name, experiment in EXPERIMENTS.items()}
-    assert list(found) == ["publishers", "subscribers", "delivery", "burst", "crash", "slow-link"]
-    assert [name for name, experiment in EXPERIMENTS.items() if experiment.paper] == list(found)[:4]
+    assert list(found) == [
+        "publishers", "subscribers", "delivery", "delivery-publishers", "burst", "bursts", "crash", "slow-link",
+        "churn", "failures", "sites", "priorities",
+    ]  # fmt: skip
+    assert [name for name, experiment in EXPERIMENTS.items() if experiment.paper] == list(found)[:6]
     assert found["publishers"].points == (100, 200, 300, 400, 500)
     assert found["subscribers"].points == found["delivery"].points == tuple(range(500, 5001, 500))
     burst = found["burst"]
@@ -62,7 +66,7 @@ def test_settings_survive_a_file(name: str, tmp_path: Path) -> None:
 
 def test_a_cell_survives_its_bytes_and_equal_cells_have_equal_bytes() -> None:
     one, other = small_cells("burst"), small_cells("burst")
-    assert [cell_from_bytes(cell_bytes(cell)) for cell in one] == one
+    assert [msgspec.json.decode(cell_bytes(cell), type=Cell) for cell in one] == one
     assert [cell_bytes(cell) for cell in one] == [cell_bytes(cell) for cell in other]
     assert len({cell.name for cell in one}) == len(one)
 
@@ -88,7 +92,7 @@ def test_scale_changes_counts_and_never_rates_or_capacities(
         assert getattr(less[0].workload, name_of) == value
     assert less[0].workload.rate_per_minute == 60
     if name == "burst":
-        assert [(c.burst.rate_per_minute, c.burst.notifications) for c in less[::6] if c.burst] == [
+        assert [(c.bursts[0].rate_per_minute, c.bursts[0].notifications) for c in less[::6]] == [
             (rate, 5000) for rate in experiment.settings.points
         ]
     if "publishers" in scaled or "subscribers" in scaled:
@@ -116,7 +120,7 @@ def test_all_systems_at_a_point_and_seed_see_one_workload() -> None:
     for first in range(0, len(cells), 4):
         same = cells[first : first + 4]
         assert {(cell.point, cell.seed) for cell in same} == {(same[0].point, same[0].seed)}
-        assert all((cell.workload, cell.burst) == (same[0].workload, same[0].burst) for cell in same)
+        assert all((cell.workload, cell.bursts) == (same[0].workload, same[0].bursts) for cell in same)
         assert all(cell.run.model == same[0].run.model for cell in same), "nothing is tuned per system"
 
 
@@ -198,7 +202,7 @@ def test_values_on_a_command_line_are_toml_or_text() -> None:
 
 def test_a_bad_file_is_refused_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
-    for content, problem in ((b"x = ", "no TOML"), (b"\xff", "no TOML"), (b"#" * (1 << 21), "larger than")):
+    for content, problem in ((b"x = ", "not TOML"), (b"\xff", "not UTF-8"), (b"#" * (1 << 21), "too large")):
         file.write_bytes(content)
         with pytest.raises(InputError, match=f"s.toml: .*{problem}"):
             read_settings(file)

@@ -14,9 +14,12 @@ from octopia.experiments import (
     compare,
     goals_reached,
     interval,
+    mean_rows,
     paper_results,
     shown_interval,
 )
+from octopia.experiments.experiment import Shown
+from octopia.experiments.together import same_until
 from octopia.metrics import METRICS
 
 
@@ -102,13 +105,53 @@ def test_shares_are_compared_in_per_cent() -> None:
     assert found.difference == pytest.approx(-3.8)
 
 
+LEADS = {("snr", "1"): (10.0, 20.0), ("idr", "1"): (8.0, 15.0), ("snr", "5"): (40.0, 50.0), ("idr", "5"): (38.0, 49.0)}
+
+
+def lead_rows() -> list[MetricRow]:
+    return [
+        row(system, seed, value, "notification_delay", "mean", point)
+        for (system, point), values in LEADS.items()
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_a_lead_is_taken_seed_by_seed_and_its_trend_from_the_first_point_to_the_last() -> None:
+    summary = Summary(lead_rows())
+    # -20 and -25 % with one, -5 and -2 % with five
+    assert summary.leads("notification_delay", "mean", "1", "idr", "snr") == {0: -20.0, 1: -25.0}
+    assert summary.lead("notification_delay", "mean", "5", "idr", "snr").mean == pytest.approx(-3.5)
+    shown = Shown(metric="notification_delay", part="mean", title="", kind="lead")
+    # t of one degree of freedom is 12.707; the values are 2.5 and 1.5 from their mean
+    assert mean_rows(summary, shown) == [("1", ["–", "-22.5 ± 32 %"]), ("5", ["–", "-3.50 ± 19 %"])]
+    trend = next(each for each in compare("bursts", summary) if each.result.metric == "notification_delay")
+    # 15 and 23 points less than with one
+    assert (trend.ours.mean, trend.unit, trend.difference) == (-19.0, "points", None)
+    assert trend.verdict == "same sign, but 0 is in the interval"
+    assert trend.result.direction == "smaller"
+    one_point = Summary([each for each in lead_rows() if each.point == "1"])
+    assert compare("bursts", one_point)[0].verdict == "not run"
+    grows = Summary(sorted(lead_rows(), key=lambda each: -float(each.point)))
+    assert compare("bursts", grows)[0].verdict.startswith("other sign")
+
+
+def test_two_curves_are_the_same_until_they_differ_by_a_second_and_a_tenth() -> None:
+    one = [1.0, 2.0, 3.0, 4.0], [5.0, 10.0, 30.0, 60.0]
+    assert same_until(one, one) == 4.0
+    assert same_until(one, ([1.0, 2.0, 3.0, 4.0], [5.9, 10.9, 33.0, 66.0])) == 4.0, "a second, or a tenth"
+    assert same_until(one, ([1.5, 2.5, 3.5], [6.0, 11.0, 20.0])) == 2.0, "not before both have a block"
+    assert same_until(one, ([0.5, 2.5, 3.5], [5.5, 11.0, 20.0])) == 2.0
+    assert same_until(one, ([1.0, 2.0], [5.0, 10.0])) == 2.0, "the end of the shorter"
+
+
 def test_every_number_of_the_paper_is_about_something_that_is_measured() -> None:
-    assert len(paper_results()) == 20
+    assert len(paper_results()) == 31
     for result in paper_results():
         assert result.metric in EXPERIMENTS[result.experiment].metrics
         systems = {result.system, result.than} - {""}
         assert systems <= set(EXPERIMENTS[result.experiment].settings.systems)
         assert (result.form == "value") == (not result.than)
+        assert (result.form == "trend") == (result.paper is None) == bool(result.direction)
         assert set(result.points) <= set(EXPERIMENTS[result.experiment].settings.points)
 
 

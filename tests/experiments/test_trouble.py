@@ -46,8 +46,8 @@ def test_the_brokers_that_die(overlay: Scot, host: tuple[str, int], place: str, 
 
 def host_of(cell: Cell) -> BrokerId:
     workload = workload_of(cell)
-    assert workload.high_rate is not None
-    return workload.advertisements[workload.high_rate].broker
+    (high_rate,) = workload.high_rate
+    return workload.advertisements[high_rate].broker
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -227,7 +227,7 @@ def test_the_bound_is_one_tree_with_links_k_times_as_fast(tmp_path: Path) -> Non
 
 def test_the_bound_sees_the_same_workload_as_the_routings_and_a_model_that_is_k_times_as_fast() -> None:
     snr, bound = small_cells("burst", systems=["snr", "bound"], points=[100_000], model="paper")
-    assert (bound.workload, bound.burst, bound.clusters) == (snr.workload, snr.burst, 3)
+    assert (bound.workload, bound.bursts, bound.clusters) == (snr.workload, snr.bursts, 3)
     assert workload_of(bound).equals(workload_of(snr))
     paper = load_model("paper")
     fast = folded_model(paper, 3)

@@ -92,6 +92,31 @@ def messages_caused(trace: Trace, facts: Facts) -> Found:
     return found
 
 
+def _crossed(trace: Trace) -> list[Any]:
+    site = {b["broker"]: b["site"] for b in trace["brokers"]}
+    ends = [(h, site[h["sender"]], site[h["receiver"]]) for h in trace["hops"]]
+    return [h for h, one, other in ends if one is not None and other is not None and one != other]
+
+
+def messages_between_sites(trace: Trace, facts: Facts) -> Found:
+    cause = {r["request"]: r["kind"] for r in trace["requests"]}
+    crossed = [cause.get(h["request"]) for h in _crossed(trace)]
+    return {kind: float(crossed.count(kind)) for kind in sorted(set(cause.values()))}
+
+
+def copies_between_sites(trace: Trace, facts: Facts) -> Found:
+    copies = sum(h["kind"] == "notify" for h in trace["hops"])
+    number = sum(h["kind"] == "notify" for h in _crossed(trace))
+    published = sum(r["kind"] == "publish" for r in trace["requests"])
+    if not copies:
+        return {"number": 0, "share": None, "per_notification": None}
+    return {
+        "number": number,
+        "share": number / copies,
+        "per_notification": number / published if published else None,
+    }
+
+
 def publishing_messages(trace: Trace, facts: Facts) -> Found:
     kinds = [h["kind"] for h in trace["hops"]]
     return {
@@ -113,7 +138,7 @@ def _delays(trace: Trace, which: Callable[[bool], bool] = lambda high: True) -> 
     return [
         d["delivered_ns"] - requests[d["request"]]["issued_ns"]
         for d in trace["deliveries"]
-        if which(names[requests[d["request"]]["client"]] == "high-rate")
+        if which(names[requests[d["request"]]["client"]].startswith("high-rate"))
     ]
 
 
@@ -240,7 +265,7 @@ def pure_forwards(trace: Trace, facts: Facts) -> Found:
 def _high_rate(trace: Trace) -> tuple[Rows, Rows, set[tuple[int, int]]]:
     """Its publications, their copies from its host broker, and the links of these."""
     names = {c["client"]: c["name"] for c in trace["clients"]}
-    own = [r for r in trace["requests"] if names[r["client"]] == "high-rate" and r["kind"] == "publish"]
+    own = [r for r in trace["requests"] if names[r["client"]].startswith("high-rate") and r["kind"] == "publish"]
     host = {r["request"]: r["broker"] for r in own}
     copies = [h for h in trace["hops"] if h["kind"] == "notify" and host.get(h["request"]) == h["sender"]]
     return own, copies, {(h["sender"], h["receiver"]) for h in copies}
@@ -305,13 +330,161 @@ def link_queue(trace: Trace, facts: Facts) -> Found:
     return {"mean": mean(means), "busiest": max(means), "longest": max(row[4] for row in rows)}
 
 
+def burst_delay(trace: Trace, facts: Facts) -> Found:
+    names = {c["client"]: c["name"] for c in trace["clients"]}
+    published = {r["request"]: r for r in trace["requests"]}
+    delays: dict[str, list[int]] = {}
+    for d in trace["deliveries"]:
+        request = published[d["request"]]
+        name = names[request["client"]]
+        if name.startswith("high-rate"):
+            delays.setdefault(name, []).append(d["delivered_ns"] - request["issued_ns"])
+    return {name: sum(found) / len(found) / S for name, found in delays.items()}
+
+
+def _elements(trace: Trace, facts: Facts) -> dict[tuple[int, int], dict[int, tuple[int, int]]]:
+    """By link and number of the window Q_in and Q_out: the whole life of every queue, window after window."""
+    _, _, links = _high_rate(trace)
+    width, start = facts["window_ns"], facts["publish_from_ns"]
+    found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {link: {} for link in links}
+    for link, windows in found.items():
+        own = [h for h in trace["hops"] if (h["sender"], h["receiver"]) == link]
+        for number in range(max(h["left_ns"] for h in own) // width + 2):
+            begin, end = number * width, (number + 1) * width
+            entered = sum(begin <= h["queued_ns"] < end and h["queued_ns"] >= start for h in own)
+            left = sum(begin < h["left_ns"] <= end and h["left_ns"] > start for h in own)
+            if entered or left:
+                windows[number] = entered, left
+    return found
+
+
+def congestion_element(trace: Trace, facts: Facts) -> Found:
+    below = above = longest = 0
+    for windows in _elements(trace, facts).values():
+        runs = [0]
+        for number in range(max(windows, default=0) + 1):
+            entered, left = windows.get(number, (0, 0))
+            above += (1 + entered) / (1 + left) > 1
+            if (1 + entered) / (1 + left) < 1:
+                below += 1
+                runs[-1] += 1
+            else:
+                runs.append(0)
+        longest += max(runs)
+    scale = facts["window_ns"] / S / len(_elements(trace, facts))
+    return {"below": below * scale, "longest_below": longest * scale, "above": above * scale}
+
+
+def congestion_element_over_time(trace: Trace, facts: Facts) -> list[Any]:
+    width, start = facts["window_ns"], facts["publish_from_ns"]
+    of_links = _elements(trace, facts)
+    seconds: dict[int, list[tuple[int, int]]] = {}
+    for windows in of_links.values():
+        for number, moved in windows.items():
+            seconds.setdefault(max(0, number * width - start) // S, []).append(moved)
+    rows: list[Any] = []
+    for second, all_moved in seconds.items():
+        windows_in = len(of_links) * S / width
+        entered, left = (
+            sum(q_in for q_in, _ in all_moved) / windows_in,
+            sum(q_out for _, q_out in all_moved) / windows_in,
+        )
+        rows.append(("mean", second, (1 + entered) / (1 + left)))
+        rows.append(("largest", second, max((1 + q_in) / (1 + q_out) for q_in, q_out in all_moved)))
+    return sorted(rows)
+
+
+def _decisions(trace: Trace) -> dict[str, dict[tuple[int, int], Rows]]:
+    found: dict[str, dict[tuple[int, int], Rows]] = {}
+    for h in trace["hops"]:
+        if h.get("routing_case") is not None:
+            found.setdefault(h["routing_case"], {}).setdefault((h["request"], h["sender"]), []).append(h)
+    return found
+
+
+def routing_cases(trace: Trace, facts: Facts) -> Found:
+    return {case: len(decisions) for case, decisions in _decisions(trace).items()}
+
+
+def routing_case_copies(trace: Trace, facts: Facts) -> Found:
+    return {case: sum(map(len, decisions.values())) for case, decisions in _decisions(trace).items()}
+
+
+def routing_case_saved(trace: Trace, facts: Facts) -> Found:
+    return {
+        case: sum((h.get("civ") or "").count("1") for copies in decisions.values() for h in copies)
+        for case, decisions in _decisions(trace).items()
+    }
+
+
+def _changes(trace: Trace, facts: Facts) -> Rows:
+    kinds = ("advertise", "unadvertise", "subscribe", "unsubscribe")
+    return [r for r in trace["requests"] if r["kind"] in kinds and r["issued_ns"] >= facts["publish_from_ns"]]
+
+
+def _place(trace: Trace, host: int, brokers: list[int]) -> str:
+    """Where these brokers are, seen from a host broker."""
+    home = trace["brokers"][host]
+    others = [trace["brokers"][broker] for broker in brokers]
+    for name in ("cluster", "region"):
+        if all(other[name] == home[name] for other in others):
+            return name
+    return "elsewhere"
+
+
+def _per_change(trace: Trace, facts: Facts, places: Callable[[dict[str, Any]], list[str]]) -> Found:
+    found: Found = {}
+    for kind in {r["kind"] for r in _changes(trace, facts)}:
+        each = [places(r) for r in _changes(trace, facts) if r["kind"] == kind]
+        found[kind] = mean(map(len, each))
+        found |= {f"{kind}_{place}": mean(p.count(place) for p in each) for place in ("cluster", "region", "elsewhere")}
+    return found
+
+
+def _messages_of(trace: Trace, change: dict[str, Any]) -> list[str]:
+    own = [h for h in trace["hops"] if h["request"] == change["request"]]
+    return [_place(trace, change["broker"], [h["sender"], h["receiver"]]) for h in own]
+
+
+def change_messages(trace: Trace, facts: Facts) -> Found:
+    return _per_change(trace, facts, lambda change: _messages_of(trace, change))
+
+
+def change_brokers(trace: Trace, facts: Facts) -> Found:
+    def places(change: dict[str, Any]) -> list[str]:
+        own = [h for h in trace["hops"] if h["request"] == change["request"] and h["handled_ns"] is not None]
+        return [_place(trace, change["broker"], [b]) for b in {change["broker"], *(h["receiver"] for h in own)}]
+
+    return _per_change(trace, facts, places)
+
+
+def change_inside(trace: Trace, facts: Facts) -> Found:
+    found: dict[str, list[str]] = {}
+    for change in _changes(trace, facts):
+        found.setdefault(change["kind"], []).extend(_messages_of(trace, change))
+    return {kind: mean(place != "elsewhere" for place in places) for kind, places in found.items() if places}
+
+
+def change_delay(trace: Trace, facts: Facts) -> Found:
+    delays: dict[str, list[float]] = {}
+    for change in _changes(trace, facts):
+        if change["handled_ns"] is not None:
+            own = [h["handled_ns"] for h in trace["hops"] if h["request"] == change["request"]]
+            end = max([change["handled_ns"], *(moment for moment in own if moment is not None)])
+            delays.setdefault(change["kind"], []).append((end - change["issued_ns"]) / S)
+    return {kind: mean(found) for kind, found in delays.items()}
+
+
 METRICS: dict[str, Callable[[Trace, Facts], Any]] = {
     function.__name__: function
     for function in (
         advertisement_delay, srt_entries, subscription_delay, subscription_ready_delay, prt_entries, messages,
         messages_caused, messages_per_request, publishing_messages, notification_delay, in_order_delay, out_of_order,
         delay_over_time, high_rate_delay, others_delay, under_bound,
-        max_delay, stabilisation_time, matching_delay, deliveries, delivery_hops, pure_forwards, high_rate_queue,
-        high_rate_queue_over_time, link_queue, link_queues, queue_over_time,
+        max_delay, stabilisation_time, matching_delay, deliveries, delivery_hops, pure_forwards, messages_between_sites,
+        copies_between_sites, high_rate_queue,
+        high_rate_queue_over_time, link_queue, link_queues, queue_over_time, burst_delay, congestion_element,
+        congestion_element_over_time, routing_cases, routing_case_copies, routing_case_saved,
+        change_messages, change_brokers, change_inside, change_delay,
     )
 }  # fmt: skip

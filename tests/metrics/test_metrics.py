@@ -59,7 +59,7 @@ def test_all_metrics_are_what_plain_python_counts(seed: int, tmp_path: Path) -> 
 # Two regions of one broker each, a link 0 -> 1 and back. Times in ms: issued, handled for requests; queued, left,
 # arrived, handled for hops. Client 0 is ordinary, client 1 high-rate, both at broker 0; clients 2 and 3 at broker 1.
 BY_HAND: Trace = {
-    "brokers": [{"broker": n, "region": "r", "cluster": n, "inner": False} for n in (0, 1)],
+    "brokers": [{"broker": n, "region": "r", "cluster": n, "inner": False, "site": f"at {n}"} for n in (0, 1)],
     "clients": [
         {"client": 0, "name": "p0", "broker": 0},
         {"client": 1, "name": "high-rate", "broker": 0},
@@ -112,6 +112,7 @@ FACTS = Facts(
     client_delay_ns=1 * MS,
     block_notifications=1,
     delay_bound_ns=21 * MS,
+    window_ns=10 * MS,
 )
 
 
@@ -139,6 +140,9 @@ def test_metrics_of_a_trace_written_by_hand(tmp_path: Path) -> None:
         "messages": {"advertise": 3, "all": 8, "cib_set": 1, "notify": 3, "subscribe": 1},
         "messages_caused": {"advertise": 3, "publish": 3, "subscribe": 2},
         "messages_per_request": {"advertise": 1.5, "publish": 1, "subscribe": 1},
+        # each broker is at a site of its own
+        "messages_between_sites": {"advertise": 3, "publish": 3, "subscribe": 2},
+        "copies_between_sites": {"number": 3, "share": 1, "per_notification": 1},
         "publishing_messages": {"copies": 3, "confirmations": 0, "news": 0, "waits": 0},
         "notification_delay": same(21, 2),
         "in_order_delay": same(21, 2),
@@ -160,7 +164,18 @@ def test_metrics_of_a_trace_written_by_hand(tmp_path: Path) -> None:
         "high_rate_queue_over_time": [("longest", 0.010, 2), ("mean", 0.010, 2)],
         "queue_over_time": [("longest", 0.010, 5), ("total", 0.010, 7)],
         "link_queues": [(0, 1, 3, 31 / 40, 2)],
+        # nothing changed after publishing began
+        **{name: [] for name in ("change_messages", "change_brokers", "change_inside", "change_delay")},
         "link_queue": {"mean": 31 / 40, "busiest": 31 / 40, "longest": 2},
+        # windows of 10 ms: 100 to 110 two enter, 110 to 120 one leaves, 120 to 130 one enters and one leaves, then one
+        # leaves
+        "congestion_element": {"below": 0.02, "longest_below": 0.01, "above": 0.01},
+        "congestion_element_over_time": [("largest", 0, 3), ("mean", 0, 1)],
+        # nothing of the burst was delivered, and nobody told cases apart
+        "burst_delay": [],
+        "routing_cases": [],
+        "routing_case_copies": [],
+        "routing_case_saved": [],
     }
     # Published: at broker 0 from 101, 105 (the one before), 122 ms, for 4, 4 and 4 ms, 1 of them base. Received at
     # broker 1: 116 to 120, 126 to 132.
@@ -243,7 +258,7 @@ def test_what_is_wrong_is_said_by_name(tmp_path: Path) -> None:
 
 def test_without_duckdb_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    with pytest.raises(OctopiaError, match=r"pip install octopia\[sim\]"):
+    with pytest.raises(OctopiaError, match=r"pip install 'octopia\[sim\]'"):
         run(tmp_path, facts=Facts())
 
 
@@ -261,6 +276,48 @@ def test_duckdb_draws_no_bar_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     metric = Metric(name="bar", title="", unit="", definition="", shape="table", sql=asked)
     monkeypatch.setitem(METRICS, "bar", metric)
     assert run(tmp_path, ["bar"], facts=Facts())["bar"].to_pylist() == [{"drawn": False}]
+
+
+def test_changes_by_hand(tmp_path: Path) -> None:
+    """Brokers a0 a1 b0 b1. A subscription at a0 goes to b0, which tells b1; one at a1 goes nowhere and takes longer."""
+    places = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    asked = {"client": 0, "broker": 0, "issued_ns": 100 * MS, "handled_ns": 101 * MS}
+    trace: Trace = {
+        "brokers": [{"broker": n, "region": r, "cluster": c, "inner": False} for n, (r, c) in enumerate(places)],
+        "clients": [{"client": n, "name": f"c{n}", "broker": n} for n in range(2)],
+        "requests": [
+            {**asked, "request": 0, "kind": "subscribe", "issued_ns": 99 * MS},  # before publishing
+            {**asked, "request": 1, "kind": "subscribe"},
+            {**asked, "request": 2, "kind": "subscribe", "client": 1, "broker": 1, "handled_ns": 109 * MS},
+            {**asked, "request": 3, "kind": "unadvertise"},
+            {**asked, "request": 4, "kind": "publish"},
+        ],
+        "hops": [
+            hop("subscribe", 0, (0, 2), (1, 2, 3, 4)),
+            hop("subscribe", 1, (0, 2), (101 * MS, 102 * MS, 103 * MS, 104 * MS)),
+            hop("cib_set", 1, (2, 3), (104 * MS, 105 * MS, 106 * MS, 107 * MS)),
+            hop("unadvertise", 3, (0, 1), (101 * MS, 102 * MS, 103 * MS, 106 * MS)),
+            hop("unadvertise", 3, (0, 1), (101 * MS, 102 * MS, 103 * MS, None)),
+            hop("notify", 4, (0, 1), (101 * MS, 102 * MS, 103 * MS, 106 * MS)),
+        ],
+    }
+    write_trace(tmp_path, trace)
+    names = ("change_messages", "change_brokers", "change_inside", "change_delay")
+    found: dict[str, dict[str, float | None]] = {name: {} for name in names}
+    for name, part, value in values_of(run(tmp_path, names, facts=FACTS)):
+        found[name][part] = value
+    assert found == {
+        "change_messages": {
+            "subscribe": 1, "subscribe_cluster": 0.5, "subscribe_region": 0, "subscribe_elsewhere": 0.5,
+            "unadvertise": 2, "unadvertise_cluster": 0, "unadvertise_region": 2, "unadvertise_elsewhere": 0,
+        },
+        "change_brokers": {
+            "subscribe": 2, "subscribe_cluster": 1.5, "subscribe_region": 0, "subscribe_elsewhere": 0.5,
+            "unadvertise": 2, "unadvertise_cluster": 1, "unadvertise_region": 1, "unadvertise_elsewhere": 0,
+        },
+        "change_inside": {"subscribe": 0.5, "unadvertise": 1},
+        "change_delay": {"subscribe": pytest.approx(0.008), "unadvertise": pytest.approx(0.006)},
+    }  # fmt: skip
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:

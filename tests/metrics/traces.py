@@ -34,7 +34,11 @@ def random_trace(seed: int) -> Trace:
     random = Random(seed)
     brokers, clients = 6, 9
     names = [f"c{number}" for number in range(clients - 1)] + ["high-rate"]
+    if seed % 3 == 0:
+        names[4] = "high-rate-2"
     kinds = ["advertise"] * 6 + ["subscribe"] * 8 + ["publish"] * 40
+    # changes come later, as random as the rest
+    kinds += random.choices(["advertise", "unadvertise", "subscribe", "unsubscribe"], k=12)
     requests: Rows = []
     for number, kind in enumerate(kinds):
         client = random.randrange(clients) if random.random() < 0.6 else clients - 1
@@ -51,6 +55,7 @@ def random_trace(seed: int) -> Trace:
         requests.append({**row, "handled_ns": handled, "refused": "no" if random.random() < 0.05 else None})
     hops: Rows = []
     of_kind = {"advertise": ["advertise"], "subscribe": ["subscribe", "cib_set"], "publish": ["notify"]}
+    of_kind |= {"unadvertise": ["unadvertise"], "unsubscribe": ["unsubscribe", "cib_clear"]}
     for row in requests:
         for _ in range(random.randrange(9)):
             queued = row["issued_ns"] + random.randrange(10**9)
@@ -61,6 +66,12 @@ def random_trace(seed: int) -> Trace:
             link = (sender, (sender + random.randrange(1, brokers)) % brokers)
             kind = random.choice(of_kind[row["kind"]])
             hops.append(hop(kind, row["request"], link, (queued, left, arrived, handled), queue=random.randrange(20)))
+    # drawn apart, so that the rest of a trace is what it was before there were cases
+    cases = Random(seed + 1000)
+    for row in hops:
+        if row["kind"] == "notify" and cases.random() < 0.7:
+            row["routing_case"] = cases.choice(["0", "i", "ii", "iv", "down"])
+            row["civ"] = cases.choice([None, None, "00100", "11010"])
     for _ in range(random.randrange(5)):
         # what no request led to
         queued = random.randrange(10**9)
@@ -105,6 +116,15 @@ def random_trace(seed: int) -> Trace:
         "requests": requests,
         "queues": queues,
         "table_sizes": sizes,
-        "brokers": [{"broker": n, "region": "r", "cluster": n, "inner": False} for n in range(brokers)],
+        "brokers": [
+            {
+                "broker": n,
+                "region": f"r{n // 3}",
+                "cluster": n % 3,
+                "inner": False,
+                "site": random.choice(("x", "y", None)),
+            }
+            for n in range(brokers)
+        ],
         "clients": [{"client": n, "name": name, "broker": n % brokers} for n, name in enumerate(names)],
     }

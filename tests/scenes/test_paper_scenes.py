@@ -1,10 +1,11 @@
 """The paper's scenes, message by message, as the notes on the paper state them (section 3)."""
 
+import json
 from collections import Counter
 
 import pytest
 
-from octopia.embedded import Replay, StepRecord, civ_string, parse_scenario, replay
+from octopia.embedded import Replay, StepRecord, check_scenario, civ_string, parse_scenario, replay
 from octopia.scenes import scene_text
 
 Hops = list[tuple[str, str, str | None]]
@@ -51,6 +52,74 @@ def test_fig6_each_subscription_is_broadcast_in_its_own_cluster_only() -> None:
         assert hops(record, "subscribe") == sorted((f"{u}{cluster}", f"{v}{cluster}", None) for u, v in tree)
         assert len(record.messages) == 5
     assert {t.broker.cluster: t.prt for t in result.tables} == {0: 2, 1: 1, 2: 1}
+
+
+# ---- Fig. 1: brokers by the paper's numbers, 1 to 3 above 4 to 6; the trees as its text states them (203 to 207)
+
+PAPER_NUMBERS = {"R10": 1, "R20": 2, "R30": 3, "R11": 4, "R21": 5, "R31": 6}
+Edges = list[tuple[int, int]]
+
+
+def numbered(record: StepRecord, kind: str) -> Edges:
+    return sorted((PAPER_NUMBERS[u], PAPER_NUMBERS[v]) for u, v, _ in hops(record, kind))
+
+
+def advertisement_trees(name: str) -> list[Edges]:
+    """Of each advertisement the first copy that each broker got, found by who a subscription there goes back to.
+
+    A subscriber at every broker shows the tree: its subscription goes to the broker's way to the root first.
+    """
+    document = json.loads(scene_text(name))
+    advertising = [step for step in document["steps"] if step["do"] in ("overload", "relieve", "advertise")]
+    trees = []
+    for id in [step["id"] for step in advertising if step["do"] == "advertise"]:
+        tree = []
+        for broker, number in PAPER_NUMBERS.items():
+            withdrawn = [
+                {"do": "unadvertise", "client": step["client"], "id": step["id"]}
+                for step in advertising
+                if step["do"] == "advertise" and step["id"] != id
+            ]
+            asking = {"do": "subscribe", "client": "Q", "at": [broker[:2], int(broker[2])], "id": "q", "filter": "true"}
+            result = replay(check_scenario({**document, "steps": [*advertising, *withdrawn, asking]}), "tid")
+            first = [hop for hop in result.steps[-1].messages if hop.cause is None]
+            tree += [(PAPER_NUMBERS[f"{hop.receiver.region}{hop.receiver.cluster}"], number) for hop in first]
+        trees.append(sorted(tree))
+    return trees
+
+
+def test_fig1a_the_tree_is_as_short_as_can_be() -> None:
+    # 5 takes the copy of 4 and discards that of 2; 6 takes that of 5 and discards that of 3.
+    assert advertisement_trees("fig1a") == [[(1, 2), (1, 4), (2, 3), (4, 5), (5, 6)]]
+    result = run("fig1a", "tid")
+    sent = numbered(next(r for r in result.steps if r.step.do == "advertise"), "advertise")
+    assert {(2, 5), (3, 6)} <= set(sent), "the duplicates were sent"
+    assert len(sent) == 9, "2|E| - (n - 1)"
+    (record,) = published(result)
+    assert (numbered(record, "notify"), receivers(record)) == ([(1, 4), (4, 5), (5, 6)], ["S"])
+
+
+def test_fig1b_load_while_advertising_makes_a_long_tree_that_stays() -> None:
+    # 5 takes the copy of 6 and discards that of 2; 4 discards that of 1.
+    assert advertisement_trees("fig1b") == [[(1, 2), (2, 3), (3, 6), (5, 4), (6, 5)]]
+    (record,) = published(run("fig1b", "tid"))
+    # P and S are in one region, and each notification passes the other two.
+    assert numbered(record, "notify") == [(1, 2), (2, 3), (3, 6), (5, 4), (6, 5)]
+    (direct,) = published(run("fig1b", "snr"))
+    assert numbered(direct, "notify") == [(1, 4)]
+
+
+def test_fig1c_a_subscription_follows_both_trees_and_comes_twice_by_different_hops() -> None:
+    # Both trees share (1, 2) and (2, 3); 6 has the advertisement of P1 from 3, and that of P2 from 5.
+    first, second = advertisement_trees("fig1c")
+    assert first == [(1, 2), (2, 3), (3, 6), (5, 4), (6, 5)]
+    assert second == [(1, 2), (2, 3), (2, 5), (4, 1), (5, 6)]
+    result = run("fig1c", "tid")
+    subscribed = next(record for record in result.steps if record.step.do == "subscribe")
+    assert numbered(subscribed, "subscribe") == [(1, 4), (2, 1), (2, 1), (3, 2), (5, 2), (6, 3), (6, 5)]
+    one, two = published(result)
+    assert (numbered(one, "notify"), receivers(one)) == ([(1, 2), (2, 3), (3, 6)], ["S"])
+    assert (numbered(two, "notify"), receivers(two)) == ([(1, 2), (2, 5), (4, 1), (5, 6)], ["S"])
 
 
 # SNR goes the same way in scenes (a), (b) and (c), which have the same clients, whatever is overloaded.

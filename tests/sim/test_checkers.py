@@ -1,5 +1,6 @@
 """Checkers see what is wrong: brokers broken on purpose, and workloads where nothing is."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,19 +10,20 @@ import pytest
 from msgspec.structs import replace as replace_fault
 
 from octopia.routing import PLAIN, POLICIES, Action, CibSet, Civ, Copy, Decision, Recipient
-from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, draw_faults, simulate
-from octopia.sim.model import Link, Model, Processor
+from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, draw_faults, load_model, simulate
+from octopia.sim.model import LinkModel, Model, Processor
 from octopia.topology import Scot, parse_tree
-from tests.sim.worlds import drawn, workload
+from octopia.workload import BurstSpec, WorkloadSpec, make_workload, synthetic_quotes
+from tests.sim.worlds import drawn, rows, workload
 
 OVERLAY = Scot(parse_tree("path:3"), 3)
-SLOW = Model(processor=Processor(base_ns=200_000), link=Link(per_message_ns=15_000_000, delay_ns=100_000))
+SLOW = Model(processor=Processor(base_ns=200_000), link=LinkModel(per_message_ns=15_000_000, delay_ns=100_000))
 
 LOST = "every notification reaches everyone who wants it"
 TWICE = "nobody gets a notification twice"
 UNWANTED = "nobody gets what it did not ask for"
 HOPS = "a notification takes at most 3 hops"
-AGAIN = "a notification comes to a broker once"
+AGAIN = "a notification comes to a broker once each time it is sent"
 ORDER = "notifications of a publisher arrive in order"
 REFUSED = "no request is refused"
 GONE = "no message is lost between brokers"
@@ -63,6 +65,21 @@ def test_a_bit_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_copy_that_is_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     break_publish(monkeypatch, lambda copies: (*copies, *copies[:1]))
     assert failed(tmp_path, "snr") == {TWICE, AGAIN}
+
+
+def test_what_is_sent_again_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A destination that waits too long for the beginning of a stream asks for it, though nothing is lost."""
+    monkeypatch.setattr("octopia.routing.fdr.streams.streams.ASK_AFTER_S", 0.05)
+    bursts = [BurstSpec(rate, 400, 0.3) for rate in (100_000, 80_000, 60_000)]
+    clients = WorkloadSpec(4, 30, 0.2, notifications_per_publisher=20, seed=0)
+    world = make_workload(clients, OVERLAY, synthetic_quotes(0, 20, 50), bursts)
+    simulate(world, OVERLAY, RunSpec(routing="fdr", model=load_model("paper")), tmp_path)
+    assert [finding for finding in check_run(world, OVERLAY, tmp_path) if not finding.passed] == []
+    copies = [row for row in rows(tmp_path, "hops") if row["kind"] == "notify"]
+    came = Counter((row["request"], row["receiver"]) for row in copies)
+    sent = {(row["request"], row["queued_ns"]) for row in copies if row["hop"] == 1}
+    assert max(came.values()) > 1, "something was sent again"
+    assert max(Counter(request for request, _ in sent).values()) > 1
 
 
 def test_a_hop_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +159,7 @@ def test_after_an_outage_everything_is_as_before(tmp_path: Path, routing: str, s
         replace_fault(each, from_ns=each.from_ns + 10**9, until_ns=each.until_ns + 10**9) for each in drawn_faults
     )
     fast = Model(
-        processor=Processor(base_ns=20_000), link=Link(per_message_ns=300_000, delay_ns=50_000, jitter_ns=40_000)
+        processor=Processor(base_ns=20_000), link=LinkModel(per_message_ns=300_000, delay_ns=50_000, jitter_ns=40_000)
     )
     simulate(world, OVERLAY, RunSpec(routing=routing, model=fast, faults=faults, seed=seed), tmp_path)
     found = {finding.rule for finding in check_run(world, OVERLAY, tmp_path) if not finding.passed}

@@ -38,7 +38,8 @@ def test_differences_are_those_of_the_sets(monkeypatch: pytest.MonkeyPatch, seed
     got += draw.choices(got, k=5) + [(draw.randrange(40), draw.randrange(9)) for _ in range(5)]
     got += [(40, 3), (40, 3), (-1, 2)]  # of what nobody published
     draw.shuffle(got)
-    found = compare(world, clients, *(np.array(part, dtype=np.int64) for part in zip(*got, strict=True)))
+    publication, client = (np.array(part, dtype=np.int64) for part in zip(*got, strict=True))
+    found = compare(world, clients, publication, client)
     counted = Counter(got)
     expected = (wanted - set(got), {pair for pair in got if counted[pair] > 1}, set(got) - wanted)
     for codes, pairs in zip(found, expected, strict=True):

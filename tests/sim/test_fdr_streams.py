@@ -14,7 +14,7 @@ from octopia.language import matches
 from octopia.routing import Broker
 from octopia.sim import BrokerFault, LinkFault, RunSpec, simulate
 from octopia.sim.faults import Fault
-from octopia.sim.model import Link, Model, Processor
+from octopia.sim.model import LinkModel, Model, Processor
 from octopia.sim.simulation import Simulation
 from octopia.topology import Scot, parse_tree
 from octopia.workload import Workload
@@ -23,7 +23,7 @@ from tests.sim.worlds import drawn, rows
 OVERLAY = Scot(parse_tree("path:3"), 3)
 SPAN_NS = 2 * 10**9
 # 600 notifications in 2 s, each for most brokers, over links that send 500 a second: queues everywhere.
-LOADED = Model(processor=Processor(base_ns=50_000), link=Link(per_message_ns=2_000_000, delay_ns=300_000))
+LOADED = Model(processor=Processor(base_ns=50_000), link=LinkModel(per_message_ns=2_000_000, delay_ns=300_000))
 
 
 def drawn_faults(draw: Random) -> list[Fault]:

@@ -9,10 +9,10 @@ import pytest
 
 from octopia.errors import InputError
 from octopia.routing import POLICIES, MatcherIndex
-from octopia.sim import BrokerFault, LinkFault, RunSpec, draw_faults, load_model, load_run, simulate
+from octopia.sim import MODELS, BrokerFault, LinkFault, RunSpec, draw_faults, load_model, load_run, simulate
 from octopia.sim.known import KnownMatches
-from octopia.sim.model import Link, Model, Processor
-from octopia.topology import Scot, parse_tree
+from octopia.sim.model import LinkModel, Machines, Model, OtherLink, Processor, Receiver
+from octopia.topology import Scot, Sites, parse_tree
 from octopia.trace import TABLES
 from tests.sim.worlds import drawn, rows
 
@@ -20,7 +20,7 @@ OVERLAY = Scot(parse_tree("path:3"), 3)
 WORLD = drawn(OVERLAY, 3, publishers=5, subscribers=20, notifications=500, span_ns=1_000_000_000)
 MODEL = Model(
     processor=Processor(base_ns=200_000, matching=((0, 1000), (10, 30_000))),
-    link=Link(per_message_ns=9_000_000, per_byte_ns=100, delay_ns=100_000, jitter_ns=50_000),
+    link=LinkModel(per_message_ns=9_000_000, per_byte_ns=100, delay_ns=100_000, jitter_ns=50_000),
 )
 FAULTS = (
     LinkFault(("a", 0), ("a", 1), "loss", 0, 10**9, probability=0.3),
@@ -29,12 +29,16 @@ FAULTS = (
 )
 
 
+# Columns that came after the digests below were worked out: what was there before must stay the same.
+LATER = {"routing_case", "site"}
+
+
 def digest(folder: Path) -> str:
     """Of the contents of all tables, so that it does not depend on how a version of Arrow lays out a file."""
     seen = hashlib.sha256()
     for table in TABLES:
         for row in rows(folder, table):
-            seen.update(repr(list(row.values())).encode())
+            seen.update(repr([value for name, value in row.items() if name not in LATER]).encode())
     return seen.hexdigest()[:16]
 
 
@@ -125,9 +129,9 @@ def test_batches_of_any_size_give_the_same_trace(tmp_path: Path, monkeypatch: py
 # ---- input
 
 
-@pytest.mark.parametrize("name", ["paper", "live", "instant"])
+@pytest.mark.parametrize("name", MODELS)
 def test_models_that_come_with_it(name: str) -> None:
-    assert load_model(name).title.startswith(name)
+    assert load_model(name).title.startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,13 @@ def test_models_that_come_with_it(name: str) -> None:
         ("[link]\ndelay_ns = -1", "Expected `int` >= 0 - at `$.link.delay_ns`"),
         ("[processor]\nmatching = [[5, 1], [5, 2]]", "matching: the sizes must rise from pair to pair"),
         ("[link\n", "not TOML"),
-        ("links = 3", "unknown field `links`"),
+        ("link = 3", "Expected `object`, got `int` - at `$.link`"),
+        ("lnk = 3", "unknown field `lnk`"),
+        ("[a_link]\nframes = 3", "unknown field `frames` - at `$.a_link`"),
+        ("[[links]]\ndelay_ns = 3", "missing required field `between` - at `$.links[0]`"),
+        ("[receiver]\nframes = 0", "Expected `int` >= 1 - at `$.receiver.frames`"),
+        ("[machines]\ncores = 2", "machines: give either count (a number) or names (a list), as in count = 6"),
+        ('[machines]\ncount = 2\nnames = ["m"]', "machines: give either count (a number) or names (a list)"),
     ],
 )
 def test_a_model_file_with_a_mistake(tmp_path: Path, text: str, complaint: str) -> None:
@@ -149,9 +159,46 @@ def test_a_model_file_with_a_mistake(tmp_path: Path, text: str, complaint: str) 
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('[[links]]\nbetween = ["a0", "b.0"]', "links[0].between: 'a0' is not a broker; write region.cluster, for"),
+        ('[[links]]\nbetween = ["a.0", "d.0"]', "links[0].between: no broker d.0 in the overlay"),
+        (
+            '[[links]]\nbetween = ["a.0", "c.0"]',
+            "links[0].between: a.0 and c.0 are not neighbours; a.0 has b.0, a.1, a.2",
+        ),
+        (
+            '[[links]]\nbetween = ["a.0", "b.0"]\n[[links]]\nbetween = ["b.0", "a.0"]',
+            "links[1].between: the link was given already, as links[0]; remove one of them",
+        ),
+        ('[machines]\nnames = ["m", "m"]', "machines: machine m is given twice"),
+    ],
+)
+def test_a_model_that_does_not_fit_the_overlay(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "model.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        simulate(WORLD, OVERLAY, RunSpec(model=load_model(str(path))), tmp_path / "run")
+    assert str(caught.value).startswith(f"model: {complaint}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_model_leaves_out_is_left_out_of_files() -> None:
+    """So that runs of models without the optional parts stay the same, byte for byte."""
+    for name in ("paper", "live", "instant"):
+        spec = RunSpec(model=load_model(name))
+        assert list(msgspec.to_builtins(spec.model)) == ["title", "processor", "link", "egress", "client", "sizes"]
+        assert "sites" not in msgspec.to_builtins(spec)
+    whole = Model(machines=Machines(count=2), receiver=Receiver(3), i_link=OtherLink(delay_ns=4))
+    spec = RunSpec(model=whole, sites=Sites.even(OVERLAY, "region", 2, delay_ms=1))
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=RunSpec) == spec
+
+
 def test_an_unknown_model() -> None:
     with pytest.raises(
-        InputError, match=r"no model and no file 'papr' \(did you mean paper\?\); models are paper, live"
+        InputError,
+        match=r"no model and no file 'papr' \(did you mean paper\?\); models are paper, paper-machines, live",
     ):
         load_model("papr")
 

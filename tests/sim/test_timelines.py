@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from octopia.sim import BrokerFault, Fault, LinkFault, RunSpec, simulate
-from octopia.sim.model import Client, Egress, Link, Model, Processor, Sizes
+from octopia.sim.model import ClientModel, Egress, LinkModel, Model, Processor, Sizes
 from octopia.topology import Scot, parse_tree
 from octopia.workload import Workload
 from tests.sim.worlds import rows, workload
@@ -14,7 +14,9 @@ from tests.sim.worlds import rows, workload
 SECOND = 1_000_000_000
 PAIR = Scot(parse_tree("path:2"), 1)
 A, B = PAIR.brokers
-MODEL = Model(processor=Processor(base_ns=100), link=Link(per_message_ns=1000, delay_ns=50), client=Client(delay_ns=10))
+MODEL = Model(
+    processor=Processor(base_ns=100), link=LinkModel(per_message_ns=1000, delay_ns=50), client=ClientModel(delay_ns=10)
+)
 ANY = "x >= 0"
 
 
@@ -34,6 +36,7 @@ def hop(request: int, sender: int, queued: int, left: int, arrived: int, handled
     row = {
         "kind": kind, "request": request, "sender": sender, "receiver": 1 - sender, "hop": 1, "queued_ns": queued,
         "left_ns": left, "arrived_ns": arrived, "handled_ns": handled, "queue": 0, "civ": None, "fate": "handled",
+        "routing_case": None,
     }  # fmt: skip
     return row | other
 
@@ -73,8 +76,8 @@ def test_two_brokers_three_messages_every_moment(tmp_path: Path) -> None:
         ("publish", 0, 0, START + 5000, START + 5110, 2, None),
     ]
     assert rows(folder, "brokers") == [
-        {"broker": 0, "region": "a", "cluster": 0, "inner": False},
-        {"broker": 1, "region": "b", "cluster": 0, "inner": False},
+        {"broker": 0, "region": "a", "cluster": 0, "inner": False, "site": None},
+        {"broker": 1, "region": "b", "cluster": 0, "inner": False, "site": None},
     ]
     assert rows(folder, "clients") == [
         {"client": 0, "name": "P", "broker": 0},
@@ -91,7 +94,7 @@ def test_two_brokers_three_messages_every_moment(tmp_path: Path) -> None:
 def test_a_processor_takes_one_message_after_the_other_and_matching_takes_its_time(tmp_path: Path) -> None:
     """Base 100, and with the one subscription in its table 400 for matching: the processor is the bottleneck."""
     processor = Processor(base_ns=100, matching=((0, 0), (2, 800)))
-    model = Model(processor=processor, link=Link(per_message_ns=10, delay_ns=50))
+    model = Model(processor=processor, link=LinkModel(per_message_ns=10, delay_ns=50))
     folder = play(tmp_path, three_notifications(0, 100, 2000), model)
     assert rows(folder, "hops")[1:] == [
         notify(2, 500, 510, 560, 1060),
@@ -102,9 +105,9 @@ def test_a_processor_takes_one_message_after_the_other_and_matching_takes_its_ti
 
 def test_bytes_take_time_on_the_link_and_at_the_common_egress(tmp_path: Path) -> None:
     model = Model(
-        link=Link(per_message_ns=100, per_byte_ns=2),
+        link=LinkModel(per_message_ns=100, per_byte_ns=2),
         egress=Egress(per_byte_ns=3),
-        client=Client(delay_ns=10),
+        client=ClientModel(delay_ns=10),
         sizes=Sizes(notify_bytes=100),
     )
     folder = play(tmp_path, three_notifications(0, 0, 1000), model)
@@ -248,7 +251,7 @@ def test_a_link_may_deliver_twice(tmp_path: Path) -> None:
 
 
 def test_jitter_keeps_the_order_of_a_link_and_its_bounds(tmp_path: Path) -> None:
-    model = Model(link=Link(delay_ns=50, jitter_ns=1000))
+    model = Model(link=LinkModel(delay_ns=50, jitter_ns=1000))
     folder = play(tmp_path, three_notifications(*range(0, 4000, 100)), model)
     hops = rows(folder, "hops")[1:]
     arrivals = [row["arrived_ns"] for row in hops]
@@ -260,7 +263,7 @@ def test_jitter_keeps_the_order_of_a_link_and_its_bounds(tmp_path: Path) -> None
 
 def test_queue_samples_are_those_of_the_moment(tmp_path: Path) -> None:
     """Five at once on a link that needs 0.7 s for each; sampled every second."""
-    model = Model(link=Link(per_message_ns=700_000_000))
+    model = Model(link=LinkModel(per_message_ns=700_000_000))
     folder = play(tmp_path, three_notifications(1, 1, 1, 1, 1), model)
     start = next(row["issued_ns"] for row in rows(folder, "requests") if row["kind"] == "publish") - 1
     samples = [(row["at_ns"] - start, row["queue"], row["entered"], row["left"]) for row in rows(folder, "queues")]

@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 from octopia.language import parse_filter
 from octopia.topology import BrokerId, Scot
-from octopia.workload import Publications, Registration, Workload
+from octopia.workload import Change, Publications, Registration, Workload
 
 Place = tuple[str, int]
 
@@ -55,6 +56,29 @@ def drawn(overlay: Scot, seed: int, *, publishers: int, subscribers: int, notifi
         for _ in range(notifications)
     ]
     return workload(advertisements, subscriptions, publications)
+
+
+def changing(overlay: Scot, seed: int, *, changes: int, span_ns: int, **clients: int) -> Workload:
+    """The same, with changes at random moments of clients that register, some several times, and withdraw."""
+    world = drawn(overlay, seed, span_ns=span_ns, **clients)
+    draw = random.Random(seed + 1)
+    held = {
+        kind: list(first) for kind, first in (("advertise", world.advertisements), ("subscribe", world.subscriptions))
+    }
+    listed: list[Change] = []
+    for number, at_ns in enumerate(sorted(draw.randrange(span_ns) for _ in range(changes))):
+        kind: Any = draw.choice(("advertise", "subscribe", "subscribe"))
+        if draw.random() < 0.5 and held[kind]:
+            listed.append(Change(at_ns, cast("Any", f"un{kind}"), held[kind].pop(draw.randrange(len(held[kind])))))
+        else:
+            # an id may come again once it was withdrawn, another client's at any time
+            like = draw.choice(world.advertisements if kind == "advertise" else world.subscriptions)
+            taken = {each.id for each in held[kind] if each.client == like.client}
+            fresh = next(str(n) for n in range(1, number + 3) if str(n) not in taken)
+            other = draw.choice(world.subscriptions).filter if kind == "subscribe" else like.filter
+            held[kind].append(replace(like, id=fresh, filter=other))
+            listed.append(Change(at_ns, kind, held[kind][-1]))
+    return replace(world, changes=tuple(listed))
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:

@@ -315,7 +315,7 @@ def test_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
         read_quotes(tmp_path)
     with pytest.raises(InputError, match="no quote files are named"):
         read_quotes([])
-    with pytest.raises(InputError, match=r"no column for open, volume among: date, opne, .*did you mean opne"):
+    with pytest.raises(InputError, match=r"no column for open, volume among: date, opne, .*; rename 'opne' to open;"):
         read_quotes(written(tmp_path, "date,opne,high,low,close,Name", GOOD))
     with pytest.raises(InputError, match="the first line must name the columns"):
         read_quotes(written(tmp_path, GOOD, GOOD))

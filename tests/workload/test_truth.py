@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from octopia.errors import LanguageError
 from octopia.language import Filter, Notification, Operator, Predicate, Value, matches, parse_filter
-from octopia.workload import match_counts, match_mask, truth, truth_batches, truth_pairs
+from octopia.workload import match_counts, match_mask, truth, truth_batches
 from tests.language.strategies import filters, fixed, predicates
+from tests.workload.rows import truth_pairs
 
 INT64 = (-(2**63), -(2**53) - 1, -5, -1, 0, 1, 2, 2**53, 2**53 + 1, 2**62 + 1, 2**63 - 1)
 UINT64 = (0, 1, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1)

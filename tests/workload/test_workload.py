@@ -20,6 +20,7 @@ from octopia.workload import (
     QUOTES_SCHEMA,
     TABLE_SCHEMAS,
     BurstSpec,
+    ChurnSpec,
     Workload,
     WorkloadSpec,
     draw_symbols,
@@ -27,14 +28,15 @@ from octopia.workload import (
     make_workload,
     notifications_of,
     read_quotes,
-    row_notifications,
     row_values,
     subscription_filters,
     synthetic_quotes,
     workload_from_tables,
     workload_tables,
 )
+from octopia.workload.workload import HIGH_RATE_CLIENT
 from tests.workload.places import PADRES, SP500
+from tests.workload.rows import row_notifications
 
 OVERLAY = Scot(parse_tree("evaluation"), 5)
 QUOTES = synthetic_quotes(11, symbols=60, days=80)
@@ -93,7 +95,7 @@ def test_percentages_are_rounded_to_four_decimals_and_zero_has_no_sign() -> None
 
 
 def test_every_publication_conforms_to_its_advertisement_and_is_of_its_symbol() -> None:
-    workload = make_workload(SMALL, OVERLAY, QUOTES, BURST)
+    workload = make_workload(SMALL, OVERLAY, QUOTES, [BURST])
     rows = list(row_notifications(workload.notifications))
     pairs = set(zip(workload.publications.publisher.tolist(), workload.publications.row.tolist(), strict=True))
     named = symbols_of(workload)
@@ -105,7 +107,7 @@ def test_every_publication_conforms_to_its_advertisement_and_is_of_its_symbol() 
 
 
 def test_publications_are_those_of_each_publisher_at_even_intervals_in_order_of_dates() -> None:
-    workload = make_workload(SMALL, OVERLAY, QUOTES, BURST)
+    workload = make_workload(SMALL, OVERLAY, QUOTES, [BURST])
     sent = workload.publications
     assert len(sent) == 50 * 40 + 200
     keys = list(zip(sent.at_ns.tolist(), sent.publisher.tolist(), strict=True))
@@ -137,7 +139,7 @@ def test_more_publishers_than_symbols_share() -> None:
     workload = make_workload(replace(SMALL, publishers=130), OVERLAY, QUOTES)
     assert Counter(Counter(symbols_of(workload)).values()) == {2: 50, 3: 10}
     assert workload.notifications.num_rows == 60 * 40
-    with_burst = make_workload(replace(SMALL, publishers=130), OVERLAY, QUOTES, BURST)
+    with_burst = make_workload(replace(SMALL, publishers=130), OVERLAY, QUOTES, [BURST])
     named = symbols_of(with_burst)
     assert named.count(named[-1]) == 1, "the high-rate publisher has its symbol for itself"
 
@@ -146,15 +148,15 @@ def test_more_publishers_than_symbols_share() -> None:
 
 
 @pytest.mark.parametrize("shape", ["symbols", "ranges", "mixed"])
-@pytest.mark.parametrize("burst", [None, BURST])
-def test_selectivity_is_measured_and_near_what_was_wanted(shape: Any, burst: BurstSpec | None) -> None:
-    workload = make_workload(replace(SMALL, shape=shape, selectivity=0.1), OVERLAY, QUOTES, burst)
+@pytest.mark.parametrize("bursts", [[], [BURST]])
+def test_selectivity_is_measured_and_near_what_was_wanted(shape: Any, bursts: list[BurstSpec]) -> None:
+    workload = make_workload(replace(SMALL, shape=shape, selectivity=0.1), OVERLAY, QUOTES, bursts)
     hits = brute(workload)
     shares = [sum(row) / len(row) for row in hits]
     assert [s.selectivity for s in workload.subscriptions] == shares
     summary = workload.summary()
     assert summary.subscriptions == pytest.approx((sum(shares) / 100, min(shares), max(shares)))
-    extra = 0.0 if burst is None else 80 / workload.notifications.num_rows
+    extra = 0.0 if not bursts else 80 / workload.notifications.num_rows
     assert 0.08 - extra < min(shares)
     assert max(shares) < 0.13 + extra
     assert summary.subscriptions.mean == pytest.approx(0.1, abs=0.01)
@@ -203,8 +205,8 @@ def test_the_burst_interests_exactly_its_share_in_all_clusters_and_not_at_its_ow
     shape: Any, placement: Any, seed: int
 ) -> None:
     spec = replace(SMALL, shape=shape, placement=placement, seed=seed)
-    workload = make_workload(spec, OVERLAY, QUOTES, BURST)
-    assert workload.high_rate == 50
+    workload = make_workload(spec, OVERLAY, QUOTES, [BURST])
+    assert workload.high_rate == (50,)
     publisher = workload.advertisements[50]
     assert publisher.client == "high-rate"
     mine = set(workload.publications.row[workload.publications.publisher == 50].tolist())
@@ -220,7 +222,7 @@ def test_the_burst_interests_exactly_its_share_in_all_clusters_and_not_at_its_ow
 
 
 def test_a_burst_leaves_the_other_clients_as_they_were() -> None:
-    without, with_burst = make_workload(SMALL, OVERLAY, QUOTES), make_workload(SMALL, OVERLAY, QUOTES, BURST)
+    without, with_burst = make_workload(SMALL, OVERLAY, QUOTES), make_workload(SMALL, OVERLAY, QUOTES, [BURST])
     interested = set(with_burst.interested())
     assert without.interested() == ()
     for n, (one, other) in enumerate(zip(without.subscriptions, with_burst.subscriptions, strict=True)):
@@ -231,13 +233,76 @@ def test_a_burst_leaves_the_other_clients_as_they_were() -> None:
     ]
 
 
+@pytest.mark.parametrize("shape", ["symbols", "ranges", "mixed"])
+@pytest.mark.parametrize("placement", ["random", "edge", "spread"])
+def test_several_bursts_one_per_cluster_each_with_subscribers_of_its_own(shape: Any, placement: Any) -> None:
+    spec = replace(SMALL, shape=shape, placement=placement)
+    bursts = [replace(BURST, notifications=40, rate_per_minute=1000 * (n + 1), start_s=n / 2) for n in range(5)]
+    workload = make_workload(spec, OVERLAY, QUOTES, bursts)
+    assert workload.high_rate == (50, 51, 52, 53, 54)
+    publishers = workload.advertisements[50:]
+    assert [p.client for p in publishers] == ["high-rate", "high-rate-2", "high-rate-3", "high-rate-4", "high-rate-5"]
+    assert {p.broker.cluster for p in publishers} == set(range(5))
+    assert len(set(symbols_of(workload))) == 55, "each has its symbol for itself"
+    hits, published = brute(workload), workload.publications
+    seen: list[int] = []
+    for n, publisher in enumerate(publishers):
+        own = published.publisher == 50 + n
+        # at even intervals, within the first period after its start
+        period = 60_000_000_000 // (1000 * (n + 1))
+        first = int(published.at_ns[own][0]) - n * 500_000_000
+        assert 0 <= first < period
+        assert np.diff(published.at_ns[own]).tolist() == [period] * 39
+        rows = set(published.row[own].tolist())
+        interested = [s for s, row in enumerate(hits) if any(row[r] for r in rows)]
+        assert workload.interested(n) == tuple(interested)
+        assert len(interested) == 10
+        hosts = [workload.subscriptions[s].broker for s in interested]
+        assert publisher.broker not in hosts
+        assert {broker.cluster for broker in hosts} == set(range(5))
+        seen += interested
+    assert len(set(seen)) == 50, "nobody wants two"
+
+
+def test_the_first_burst_is_the_same_however_many_follow() -> None:
+    one = make_workload(SMALL, OVERLAY, QUOTES, [BURST])
+    three = make_workload(SMALL, OVERLAY, QUOTES, [BURST] * 3)
+    assert [(a.client, a.broker, a.filter) for a in three.advertisements[:51]] == [
+        (a.client, a.broker, a.filter) for a in one.advertisements
+    ]
+    assert three.interested() == one.interested()
+    for number in one.interested():
+        assert three.subscriptions[number].broker == one.subscriptions[number].broker
+    mine, theirs = one.publications, three.publications
+    assert theirs.at_ns[theirs.publisher == 50].tolist() == mine.at_ns[mine.publisher == 50].tolist()
+
+
+def test_a_burst_in_a_cluster_of_choice_and_more_bursts_than_clusters() -> None:
+    asked = [replace(BURST, notifications=5, interested_share=0.05, cluster=cluster) for cluster in (3, None, 3)]
+    hosts = [a.broker for a in make_workload(SMALL, OVERLAY, QUOTES, asked).advertisements[50:]]
+    usual = make_workload(SMALL, OVERLAY, QUOTES, [replace(BURST, notifications=5)] * 3).advertisements[50:]
+    assert [host.region for host in hosts] == [a.broker.region for a in usual]
+    assert [host.cluster for host in hosts][::2] == [3, 3]
+    assert hosts[1].cluster != 3
+    many = make_workload(SMALL, OVERLAY, QUOTES, [replace(BURST, notifications=5, interested_share=0.05)] * 8)
+    clusters = [a.broker.cluster for a in many.advertisements[50:]]
+    assert set(clusters[:5]) == set(range(5))
+    assert len(clusters) == 8
+
+
 def test_bursts_that_cannot_be_placed() -> None:
+    with pytest.raises(InputError, match="cluster is 5: the overlay has the clusters 0 to 4"):
+        make_workload(SMALL, OVERLAY, QUOTES, [replace(BURST, cluster=5)])
+    with pytest.raises(InputError, match="3 bursts interest 120 subscribers, each another one, and there are 100"):
+        make_workload(SMALL, OVERLAY, QUOTES, [replace(BURST, interested_share=0.4)] * 3)
+    with pytest.raises(InputError, match="3 symbols, at least 4 are needed"):
+        make_workload(SMALL, OVERLAY, synthetic_quotes(1, symbols=3, days=5), [BURST] * 3)
     with pytest.raises(InputError, match="4 subscribers are interested in the burst, and each of the 5 clusters"):
-        make_workload(replace(SMALL, subscribers=40), OVERLAY, QUOTES, BURST)
+        make_workload(replace(SMALL, subscribers=40), OVERLAY, QUOTES, [BURST])
     with pytest.raises(InputError, match="has no broker for the burst's subscribers"):
-        make_workload(SMALL, Scot(parse_tree("path:1"), 3), QUOTES, BURST)
+        make_workload(SMALL, Scot(parse_tree("path:1"), 3), QUOTES, [BURST])
     with pytest.raises(InputError, match="1 symbols, at least 2 are needed"):
-        make_workload(SMALL, OVERLAY, synthetic_quotes(1, symbols=1, days=5), BURST)
+        make_workload(SMALL, OVERLAY, synthetic_quotes(1, symbols=1, days=5), [BURST])
 
 
 # ---- placement and seeds
@@ -279,21 +344,21 @@ def test_more_publishers_leave_the_first_as_they_were() -> None:
 
 
 def test_neither_the_order_of_the_quotes_nor_quotes_of_others_matter() -> None:
-    workload = make_workload(SMALL, OVERLAY, QUOTES, BURST)
+    workload = make_workload(SMALL, OVERLAY, QUOTES, [BURST])
     order = np.random.default_rng(1).permutation(QUOTES.num_rows)
     shuffled = pa.concat_tables([QUOTES.take(pa.array(order[:999])), QUOTES.take(pa.array(order[999:]))])
-    assert make_workload(SMALL, OVERLAY, shuffled, BURST).equals(workload)
+    assert make_workload(SMALL, OVERLAY, shuffled, [BURST]).equals(workload)
     names = QUOTES["symbol"].unique().to_pylist()
-    drawn = draw_symbols(SMALL, names, BURST)
+    drawn = draw_symbols(SMALL, names, [BURST])
     only = QUOTES.filter(pa.array([s in drawn.every for s in QUOTES["symbol"].to_pylist()]))
     assert only.num_rows == 51 * 80
-    assert make_workload(SMALL, OVERLAY, only, BURST, symbols=names).equals(workload)
-    assert not make_workload(replace(SMALL, seed=4), OVERLAY, QUOTES, BURST).equals(workload)
+    assert make_workload(SMALL, OVERLAY, only, [BURST], symbols=names).equals(workload)
+    assert not make_workload(replace(SMALL, seed=4), OVERLAY, QUOTES, [BURST]).equals(workload)
 
 
 def test_the_same_for_ever() -> None:
     """A golden workload: whoever changes this changes every result that names its seed."""
-    workload = make_workload(replace(SMALL, shape="mixed"), OVERLAY, QUOTES, BURST)
+    workload = make_workload(replace(SMALL, shape="mixed"), OVERLAY, QUOTES, [BURST])
     lines = [f"{r.client} {r.broker} {r.id} {r.filter}" for r in (*workload.advertisements, *workload.subscriptions)]
     digest = sha256("\n".join(lines).encode())
     digest.update(np.stack([workload.publications.at_ns, workload.publications.row]).astype("<i8").tobytes())
@@ -308,7 +373,7 @@ def test_the_same_for_ever() -> None:
 def test_a_workload_of_real_quotes(shape: Any) -> None:
     quotes = read_quotes(SP500).quotes
     spec = WorkloadSpec(publishers=500, subscribers=300, shape=shape, notifications_per_publisher=100)
-    workload = make_workload(spec, OVERLAY, quotes, BurstSpec(notifications=1000))
+    workload = make_workload(spec, OVERLAY, quotes, [BurstSpec(notifications=1000)])
     assert workload.notifications.num_rows == 501 * 26
     assert workload.summary().subscriptions.mean == pytest.approx(0.02, abs=0.001)
     rows = list(row_notifications(workload.notifications))
@@ -328,13 +393,84 @@ def test_many_equal_values_do_not_spoil_the_selectivity(shape: Any) -> None:
     assert summary.subscriptions.most < 0.03
 
 
+# ---- changes
+
+CHURN = ChurnSpec(changes_per_minute=300, advertisements_share=0.25)
+
+
+@pytest.mark.parametrize("bursts", [[], [BURST]])
+def test_changes_take_turns_and_name_what_is_held(bursts: list[BurstSpec]) -> None:
+    """Played one by one: who withdraws holds it, who registers holds nothing, and so nearly all stay registered."""
+    before = make_workload(SMALL, OVERLAY, QUOTES, bursts)
+    workload = make_workload(SMALL, OVERLAY, QUOTES, bursts, churn=CHURN)
+    assert (workload.advertisements, workload.subscriptions) == (before.advertisements, before.subscriptions)
+    moments = [change.at_ns for change in workload.changes]
+    assert moments == sorted(moments)
+    assert 0 <= moments[0] <= moments[-1] < SMALL.notifications_per_publisher * 10**9
+    assert Counter(change.kind for change in workload.changes) == {
+        "unadvertise": 25, "advertise": 25, "unsubscribe": 75, "subscribe": 75
+    }  # fmt: skip
+    first = {"advertise": workload.advertisements, "subscribe": workload.subscriptions}
+    for kind, registered in first.items():
+        held, ids = {each.client: each for each in registered}, {each.id for each in registered}
+        places = {each.client: each.broker for each in registered}
+        for change in workload.changes:
+            each = change.registration
+            if change.kind == f"un{kind}":
+                assert held.pop(each.client) == each
+                assert len(held) == len(registered) - 1
+            elif change.kind == kind:
+                assert each.client not in held
+                assert each.id not in ids, "an id stands for one filter"
+                assert places[each.client] == each.broker
+                held[each.client] = each
+                ids.add(each.id)
+        assert HIGH_RATE_CLIENT not in {c.registration.client for c in workload.changes}
+    fresh = [change.registration for change in workload.changes if change.kind == "subscribe"]
+    for each in fresh:
+        share = sum(matches(each.filter, row) for row in row_notifications(workload.notifications))
+        assert each.selectivity == share / workload.notifications.num_rows
+    assert fresh[0].filter not in {each.filter for each in workload.subscriptions if each.client == fresh[0].client}
+
+
+def test_who_advertises_nothing_publishes_nothing() -> None:
+    before = make_workload(SMALL, OVERLAY, QUOTES)
+    workload = make_workload(SMALL, OVERLAY, QUOTES, churn=CHURN)
+    kept = []
+    all_of = before.publications
+    for at_ns, who, row in zip(all_of.at_ns.tolist(), all_of.publisher.tolist(), all_of.row.tolist(), strict=True):
+        client = before.advertisements[who].client
+        own = [c for c in workload.changes if c.registration.client == client and c.at_ns <= at_ns]
+        if not own or own[-1].kind == "advertise":
+            kept.append((at_ns, who, row))
+    after = workload.publications
+    assert list(zip(after.at_ns.tolist(), after.publisher.tolist(), after.row.tolist(), strict=True)) == kept
+    assert 0 < len(kept) < len(before.publications)
+
+
+def test_a_churn_out_of_bounds_is_refused() -> None:
+    for churn, words in (
+        ({"changes_per_minute": -1}, "changes_per_minute is -1"),
+        ({"changes_per_minute": float("nan")}, "changes_per_minute is nan"),
+        ({"advertisements_share": 1.5}, "advertisements_share is 1.5"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ChurnSpec(**churn)
+    with pytest.raises(InputError, match="lower changes_per_minute"):
+        make_workload(SMALL, OVERLAY, QUOTES, churn=ChurnSpec(10**9))
+    assert make_workload(SMALL, OVERLAY, QUOTES, churn=ChurnSpec(0)).changes == ()
+    nobody = replace(SMALL, subscribers=0)
+    assert make_workload(nobody, OVERLAY, QUOTES, churn=ChurnSpec(60, 0)).changes == ()
+
+
 # ---- as tables
 
 
-@pytest.mark.parametrize("burst", [None, BURST])
+@pytest.mark.parametrize("bursts", [[], [BURST]])
 @pytest.mark.parametrize("shape", ["symbols", "ranges", "mixed"])
-def test_tables_there_and_back_in_any_order(tmp_path: Path, shape: Any, burst: BurstSpec | None) -> None:
-    workload = make_workload(replace(SMALL, shape=shape), OVERLAY, QUOTES, burst)
+def test_tables_there_and_back_in_any_order(tmp_path: Path, shape: Any, bursts: list[BurstSpec]) -> None:
+    churn = CHURN if bursts else None
+    workload = make_workload(replace(SMALL, shape=shape), OVERLAY, QUOTES, bursts, churn=churn)
     tables = workload_tables(workload)
     assert {name: table.schema for name, table in tables.items()} == dict(TABLE_SCHEMAS)
     assert workload_from_tables(tables).equals(workload)
@@ -344,11 +480,11 @@ def test_tables_there_and_back_in_any_order(tmp_path: Path, shape: Any, burst: B
         pq.write_table(table.take(pa.array(order)), tmp_path / f"{name}.parquet", row_group_size=100)
         back[name] = pq.read_table(tmp_path / f"{name}.parquet")
     assert workload_from_tables(back).equals(workload)
-    assert workload_from_tables(back).high_rate == (None if burst is None else 50)
+    assert workload_from_tables(back).high_rate == ((50,) if bursts else ())
 
 
 def test_a_difference_in_any_part_is_seen() -> None:
-    workload = make_workload(SMALL, OVERLAY, QUOTES, BURST)
+    workload = make_workload(SMALL, OVERLAY, QUOTES, [BURST])
     tables = workload_tables(workload)
     for name, column in (("publishers", "filter"), ("subscribers", "client"), ("publications", "at_ns")):
         others = dict(tables)
@@ -395,7 +531,13 @@ def test_settings_that_are_refused(field: str, value: Any, message: str) -> None
 
 
 def test_settings_of_a_burst_that_are_refused() -> None:
-    for field, value in (("notifications", 0), ("interested_share", 1.5), ("rate_per_minute", -1), ("start_s", -1)):
+    for field, value in (
+        ("notifications", 0),
+        ("interested_share", 1.5),
+        ("rate_per_minute", -1),
+        ("start_s", -1),
+        ("cluster", -1),
+    ):
         with pytest.raises(InputError, match=f"{field} is {value}"):
             BurstSpec(**{field: value})  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Experiments of the paper, one file each, and what runs them.
+"""The experiments, one file each, and the code that runs them.
 
 `scenes` and `scenes_report` are those of `octopia scenes`; the others are those of `octopia simulate`. A cell, one
 system at one point with one seed, can be run anywhere (`run_cell`); a report is made from rows of metrics
@@ -7,32 +7,49 @@ system at one point with one seed, can be run anywhere (`run_cell`); a report is
 
 from octopia.experiments.bound import BOUND, WHAT_IT_IS
 from octopia.experiments.catalogue import EXPERIMENTS, experiment_named
-from octopia.experiments.cell import Cell, cell_bytes, cell_from_bytes, make_cells
+from octopia.experiments.cell import Cell, WorkloadTables, cell_bytes, make_cells
 from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.goals import Goal, Reached, all_goals, goals_reached
+from octopia.experiments.html import details_html, page_html, plot_html
 from octopia.experiments.intervals import Interval, interval
 from octopia.experiments.lead import Lead, lead_sentence, make_lead
 from octopia.experiments.losses import JUDGED
 from octopia.experiments.means import mean_rows
+from octopia.experiments.numbers import shown as shown_value
 from octopia.experiments.numbers import shown_interval
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.page import write_page
+from octopia.experiments.plots import bars_plot
 from octopia.experiments.result import METRICS_SCHEMA, SERIES_SCHEMA, MetricRow, Result, metrics_table, rows_of_table
-from octopia.experiments.run_cell import finished, metric_rows, run_cell, series_table, workload_of
+from octopia.experiments.run_cell import (
+    RESULT_FILE,
+    facts_of_cell,
+    finished,
+    metric_rows,
+    play_and_check,
+    run_cell,
+    save_result,
+    series_table,
+    workload_of,
+)
 from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml, small
 from octopia.experiments.summary import Summary
 from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, cores, sweep
 from octopia.experiments.sweep_report import (
     difference_text,
     ours_text,
-    page_html,
     paper_text,
     report_body,
     report_html,
     scale_note,
     sensitivity_rows,
 )
+from octopia.experiments.validation import VALIDATION, Compared, Seen, Validation, validate
+from octopia.experiments.validation_report import HEADS as VALIDATION_HEADS
+from octopia.experiments.validation_report import notes as validation_notes
+from octopia.experiments.validation_report import rows as validation_rows
+from octopia.experiments.validation_report import write_page as write_validation_page
 
 __all__ = [
     "BOUND",
@@ -40,10 +57,14 @@ __all__ = [
     "JUDGED",
     "METRICS_SCHEMA",
     "REPORT_FILE",
+    "RESULT_FILE",
     "RUNS_FOLDER",
     "SERIES_SCHEMA",
+    "VALIDATION",
+    "VALIDATION_HEADS",
     "WHAT_IT_IS",
     "Cell",
+    "Compared",
     "Comparison",
     "Experiment",
     "Failure",
@@ -55,19 +76,24 @@ __all__ = [
     "PaperResult",
     "Reached",
     "Result",
+    "Seen",
     "Settings",
     "Shown",
     "Summary",
     "Sweep",
+    "Validation",
+    "WorkloadTables",
     "all_goals",
     "axis_of",
+    "bars_plot",
     "cell_bytes",
-    "cell_from_bytes",
     "changed",
     "compare",
     "cores",
+    "details_html",
     "difference_text",
     "experiment_named",
+    "facts_of_cell",
     "finished",
     "goals_reached",
     "interval",
@@ -83,20 +109,28 @@ __all__ = [
     "paper_results",
     "paper_text",
     "parse_value",
+    "play_and_check",
+    "plot_html",
     "read_series",
     "read_settings",
     "report_body",
     "report_html",
     "rows_of_table",
     "run_cell",
+    "save_result",
     "scale_note",
     "sensitivity_rows",
     "series_table",
     "settings_toml",
     "shown_interval",
+    "shown_value",
     "small",
     "sweep",
+    "validate",
+    "validation_notes",
+    "validation_rows",
     "workload_of",
     "write_page",
     "write_tables",
+    "write_validation_page",
 ]

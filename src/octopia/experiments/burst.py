@@ -1,8 +1,8 @@
 """Burst: one publisher sends 100,000 notifications at a high rate beside 100 ordinary ones. The paper's last figure.
 
-2 % of the 2,000 subscribers, in all clusters, want what the high-rate publisher sends, and none of them is at its
-broker. Each ordinary publisher sends 2,000 notifications at 60 a minute. τ is 10, t_w 50 ms. Beside the routings stands
-what one tree with links k times as fast would do with the same workload (`bound.py`).
+2 % of the 2,000 subscribers, in all clusters, subscribe to the high-rate publisher, and none of them is at its broker.
+Each ordinary publisher sends 2,000 notifications at 60 a minute. τ is 10, t_w 50 ms. The routings are compared with a
+single tree whose links are k times as fast, under the same workload (`bound.py`).
 """
 
 from octopia.experiments.bound import BOUND
@@ -30,9 +30,15 @@ BURST = Experiment(
         "out_of_order",
         "under_bound",
         "max_delay",
+        "same_maximum",
         "stabilisation_time",
         "high_rate_queue",
         "high_rate_queue_over_time",
+        "congestion_element",
+        "congestion_element_over_time",
+        "routing_cases",
+        "routing_case_copies",
+        "routing_case_saved",
         "link_queue",
         "queue_over_time",
         "messages",
@@ -58,6 +64,13 @@ BURST = Experiment(
             title="Mean Q_l of the target links at the host broker",
             kind="series",
         ),
+        Shown(
+            metric="congestion_element_over_time",
+            part="mean",
+            title="CE of the target links at the host broker",
+            kind="series",
+            log=True,
+        ),
         Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
         Shown(metric="in_order_delay", part="mean", title="Mean delivery delay, in order"),
         Shown(metric="high_rate_delay", part="mean", title="Mean delivery delay, high-rate publisher"),
@@ -65,6 +78,9 @@ BURST = Experiment(
         Shown(metric="under_bound", part="overall", title="Deliveries in less than 1 s"),
         Shown(metric="stabilisation_time", part="seconds", title="Stabilisation time"),
         Shown(metric="high_rate_queue", part="until_empty", title="Mean Q_l at the host broker"),
+        Shown(metric="congestion_element", part="below", title="CE below 1 at the host broker"),
+        Shown(metric="congestion_element", part="longest_below", title="The same without a break"),
+        Shown(metric="same_maximum", part="with_snr", title="Greatest delay the same as SNR's"),
         Shown(metric="publishing_messages", part="copies", title="IMs of publishing"),
         Shown(metric="publishing_messages", part="confirmations", title="IMs of confirming"),
     ),

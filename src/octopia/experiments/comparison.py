@@ -1,8 +1,9 @@
-"""Our numbers beside the paper's, from rows of metrics and `paper.toml`.
+"""Our numbers compared with the paper's, from rows of metrics and `paper.toml`.
 
-Rules of this file: the paper's numbers come from that file and are never used in place of ours. A comparison is made
-seed by seed (both systems saw the same workload) and then averaged, with its interval. What the rows do not hold (a
-system or a point that was not run) has no number of ours.
+The paper's numbers come from that file and never replace ours. A comparison is made seed by seed (both systems saw the
+same workload) and then averaged, with its interval. A system or point that was not run has no number of ours. For a
+`trend`, the paper gives a direction without a number: how much larger the lead of one system over another is at the
+last point than at the first, in percentage points.
 """
 
 import tomllib
@@ -28,10 +29,11 @@ class PaperResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     metric: str
     part: str
     system: str
-    form: Literal["percent", "difference", "value"]
-    paper: float
+    form: Literal["percent", "difference", "value", "trend"]
     says: str
     source: str
+    paper: float | None = None
+    direction: Literal["", "smaller", "larger"] = ""
     than: str = ""
     points: tuple[float, ...] = ()
     exact: float | None = None
@@ -39,12 +41,12 @@ class PaperResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def words(self) -> str:
-        """What the paper says, and how that is read."""
+        """The paper's statement, and how we read it."""
         return f"{self.says} ({self.note})" if self.note else self.says
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """The paper's number, ours, and what that means. `unit` is that of both."""
+    """The paper's number, ours, and the verdict. `unit` is that of both."""
 
     result: PaperResult
     ours: Interval
@@ -62,14 +64,17 @@ class Comparison(Struct, frozen=True, kw_only=True):
             return "a value, no sign"
         if mean == 0:
             return "no difference"
-        sign = "same sign" if (mean > 0) == (result.paper > 0) else "other sign"
+        grows = result.direction == "larger" if result.paper is None else result.paper > 0
+        sign = "same sign" if (mean > 0) == grows else "other sign"
         doubtful = self.ours.half is not None and abs(mean) <= self.ours.half
         return f"{sign}, but 0 is in the interval" if doubtful else sign
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, in the same unit (percentage points for per cent)."""
-        return None if self.ours.mean is None else self.ours.mean - self.result.paper
+        """Ours minus the paper's, in the same unit (percentage points for per cent)."""
+        if self.ours.mean is None or self.result.paper is None:
+            return None
+        return self.ours.mean - self.result.paper
 
 
 @cache
@@ -80,7 +85,7 @@ def paper_results() -> tuple[PaperResult, ...]:
 
 
 def compare(experiment: str, summary: Summary) -> list[Comparison]:
-    """The paper's numbers about an experiment beside those of a summary."""
+    """The paper's numbers about an experiment compared with those of a summary."""
     found = []
     for result in paper_results():
         if result.experiment == experiment:
@@ -90,16 +95,18 @@ def compare(experiment: str, summary: Summary) -> list[Comparison]:
 
 
 def compare_at(experiment: str, summary: Summary, point: str) -> list[Comparison]:
-    """The same at one point of a summary that varies something else than the paper; each comparison once."""
+    """The same at one point of a summary that varies another setting than the paper; each comparison once."""
     found: dict[tuple[str, str, str, str], Comparison] = {}
     for result in paper_results():
         key = (result.metric, result.part, result.system, result.than)
-        if result.experiment == experiment and key not in found:
+        if result.experiment == experiment and key not in found and result.form != "trend":
             found[key] = _compared(result, summary, [point])
     return list(found.values())
 
 
 def _compared(result: PaperResult, summary: Summary, points: list[str]) -> Comparison:
+    if result.form == "trend":
+        return _trend(result, summary, points)
     unit = "%" if result.form == "percent" else {"share": "%"}.get(_unit(result, summary), _unit(result, summary))
     mine = summary.over_points(result.metric, result.part, result.system, points)
     if result.form == "value":
@@ -112,10 +119,20 @@ def _compared(result: PaperResult, summary: Summary, points: list[str]) -> Compa
             change = value - theirs[seed]
             values.append(change if result.form == "difference" else 100 * change / theirs[seed])
     was_run = {result.system, result.than} <= set(summary.systems) and set(points) <= set(summary.points)
-    missing = len(summary.seeds) - len(values) if was_run and result.metric in summary.units else 0
+    missing = len(summary.seeds) - len(values) if was_run and summary.has(result.metric) else 0
     found = interval(values)
     return Comparison(result=result, ours=found._replace(missing=missing), unit=unit)
 
 
+def _trend(result: PaperResult, summary: Summary, points: list[str]) -> Comparison:
+    first, last = (
+        summary.leads(result.metric, result.part, point, result.system, result.than)
+        for point in (points[0], points[-1])
+    )
+    # a lead is how much less a system has
+    grown = [first[seed] - last[seed] for seed in first if seed in last] if points[0] != points[-1] else []
+    return Comparison(result=result, ours=interval(grown), unit="points")
+
+
 def _unit(result: PaperResult, summary: Summary) -> str:
-    return summary.units.get(result.metric, "")
+    return summary.unit(result.metric, result.part)

@@ -1,9 +1,10 @@
 """Crash: k-1 brokers die during the burst, at the worst places, and come back. Not the paper's.
 
 The workload is that of the burst at 100K a minute. The brokers die in the middle of the burst and come back, with empty
-tables, as long after that as the burst lasts. What is lost, repeated or out of order is counted and not held against a
-routing that promises nothing there: SNR and IDR lose what a dead broker held and what they cannot route around; TID
-routing has no recovery, and loses from then on whatever its trees carried over the dead brokers.
+tables, as long after that as the burst lasts. Lost, repeated and reordered notifications are counted but do not fail a
+routing that makes no promise about them. SNR and IDR lose the notifications held by a dead broker and those they cannot
+route around it; TID routing has no recovery, and from then on loses everything that its trees carried over the dead
+brokers.
 """
 
 from octopia.experiments.experiment import Experiment, Shown

@@ -9,6 +9,8 @@ from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.settings import Settings
 from octopia.experiments.subscribers import COUNTS
 
+AS_PUBLISHERS_GROW = "what does a notification cost as publishers become more?"
+
 DELIVERY = Experiment(
     name="delivery",
     title="Notification delivery",
@@ -39,4 +41,5 @@ DELIVERY = Experiment(
         Shown(metric="messages_per_request", part="publish", title="IMs per notification"),
         Shown(metric="pure_forwards", part="per_notification", title="Pure forwards per notification"),
     ),
+    questions={"publishers": AS_PUBLISHERS_GROW},
 )

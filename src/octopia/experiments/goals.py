@@ -1,7 +1,7 @@
-"""Our own goals beside our numbers, from rows of metrics and `goals.toml`.
+"""Our numbers compared with our own goals, from rows of metrics and `goals.toml`.
 
-Rules of this file: a goal is a bound that was set beforehand, and it is said whether it is reached, seed by seed (all
-systems saw the same workload) and then averaged. What was not run has no number and no verdict.
+A goal is a bound set beforehand. It is evaluated seed by seed (all systems saw the same workload) and then averaged. A
+goal whose cells were not run has no number and no verdict.
 """
 
 import tomllib
@@ -34,7 +34,7 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Reached(Struct, frozen=True, kw_only=True):
-    """A goal and what was measured, in `unit`."""
+    """A goal and the measured value, in `unit`."""
 
     goal: Goal
     ours: Interval
@@ -48,7 +48,7 @@ class Reached(Struct, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> list[str]:
-        """What it says, the bound, ours and the verdict, in words."""
+        """The goal, the bound, ours and the verdict, in words."""
         mean, half = self.ours.mean, self.ours.half
         ours = "–" if mean is None else f"{digits(mean)}{'' if half is None else f' ± {half:.2g}'} {self.unit}".rstrip()
         return [self.goal.says, f"at most {digits(self.goal.at_most)} {self.unit}".rstrip(), ours, self.verdict]
@@ -62,7 +62,7 @@ def all_goals() -> tuple[Goal, ...]:
 
 
 def goals_reached(experiment: str, summary: Summary) -> list[Reached]:
-    """The goals of an experiment beside what a summary holds; none where the system they are about was not run."""
+    """The goals of an experiment compared with a summary; none if the system they are about was not run."""
     return [
         _reached(goal, summary)
         for goal in all_goals()

@@ -1,8 +1,8 @@
 """Means over seeds and their 95 % intervals, by Student's t.
 
-Rules of this file: seeds are independent runs, so n values give n-1 degrees of freedom; of one value there is a mean
-and no interval. The table is rounded up and for a number of degrees that it lacks the next smaller one is taken, so an
-interval is never too narrow. A value that is not there (None) is left out and counted.
+Seeds are independent runs, so n values give n-1 degrees of freedom; a single value has a mean but no interval. The
+table is rounded up, and a number of degrees not in it uses the next smaller one, so an interval is never too narrow. A
+missing value (None) is skipped and counted.
 """
 
 from collections.abc import Iterable
@@ -41,10 +41,10 @@ def interval(values: Iterable[float | None]) -> Interval:
         return Interval(mean, None, 1, missing)
     deviation = sqrt(fsum((value - mean) ** 2 for value in there) / (count - 1))
     half = t_factor(count - 1) * deviation / sqrt(count)
-    # What is only the rounding of floats is no spread.
+    # Float rounding alone is not a spread.
     return Interval(mean, half if half > _ROUNDING * abs(mean) else 0.0, count, missing)
 
 
 def t_factor(degrees: int) -> float:
-    """Student's t for so many degrees of freedom, or a little more."""
+    """Student's t for this number of degrees of freedom, or slightly more."""
     return _T[max(known for known in _T if known <= degrees)]

@@ -1,10 +1,9 @@
-"""What a page opens with: the result in one sentence, and the chart that shows it.
+"""The opening of a page: the result in one sentence, and the chart that shows it.
 
-Rules of this file: it compares systems that played one workload by their mean delivery delay, and shows beside it how
-the delay went over time. Where nothing was delivered there is nothing to open with.
+It compares systems under one workload by their mean delivery delay, and shows the delay over time. If nothing was
+delivered, there is no opening.
 """
 
-import re
 from collections.abc import Mapping
 from html import escape
 
@@ -12,20 +11,20 @@ import pyarrow as pa
 from msgspec import Struct
 
 from octopia.errors import OctopiaError
+from octopia.experiments.html import plot_html
 from octopia.experiments.numbers import shown
-from octopia.experiments.plots import Line, lead_plot
+from octopia.experiments.plots import Line, lead_plots
 from octopia.experiments.summary import Summary
 
 # How much longer the others must take for the factor to be worth saying.
 _WORTH_SAYING = 1.1
-_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 
 class Lead(Struct, frozen=True):
-    """The sentence, the chart as `svg` and `png`, and what it shows; without matplotlib there is no chart."""
+    """The sentence, the charts by name as `svg` and `png`, and their caption; without matplotlib there are none."""
 
     sentence: str
-    chart: Mapping[str, bytes]
+    charts: Mapping[str, Mapping[str, bytes]]
     caption: str
 
     @property
@@ -33,23 +32,21 @@ class Lead(Struct, frozen=True):
         """The head of a page."""
         if not self.sentence:
             return ""
-        svg = ""
-        if self.chart:
-            svg = self.chart["svg"].decode("utf-8")
-            svg = _METADATA.sub("", svg[svg.index("<svg") :])
-        figure = f'<figure class="wide">{svg}<figcaption>{escape(self.caption)}</figcaption></figure>'
-        return f"<h1>{escape(self.sentence)}</h1>\n{figure}"
+        # Side by side, or below each other on a phone.
+        charts = "".join(f"<div>{plot_html(chart['svg'])}</div>" for chart in self.charts.values())
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>"
+        return f'<h1>{escape(self.sentence)}</h1>\n<figure><div class="row">{charts}</div>{caption}</figure>'
 
 
 def make_lead(summary: Summary, series: pa.Table, caption: str) -> Lead:
     """The result of systems that were run at one point, from their metrics and series (`result.SERIES_SCHEMA`)."""
     delays = mean_delays(summary)
     try:
-        chart = lead_plot({system: delays.get(system) for system in summary.systems}, _lines(summary, series))
+        charts = lead_plots({system: delays.get(system) for system in summary.systems}, _lines(summary, series))
     except OctopiaError:
         # the page says elsewhere why there are no plots
-        chart = {}
-    return Lead(lead_sentence(delays), chart if delays else {}, caption)
+        charts = {}
+    return Lead(lead_sentence(delays), charts if delays else {}, caption)
 
 
 def mean_delays(summary: Summary) -> dict[str, float]:
@@ -67,7 +64,7 @@ def lead_sentence(delays: Mapping[str, float]) -> str:
     told = [(system.upper(), shown(delay, "s")) for system, delay in delays.items()]
     if not told:
         return ""
-    first = f"{told[0][0]} delivers after {told[0][1]} in the mean"
+    first = f"{told[0][0]} delivers after {told[0][1]} on average"
     if len(told) == 1:
         return f"{first}."
     others = [f"{name} {'takes ' if not number else ''}{delay}" for number, (name, delay) in enumerate(told[1:])]

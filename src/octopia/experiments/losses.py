@@ -1,8 +1,8 @@
-"""What a run with crashes lost and repeated: deliveries held against what everyone wanted, by brute force.
+"""Lost and duplicated deliveries of a run with crashes: actual deliveries compared with expected ones, by brute force.
 
-Rules of this file: it reads the deliveries of the trace and the workload, and shares no code with routing or simulator.
-A trace does not say who wanted what, so this is no metric in SQL; it has a name, a unit and a definition all the same,
-and stands beside the metrics in tables, reports and files. A broker stays up if no fault of the run takes it down.
+It reads the deliveries of the trace and the workload, and shares no code with routing or simulator. A trace does not
+contain the expected recipients, so this is not a metric in SQL; it still has a name, a unit and a definition, and
+appears with the metrics in tables, reports and files. A broker stays up if no fault of the run takes it down.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from octopia.experiments.reach import REACH, RECOVERY
+from octopia.experiments.together import TOGETHER
+from octopia.experiments.urgency import EXPIRIES, URGENCY
 from octopia.metrics import METRICS, Metric
-from octopia.sim import BrokerFault, Fault, Finding, compare_deliveries
+from octopia.sim import DELIVERY_RULES, BrokerFault, Fault, Finding, compare_deliveries, first_numbers, terms_of
 from octopia.workload import Workload
 
 LOSSES: Final = Metric(
@@ -28,13 +31,14 @@ LOSSES: Final = Metric(
     shape="row",
     sql="",
 )
-JUDGED: Final[Mapping[str, Metric]] = {LOSSES.name: LOSSES}
+# Metrics that are not SQL over one trace.
+_JUDGED = (LOSSES, REACH, RECOVERY, TOGETHER, URGENCY, EXPIRIES)
+JUDGED: Final[Mapping[str, Metric]] = {metric.name: metric for metric in _JUDGED}
 Numbers = npt.NDArray[np.int64]
-_UNWANTED: Final = "nobody gets what it did not ask for"
 
 
 class Losses(NamedTuple):
-    """How many deliveries went wrong, see `LOSSES`."""
+    """Numbers of faulty deliveries, see `LOSSES`."""
 
     lost: int
     repeated: int
@@ -50,22 +54,19 @@ def described(name: str) -> Metric:
 
 
 def losses_of(workload: Workload, faults: Sequence[Fault], folder: Path) -> Losses:
-    """What the run in a folder lost and repeated."""
-    clients: dict[str, int] = {}
-    stays_up: list[bool] = []
+    """The lost and repeated deliveries of the run in a folder."""
     gone = {fault.broker for fault in faults if isinstance(fault, BrokerFault)}
-    for registration in (*workload.advertisements, *workload.subscriptions):
-        if registration.client not in clients:
-            clients[registration.client] = len(clients)
-            stays_up.append(registration.broker not in gone)
-    first = len(workload.advertisements) + len(workload.subscriptions)
+    places = workload.clients()
+    clients = {client: number for number, client in enumerate(places)}
+    stays_up = [broker not in gone for broker in places.values()]
+    first = first_numbers(workload).publication
     read = pq.read_table(folder / "deliveries.parquet", columns=["request", "client", "delivered_ns"])
     request, client, at_ns = (read.column(name).to_numpy().astype(np.int64) for name in read.column_names)
     width = len(clients)
     codes = (request - first) * width + client
     publisher = workload.publications.publisher.astype(np.int64)
     wrong = (
-        compare_deliveries(workload, clients, request - first, client).missing,
+        compare_deliveries(workload, clients, request - first, client, terms_of(workload, folder)).missing,
         _again(codes),
         codes[_late(client * len(workload.advertisements) + publisher[request - first], request, at_ns)],
     )
@@ -76,27 +77,28 @@ def losses_of(workload: Workload, faults: Sequence[Fault], folder: Path) -> Loss
 
 
 def _again(codes: Numbers) -> Numbers:
-    """What is there before, once for each time too often."""
+    """Codes that occurred before, once for each repetition."""
     ordered: Numbers = np.sort(codes)
     again: Numbers = ordered[1:][ordered[1:] == ordered[:-1]]
     return again
 
 
 def _late(stream: Numbers, request: Numbers, at_ns: Numbers) -> Numbers:
-    """The places of deliveries before which a later request of the same stream was delivered."""
+    """The positions of deliveries before which a later request of the same stream was delivered."""
     order = np.lexsort((request, at_ns, stream))
-    # Streams follow each other, so the greatest so far is of the same stream.
+    # Streams follow each other, so the greatest number so far belongs to the same stream.
     keys = np.unique(stream[order], return_inverse=True)[1] * (int(request.max(initial=0)) + 1) + request[order]
     return order[keys < np.maximum.accumulate(keys)]
 
 
 def despite_crashes(findings: Sequence[Finding], losses: Losses, promised: bool) -> tuple[Finding, ...]:
-    """What the judges found in a run in which brokers died, by what can be promised then.
+    """The findings for a run in which brokers died, judged by what can be promised then.
 
-    What a dead broker held or what its clients wanted is lost, so the rules of a run without faults are told and not
-    promised. `promised`: between brokers that stay up the routing loses and repeats nothing, and keeps the order.
+    Notifications that a dead broker held or that its clients wanted are lost, so the rules for runs without faults are
+    reported but not promised. `promised`: between brokers that stay up, the routing loses and repeats nothing, and
+    keeps the order.
     """
-    told = [Finding(f.rule, f.cases, f.promised and f.rule == _UNWANTED, f.examples) for f in findings]
+    told = [Finding(f.rule, f.cases, f.promised and f.rule == DELIVERY_RULES["unwanted"], f.examples) for f in findings]
     return (
         *told,
         Finding("between brokers that stay up nothing is lost", losses.lost_live, promised),

@@ -1,15 +1,15 @@
-"""Rows of means for tables, one form everywhere: on the screen and in the documentation.
+"""Rows of means for tables, in one form everywhere: on the screen and in the documentation.
 
-Rules of this file: it words what a summary holds. Of a `ranked` metric there are two rows, however many points were
-run: without trouble, and the worst of all the other points, which is named.
+It formats a summary. A `ranked` metric has two rows, however many points were run: without a fault, and the worst of
+all other points, with its name. In a `lead`, the system that others are compared with has no cell.
 """
 
 from collections.abc import Sequence
 
-from octopia.experiments.experiment import Shown
+from octopia.experiments.experiment import LEAD_OVER, Shown
 from octopia.experiments.intervals import Interval
 from octopia.experiments.losses import described
-from octopia.experiments.numbers import shown_interval
+from octopia.experiments.numbers import shown_interval, signed_interval
 from octopia.experiments.summary import Summary
 from octopia.experiments.trouble import NONE
 
@@ -24,7 +24,7 @@ def mean_rows(summary: Summary, shown: Shown, points: Sequence[str] | None = Non
 
 
 def ranking(summary: Summary, shown: Shown, system: str) -> list[tuple[str, Interval]]:
-    """The points at which something is wrong with their means, the worst first; those without a value are left out."""
+    """The points with a fault and their means, the worst first; points without a value are omitted."""
     found = [
         (point, summary.interval(shown.metric, shown.part, point, system)) for point in summary.points if point != NONE
     ]
@@ -34,8 +34,12 @@ def ranking(summary: Summary, shown: Shown, system: str) -> list[tuple[str, Inte
 
 
 def _row(summary: Summary, shown: Shown, point: str) -> Row:
+    if shown.kind == "lead":
+        leads = (summary.lead(shown.metric, shown.part, point, system, LEAD_OVER) for system in summary.systems)
+        cells = zip(summary.systems, leads, strict=True)
+        return point, ["–" if system == LEAD_OVER else signed_interval(lead, "%") for system, lead in cells]
     found = (summary.interval(shown.metric, shown.part, point, system) for system in summary.systems)
-    return point, [shown_interval(each, summary.units.get(shown.metric, "")) for each in found]
+    return point, [shown_interval(each, summary.unit(shown.metric, shown.part)) for each in found]
 
 
 def _ranked_rows(summary: Summary, shown: Shown) -> list[Row]:
@@ -45,7 +49,7 @@ def _ranked_rows(summary: Summary, shown: Shown) -> list[Row]:
         cells = []
         for system in summary.systems:
             ranked = ranking(summary, shown, system)
-            text = shown_interval(ranked[0][1], summary.units.get(shown.metric, "")) if ranked else "–"
+            text = shown_interval(ranked[0][1], summary.unit(shown.metric, shown.part)) if ranked else "–"
             cells.append(f"{text}, {ranked[0][0]}" if ranked else text)
         rows.append((f"worst of {others}", cells))
     return rows

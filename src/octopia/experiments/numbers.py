@@ -20,7 +20,7 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def shown_interval(found: Interval, unit: str) -> str:
-    """A mean with its 95 % interval, `10.7 ± 0.2 ms`; how many runs had no value is added."""
+    """A mean with its 95 % interval, `10.7 ± 0.2 ms`, and the number of runs without a value."""
     if found.mean is None:
         return "never" if found.missing else "–"
     text = shown(found.mean, unit)
@@ -39,8 +39,16 @@ def signed(value: float | None, unit: str) -> str:
     return f"{'+' if value >= 0 else '-'}{digits(abs(value))} {unit}".rstrip()
 
 
+def signed_interval(found: Interval, unit: str) -> str:
+    """A difference with its 95 % interval: `-17.5 ± 1.2 %`."""
+    if found.mean is None:
+        return "–"
+    half = "" if found.half is None else f" ± {found.half:.2g}"
+    return f"{signed(found.mean, '')}{half} {unit}"
+
+
 def digits(value: float) -> str:
-    """Three digits or so; thousands are set apart, and whole numbers stay whole."""
+    """About three digits, with thousands separators; whole numbers stay whole."""
     size = abs(value)
     if size >= 1000 or (size == int(size) and size >= 1):
         return f"{value:,.0f}"

@@ -1,17 +1,17 @@
-"""What an experiment leaves in its folder: tables, plots and one page, from rows of metrics.
+"""The output folder of an experiment: tables, plots and one page, from rows of metrics.
 
-    settings.toml            what was run; give it to --file to run it again
+    settings.toml            the settings of the run; give it to --file to run it again
     metrics.parquet, .csv    one row per number measured: experiment, system, point, seed, metric, part, unit, value
     series.parquet           metrics over time
     summary.csv, .json       means over seeds with their 95 % intervals
-    comparison.json          our numbers beside the paper's
-    goals.json               and beside our own goals
-    findings.json            what the checkers found, run by run
+    comparison.json          our numbers compared with the paper's
+    goals.json               and with our own goals
+    findings.json            findings of the checkers, run by run
     figures/*.svg, *.png     the plots
     report.html              all of it on one page, which needs no network
     runs/…                   a folder per run, see `run_cell.py`
 
-Rules of this file: rows in, files out; where the rows come from does not matter. Files are written whole or not at all.
+Rows in, files out; where the rows come from does not matter. Files are written whole or not at all.
 """
 
 import csv
@@ -30,11 +30,12 @@ from octopia.experiments.comparison import Comparison, compare, compare_at
 from octopia.experiments.experiment import Experiment
 from octopia.experiments.goals import Reached, goals_reached
 from octopia.experiments.losses import described
-from octopia.experiments.plots import Line, line_plot, ranked_plot, series_plot
+from octopia.experiments.plots import Line, lead_line_plot, line_plot, ranked_plot, series_plot
 from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result, metrics_table
 from octopia.experiments.run_cell import SERIES_FILE
 from octopia.experiments.settings import Settings, settings_toml
 from octopia.experiments.summary import Summary
+from octopia.experiments.together import together_rows
 
 FIGURES_FOLDER: Final = "figures"
 REPORT_FILE: Final = "report.html"
@@ -43,8 +44,8 @@ REPORT_FILE: Final = "report.html"
 class Outcome(Struct, frozen=True, kw_only=True):
     """An experiment that was run, ready to be shown. Without matplotlib there are no plots, and `no_plots` says so.
 
-    `comparisons` and `goals` are there where the experiment's own setting was varied, `sensitivity`, by point, where
-    another was.
+    `comparisons` and `goals` are filled if the experiment's own setting was varied, `sensitivity`, by point, if another
+    was.
     """
 
     experiment: Experiment
@@ -59,14 +60,15 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[MetricRow], series: pa.Table) -> Outcome:
     """Means, comparisons and plots of these rows and series (`result.METRICS_SCHEMA`, `result.SERIES_SCHEMA`)."""
-    summary = Summary(rows)
+    summary = Summary([*rows, *together_rows(rows, series)])
     same = settings.vary == experiment.settings.vary
     if not same:
         # few points of another setting are shown one by one
         shown_so = [
             structs.replace(shown, kind="line") if shown.kind == "ranked" else shown for shown in experiment.shown
         ]
-        experiment = structs.replace(experiment, shown=tuple(shown_so))
+        question = experiment.question_about(settings.vary)
+        experiment = structs.replace(experiment, shown=tuple(shown_so), question=question)
     plots: dict[str, Mapping[str, bytes]] = {}
     no_plots = ""
     try:
@@ -76,6 +78,8 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
                 plots[shown.name] = line_plot(shown, axis, summary)
             elif shown.kind == "ranked":
                 plots[shown.name] = ranked_plot(shown, axis, summary)
+            elif shown.kind == "lead":
+                plots[shown.name] = lead_line_plot(shown, axis, summary)
             else:
                 lines = _lines(series, summary, shown.metric, shown.part)
                 captions = {point: _caption(point, axis) for point in summary.points}
@@ -95,11 +99,12 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
 
 
 def _at_points(experiment: Experiment, summary: Summary) -> dict[str, list[Comparison]]:
-    return {point: compare_at(experiment.name, summary, point) for point in summary.points}
+    found = {point: compare_at(experiment.name, summary, point) for point in summary.points}
+    return found if any(found.values()) else {}
 
 
 def axis_of(outcome: Outcome) -> str:
-    """What the points are, in words."""
+    """The meaning of the points, in words."""
     same = outcome.settings.vary == outcome.experiment.settings.vary
     return outcome.experiment.axis if same else outcome.settings.vary
 
@@ -111,7 +116,7 @@ def read_series(results: Sequence[Result], folder: Path) -> pa.Table:
 
 
 def write_tables(outcome: Outcome, results: Sequence[Result], series: pa.Table, folder: Path) -> None:
-    """All files but the page."""
+    """Write all files except the page."""
     rows = [row for result in results for row in result.rows]
     table = metrics_table(rows)
     try:
@@ -160,7 +165,7 @@ def _goal_record(each: Reached) -> dict[str, Any]:
 
 
 def _lines(series: pa.Table, summary: Summary, metric: str, part: str) -> dict[str, dict[str, Line]]:
-    """Of the first seed: point -> system -> line."""
+    """The lines of the first seed: point -> system -> line."""
     panels: dict[str, dict[str, Line]] = {}
     columns = [series.column(name).to_pylist() for name in ("point", "system", "seed", "metric", "part")]
     first = min(summary.seeds, default=0)

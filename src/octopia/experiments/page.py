@@ -1,9 +1,9 @@
-"""The generated parts of `docs/evaluation.md`: tables and pictures of an experiment, put between two marks.
+"""The generated parts of `docs/evaluation.md`: tables and pictures of an experiment, between two marks.
 
-Rules of this file: only what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` is replaced, the rest of
-the page is a person's. NAME is the experiment, and `EXPERIMENT by SETTING` where something else than in the paper was
-varied. Pictures go to `images/evaluation-NAME-*.svg` beside the page. What was run, at which scale and
-with how many seeds is part of what is generated, so that no table stands there without it.
+Only the text between `<!-- NAME: begin -->` and `<!-- NAME: end -->` is replaced; the rest of the page is written by
+hand. NAME is the experiment, or `EXPERIMENT by SETTING` if another setting than the paper's was varied. Pictures go to
+`images/evaluation-NAME-*.svg` beside the page. The generated text includes the settings, the scale and the number of
+seeds, so that no table appears without them.
 """
 
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from octopia.errors import InputError
 from octopia.experiments import bound
+from octopia.experiments.cell import LIVE
 from octopia.experiments.experiment import Shown
 from octopia.experiments.means import mean_rows
 from octopia.experiments.outcome import Outcome, axis_of
@@ -25,7 +26,7 @@ _OWN_OPTIONS = ("vary", "points", "systems", "scale", "seeds", "first_seed")
 
 
 def write_page(outcome: Outcome, results: Sequence[Result], docs: Path) -> Path:
-    """Renew the part of the page that is about this experiment, and its pictures."""
+    """Update the part of the page about this experiment, and its pictures."""
     page = docs / PAGE
     name = _name(outcome)
     try:
@@ -77,11 +78,12 @@ def _what_was_run(outcome: Outcome, results: Sequence[Result]) -> str:
     if not broken and outcome.settings.vary == "crash":
         checks = f"no promise was broken in all {len(results)} runs"
     scale = scale_note(outcome)
-    return f"{command}, model `{settings.model}`; {checks}." + (f" **{scale}**" if scale else "")
+    host = "on live brokers" if settings.host == LIVE else f"model `{settings.model}`"
+    return f"{command}, {host}; {checks}." + (f" **{scale}**" if scale else "")
 
 
 def _command(outcome: Outcome) -> str:
-    """The command that gives these very numbers: all that differs from the experiment's own settings."""
+    """The command that reproduces these numbers: everything that differs from the experiment's own settings."""
     settings, own = outcome.settings, outcome.experiment.settings
     words = ["octopia simulate", outcome.experiment.name]
     if settings.vary != own.vary or settings.points != own.points:
@@ -117,7 +119,7 @@ def _means(outcome: Outcome) -> list[str]:
 
 
 def _points_shown(outcome: Outcome) -> list[str]:
-    """Of many numbers the first and the last tell how it grows, since a page is no data file; words are all shown."""
+    """Of many numbers, the first and the last show the growth; a page is not a data file. Words are all shown."""
     points = outcome.summary.points
     if len(points) <= _POINTS_SHOWN_MAX or any(outcome.summary.x[point] is None for point in points):
         return points
@@ -125,7 +127,7 @@ def _points_shown(outcome: Outcome) -> list[str]:
 
 
 def _is_shown(outcome: Outcome, shown: Shown) -> bool:
-    """Whether its picture is on the page: the paper's plots, and what goes over time, of the paper's own setting."""
+    """Whether its picture is on the page: the paper's plots and series, for the paper's own setting."""
     return bool(shown.paper or shown.kind == "series" or shown.on_page) and not outcome.sensitivity
 
 

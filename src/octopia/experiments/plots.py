@@ -1,6 +1,6 @@
 """Plots of an experiment with matplotlib: SVG and PNG, a line per system, or a bar where there is one point.
 
-Rules of this file: matplotlib is an extra and is imported when a plot is made. No pyplot: a figure is an object. Equal
+Matplotlib is an extra and is imported when a plot is made. No pyplot: a figure is an object. Equal
 numbers give equal bytes: no date, a fixed salt per plot, which also keeps the ids of several plots on one page apart.
 A system has its colour and its dash in every plot, so that plots can be read without colour. A long series is drawn
 with at most `SERIES_POINTS_MAX` points, each the greatest of its stretch, since what matters are the peaks.
@@ -10,11 +10,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from octopia.errors import OctopiaError
-from octopia.experiments.experiment import Shown
+from octopia.experiments.experiment import LEAD_OVER, Shown
+from octopia.experiments.intervals import Interval
 from octopia.experiments.means import ranking
 from octopia.experiments.numbers import digits
 from octopia.experiments.summary import Summary
+from octopia.extras import missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +47,9 @@ _SETTINGS: Final[dict[str, Any]] = {
 _METADATA: Final[dict[str, dict[str, Any]]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 # One line of a series: seconds and values.
 Line = tuple[Sequence[float], Sequence[float]]
+# One line of a plot that has both axes to itself.
+Curve = tuple[Sequence[float], Sequence[float]]
+_CURVES: Final = (("#0F766E", "-"), ("#C2570C", "--"), ("#4477AA", ":"))
 
 
 def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
@@ -56,7 +60,7 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
 
         figure = Figure(figsize=(4.6, 3.2), layout="constrained")
         axes = figure.add_subplot()
-        unit, factor = _unit(summary.units.get(shown.metric, ""), _largest(summary, shown))
+        unit, factor = _unit(summary.unit(shown.metric, shown.part), _largest(summary, shown))
         places = [summary.x[point] for point in summary.points]
         words = any(place is None for place in places)
         for number, system in enumerate(summary.systems):
@@ -89,6 +93,28 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
         return _rendered(figure)
 
 
+def lead_line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
+    """By how many per cent the systems differ from SNR, over the points that are numbers."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        axes.axhline(0, color=_STYLES[LEAD_OVER][0], linewidth=1.3, label=LEAD_OVER.upper())
+        for system in summary.systems:
+            if system != LEAD_OVER:
+                found = [summary.lead(shown.metric, shown.part, point, system, LEAD_OVER) for point in summary.points]
+                _points(axes, [summary.x[point] for point in summary.points], found, system)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axes.set_xlabel(axis)
+        axes.set_ylabel(f"% against {LEAD_OVER.upper()}")
+        axes.set_title(shown.title, loc="left", fontsize=10)
+        axes.legend()
+        return _rendered(figure)
+
+
 def ranked_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
     """A part of a metric at all points at which something is wrong: for each system from its worst to its best."""
     mpl = _matplotlib()
@@ -97,7 +123,7 @@ def ranked_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
 
         figure = Figure(figsize=(4.6, 3.2), layout="constrained")
         axes = figure.add_subplot()
-        unit, factor = _unit(summary.units.get(shown.metric, ""), _largest(summary, shown))
+        unit, factor = _unit(summary.unit(shown.metric, shown.part), _largest(summary, shown))
         for system in summary.systems:
             colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
             means = [(each.mean or 0.0) / factor for _, each in ranking(summary, shown, system)]
@@ -132,9 +158,12 @@ def series_plot(
             axes.set_title(captions.get(point, point), fontsize=9)
             axes.set_xlabel("seconds since the start of publishing")
             axes.set_ylabel(unit)
-            axes.set_ylim(bottom=0)
             axes.set_xlim(left=0)
-            _round_ticks(axes, unit)
+            if shown.log:
+                axes.set_yscale("log")
+            else:
+                axes.set_ylim(bottom=0)
+                _round_ticks(axes, unit)
             if number == 0 and lines:
                 axes.legend()
         return _rendered(figure)
@@ -148,15 +177,22 @@ def peaks(at: Sequence[float], values: Sequence[float]) -> Line:
 
 
 def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: float) -> None:
+    found = [summary.interval(shown.metric, shown.part, point, system) for point in summary.points]
+    _points(axes, [summary.x[point] for point in summary.points], found, system, factor)
+
+
+def _points(
+    axes: "Axes", at: Sequence[float | None], found: Sequence[Interval], system: str, factor: float = 1.0
+) -> None:
+    """A line through means with their intervals; what has no mean, or no number for its place, is left out."""
     places, means, halves = [], [], []
-    for point in summary.points:
-        found = summary.interval(shown.metric, shown.part, point, system)
-        if found.mean is not None:
-            places.append(summary.x[point])
-            means.append(found.mean / factor)
-            halves.append((found.half or 0.0) / factor)
+    for place, each in zip(at, found, strict=True):
+        if each.mean is not None and place is not None:
+            places.append(place)
+            means.append(each.mean / factor)
+            halves.append((each.half or 0.0) / factor)
     colour, dash, marker = _STYLES.get(system, _OTHER_STYLE)
-    order: list[Any] = sorted(range(len(places)), key=lambda index: places[index] or 0.0)
+    order: list[Any] = sorted(range(len(places)), key=lambda index: places[index])
     axes.errorbar(
         [places[i] for i in order],
         [means[i] for i in order],
@@ -231,36 +267,101 @@ def _round_ticks(axes: "Axes", unit: str) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
 
 
-def lead_plot(delays: Mapping[str, float | None], lines: Mapping[str, Line]) -> dict[str, bytes]:
-    """Two panels that tell the result: mean delays in seconds as bars, and the greatest delay over time."""
+def lead_plots(delays: Mapping[str, float | None], lines: Mapping[str, Line]) -> dict[str, dict[str, bytes]]:
+    """The two charts that tell the result: the longest delay over time, and mean delays in seconds as bars."""
     mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": "lead"}):
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": "lead-over-time"}):
+        over_time = _lead_lines(lines)
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": "lead-mean"}):
+        return {"lead-over-time": over_time, "lead-mean": _lead_bars(delays)}
+
+
+def _lead_lines(lines: Mapping[str, Line]) -> dict[str, bytes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    for system, line in lines.items():
+        colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
+        axes.plot(*peaks(*line), color=colour, linestyle=dash, linewidth=1.6, label=system.upper())
+    axes.set_title("Longest delay while publishing", loc="left", fontsize=10)
+    axes.set_xlabel("seconds since the start of publishing")
+    axes.set_ylabel("seconds")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    _round_ticks(axes, "s")
+    if any(at for at, _ in lines.values()):
+        axes.legend()
+    return _rendered(figure)
+
+
+def _lead_bars(delays: Mapping[str, float | None]) -> dict[str, bytes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    unit, factor = _unit("s", max((delay for delay in delays.values() if delay is not None), default=0.0))
+    for number, (system, delay) in enumerate(delays.items()):
+        if delay is not None:
+            bar = axes.bar(number, delay / factor, 0.62, color=_STYLES.get(system, _OTHER_STYLE)[0])
+            axes.bar_label(bar, [f"{digits(delay / factor)} {unit}"], padding=2, fontweight="bold")
+    axes.set_xticks(range(len(delays)), [system.upper() for system in delays])
+    axes.grid(visible=False, axis="x")
+    axes.margins(y=0.12)
+    axes.set_title("Mean delay of a delivery", loc="left", fontsize=10)
+    axes.set_ylabel(unit)
+    _whole_ticks(axes, unit)
+    return _rendered(figure)
+
+
+def curves_plot(
+    name: str, panels: Mapping[str, Mapping[str, Curve]], axis: str, unit: str, *, log: bool
+) -> dict[str, bytes]:
+    """Several lines, each with its name, in panels side by side with the same axes; `log`: of the lower one."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(9.6, 3.2), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=[1, 1.5])
-        unit, factor = _unit("s", max((delay for delay in delays.values() if delay is not None), default=0.0))
-        for number, (system, delay) in enumerate(delays.items()):
-            if delay is not None:
-                bar = left.bar(number, delay / factor, 0.62, color=_STYLES.get(system, _OTHER_STYLE)[0])
-                left.bar_label(bar, [f"{digits(delay / factor)} {unit}"], padding=2, fontweight="bold")
-        left.set_xticks(range(len(delays)), [system.upper() for system in delays])
-        left.grid(visible=False, axis="x")
-        left.margins(y=0.12)
-        left.set_title("Mean delay of a delivery", loc="left", fontsize=10)
-        left.set_ylabel(unit)
-        _whole_ticks(left, unit)
-        for system, line in lines.items():
-            colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
-            right.plot(*peaks(*line), color=colour, linestyle=dash, linewidth=1.6, label=system.upper())
-        right.set_title("Longest delay, as publishing goes on", loc="left", fontsize=10)
-        right.set_xlabel("seconds since the start of publishing")
-        right.set_ylabel("s")
-        right.set_ylim(bottom=0)
-        right.set_xlim(left=0)
-        _round_ticks(right, "s")
-        if any(at for at, _ in lines.values()):
-            right.legend()
+        figure = Figure(figsize=(3.2 * max(1, len(panels)), 2.8), layout="constrained")
+        last: Axes | None = None
+        for number, (title, lines) in enumerate(panels.items()):
+            last = axes = figure.add_subplot(1, len(panels), number + 1, sharex=last, sharey=last)
+            for (words, (at, values)), (colour, dash) in zip(lines.items(), _CURVES, strict=False):
+                axes.plot(at, values, color=colour, linestyle=dash, linewidth=1.5, label=words, drawstyle="steps-post")
+            if log:
+                axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(lambda value, _: "")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axes.set_ylim(0, 1.02)
+            axes.set_title(title, loc="left", fontsize=10)
+            axes.set_xlabel(axis)
+            if not number:
+                axes.set_ylabel(unit)
+        if last is not None:
+            last.legend(fontsize="small")
+        return _rendered(figure)
+
+
+def bars_plot(name: str, panels: Mapping[str, tuple[str, Mapping[str, float]]]) -> dict[str, bytes]:
+    """Bars with names below each other, in panels side by side; a panel has a title, a unit and its values."""
+    mpl = _matplotlib()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
+        from matplotlib.figure import Figure
+
+        rows = max((len(values) for _, values in panels.values()), default=1)
+        figure = Figure(figsize=(4.8 * max(1, len(panels)), 0.8 + 0.35 * rows), layout="constrained")
+        for number, (title, (given, values)) in enumerate(panels.items()):
+            axes = figure.add_subplot(1, len(panels), number + 1)
+            unit, factor = _unit(given, max(values.values(), default=0.0))
+            shown = [value / factor for value in values.values()]
+            bars = axes.barh(range(len(shown)), shown, 0.62, color=["#6B7280", *["#0F766E"] * (len(shown) - 1)])
+            axes.bar_label(bars, [f"{digits(value)} {unit}".rstrip() for value in shown], padding=3)
+            axes.set_yticks(range(len(shown)), list(values))
+            axes.invert_yaxis()
+            axes.grid(visible=False, axis="y")
+            axes.margins(x=0.18)
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axes.set_title(title, loc="left", fontsize=10)
         return _rendered(figure)
 
 
@@ -277,5 +378,5 @@ def _matplotlib() -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise OctopiaError("plots need matplotlib: pip install octopia[figures]") from None
+        raise missing("matplotlib", "plots") from None
     return mpl

@@ -1,17 +1,19 @@
-"""Publisher scalability: what advertising costs as advertisements become more. The paper's Fig. 9.
+"""Publisher scalability: the cost of advertising as the number of advertisements grows. The paper's Fig. 9.
 
-Nobody subscribes and nothing is published: what is measured is advertising alone.
+Nobody subscribes and nothing is published: only advertising is measured.
 """
 
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.settings import Settings
+
+COUNTS = (100, 200, 300, 400, 500)
 
 PUBLISHERS = Experiment(
     name="publishers",
     title="Publisher scalability",
     question="what does an advertisement cost as there are more of them?",
     axis="advertisements",
-    settings=Settings(vary="publishers", points=(100, 200, 300, 400, 500), subscribers=0),
+    settings=Settings(vary="publishers", points=COUNTS, subscribers=0),
     scaled=("publishers",),
     publishes=False,
     has_burst=False,

@@ -1,7 +1,7 @@
-"""What a cell leaves behind: its metrics, what the checkers found, and series over time; and the tables of many.
+"""The result of a cell: its metrics, findings of the checkers, and series over time; and the tables of many.
 
-Rules of this file: plain rows, so that they can come from a folder, from another process or from a Spark table alike.
-`point` is text, since a point may be a word; `x` is the same as a number, null where it is none.
+Plain rows, so they can come from a folder, from another process or from a Spark table. `point` is text, since a point
+may be a word; `x` is the same as a number, or null.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from octopia.experiments.cell import Cell
 from octopia.experiments.settings import Point
-from octopia.sim import Finding
+from octopia.sim import Finding, Run
 
 METRICS_SCHEMA: Final = pa.schema(
     [
@@ -42,7 +42,7 @@ SERIES_SCHEMA: Final = pa.schema(
 
 
 class MetricRow(Struct, frozen=True):
-    """One number that was measured in one cell. `value` is None where the metric has none there."""
+    """One number measured in one cell. `value` is None if the metric has none there."""
 
     experiment: str
     system: str
@@ -62,7 +62,7 @@ class Result(Struct, frozen=True, kw_only=True):
     rows: tuple[MetricRow, ...]
     findings: tuple[Finding, ...]
     selectivity: float
-    table_rows: dict[str, int]
+    run: Run
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -73,6 +73,14 @@ class Result(Struct, frozen=True, kw_only=True):
 def point_text(point: Point) -> str:
     """A point as text; a number without needless digits."""
     return point if isinstance(point, str) else f"{point:.12g}"
+
+
+def point_of_text(text: str) -> float | None:
+    """The number in a text of a point; None if it is a word."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def point_number(point: Point) -> float | None:

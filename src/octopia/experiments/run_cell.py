@@ -1,8 +1,11 @@
-"""Run one cell: make its workload, simulate, check, measure.
+"""Run one cell: make its workload, simulate it or run it on live brokers, check, measure.
 
-Rules of this file: everything follows from the cell, so the result is the same in this process, in another or in a
-Spark task. A folder that holds `result.json` is finished and complete: that file comes last, in one piece. The trace is
-thrown away after it was checked and measured, unless it is wanted: metrics and series are small, a full trace is not.
+The result depends on the cell alone, so a simulation gives the same result in this process, in another one or in a
+Spark task; a run on live brokers also depends on the machine. A folder that contains `result.json` is complete, since
+that file is written last and in one piece. The trace is deleted after it was checked and measured unless the caller
+keeps it: metrics and series are small, a full trace is not.
+
+Where a workload is already there, as in the pipeline, `play_and_check` does the part of `run_cell` that needs it.
 """
 
 import shutil
@@ -15,12 +18,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from octopia import metrics
 from octopia.errors import InputError
 from octopia.experiments import bound
-from octopia.experiments.cell import Cell, cell_bytes
+from octopia.experiments.cell import SIMULATED, Cell, QuoteFiles, SyntheticQuotes, WorkloadTables, cell_bytes
 from octopia.experiments.losses import JUDGED, LOSSES, Losses, described, despite_crashes, losses_of
+from octopia.experiments.reach import REACH, RECOVERY, Reach, Recovery, reach_of, recovery_of
 from octopia.experiments.result import (
     SERIES_SCHEMA,
     MetricRow,
@@ -28,23 +33,44 @@ from octopia.experiments.result import (
     point_number,
     point_text,
 )
+from octopia.experiments.urgency import EXPIRIES, URGENCY, expiries_of, urgency_of
 from octopia.routing import policy_named
-from octopia.sim import BrokerFault, check_run, load_run, simulate
-from octopia.workload import Publications, Workload, make_workload, read_quotes, synthetic_quotes
+from octopia.sim import BrokerFault, Run, check_run, simulate
+from octopia.testbed import Testbed, run_live
+from octopia.topology import Scot
+from octopia.workload import (
+    Publications,
+    Workload,
+    interested_subscribers,
+    make_workload,
+    read_quotes,
+    synthetic_quotes,
+    urgent_subscribers,
+)
 
 RESULT_FILE: Final = "result.json"
 SERIES_FILE: Final = "series.parquet"
 TRACE_FOLDER: Final = "trace"
-# The share of the time that goes into simulating; the rest is checking and measuring.
+# The share of the time spent on simulating; the rest is checking and measuring.
 _SIMULATING: Final = 0.6
 
 OnPart = Callable[[float], None]
+# The phase, its requests so far, their total, and the hops so far.
+OnProgress = Callable[[str, int, int, int], None]
 
 
-def run_cell(cell: Cell, folder: Path, *, keep_trace: bool = False, on_part: OnPart | None = None) -> Result:
-    """Run a cell into a folder; `on_part` is told, now and then, which share of it is done.
+def run_cell(
+    cell: Cell,
+    folder: Path,
+    *,
+    keep_trace: bool = False,
+    on_part: OnPart | None = None,
+    testbed: Testbed | None = None,
+) -> Result:
+    """Run a cell into a folder; `on_part` is called now and then with the share that is done.
 
-    What an earlier, other or unfinished run left in the folder goes first.
+    `testbed` tells how to start processes if the cell is for live brokers. Whatever an earlier or unfinished run left
+    in the folder is removed first.
     """
     if folder.exists():
         shutil.rmtree(folder)
@@ -53,35 +79,95 @@ def run_cell(cell: Cell, folder: Path, *, keep_trace: bool = False, on_part: OnP
     overlay, workload = cell.overlay, workload_of(cell)
     if cell.folded:
         overlay, workload = bound.folded_overlay(overlay), bound.folded_workload(workload)
-    run = simulate(workload, overlay, cell.run, trace, _progress(cell, workload, on_part))
-    findings = check_run(workload, overlay, trace)
+    result = play_and_check(cell, workload, overlay, trace, _progress(cell, workload, on_part), testbed)
+    findings = result.findings
     lost = losses_of(workload, cell.run.faults, trace) if LOSSES.name in cell.metrics else None
     if lost is not None and any(isinstance(fault, BrokerFault) for fault in cell.run.faults):
         findings = despite_crashes(findings, lost, policy_named(cell.run.routing).promises.despite_crashes)
     _tell(on_part, (1 + _SIMULATING) / 2)
-    facts = metrics.facts_of(
-        load_run(trace), block_notifications=cell.block_notifications, delay_bound_ns=cell.delay_bound_ns
-    )
-    tables = metrics.run(trace, [name for name in cell.metrics if name not in JUDGED], facts=facts)
-    result = Result(
-        cell=cell,
-        rows=(*metric_rows(cell, tables), *_loss_rows(cell, lost)),
+    tables = metrics.run(trace, [name for name in cell.metrics if name not in JUDGED], facts=facts_of_cell(result))
+    result = structs.replace(
+        result,
+        rows=(
+            *metric_rows(cell, tables),
+            *_judged_rows(cell, LOSSES.name, lost),
+            *_reach_rows(cell, workload, overlay, trace),
+            *_urgency_rows(cell, workload, trace),
+        ),
         findings=findings,
-        selectivity=workload.summary().subscriptions.mean,
-        table_rows=run.rows,
     )
     pq.write_table(series_table(cell, tables), folder / SERIES_FILE, compression="zstd")
     if not keep_trace:
         shutil.rmtree(trace)
-    partial = folder / f"{RESULT_FILE}.partial"
-    partial.write_bytes(msgspec.json.format(msgspec.json.encode(result, order="deterministic"), indent=1))
-    partial.replace(folder / RESULT_FILE)
+    save_result(result, folder)
     _tell(on_part, 1.0)
     return result
 
 
+def play_and_check(
+    cell: Cell,
+    workload: Workload,
+    overlay: Scot,
+    trace: Path,
+    on_progress: OnProgress | None = None,
+    testbed: Testbed | None = None,
+    *,
+    deliveries: bool = True,
+) -> Result:
+    """Play a workload and check its trace; the result has no metrics yet.
+
+    `deliveries=False` leaves exactly-once delivery to the caller, as in the pipeline, whose audit checks it.
+    """
+    run = _play(cell, workload, overlay, trace, on_progress, testbed)
+    return Result(
+        cell=cell,
+        rows=(),
+        findings=check_run(workload, overlay, trace, deliveries=deliveries),
+        selectivity=workload.summary().subscriptions.mean,
+        run=run,
+    )
+
+
+def facts_of_cell(result: Result) -> metrics.Facts:
+    """The facts that metrics need in addition to the trace of a run."""
+    cell = result.cell
+    return metrics.facts_of(
+        result.run, block_notifications=cell.block_notifications, delay_bound_ns=cell.delay_bound_ns
+    )
+
+
+def save_result(result: Result, folder: Path) -> None:
+    """Write `result.json` in one piece; it marks the folder as complete."""
+    partial = folder / f"{RESULT_FILE}.partial"
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(result, order="deterministic"), indent=1))
+    partial.replace(folder / RESULT_FILE)
+
+
+def _play(
+    cell: Cell,
+    workload: Workload,
+    overlay: Scot,
+    trace: Path,
+    on_progress: OnProgress | None,
+    testbed: Testbed | None,
+) -> Run:
+    """The run itself, on the host that the cell asks for; everything after it depends on the trace alone."""
+    if cell.host == SIMULATED:
+        return simulate(workload, overlay, cell.run, trace, on_progress)
+    return run_live(
+        workload,
+        overlay,
+        cell.run,
+        trace,
+        processes=cell.processes,
+        places=cell.places,
+        testbed=testbed,
+        on_progress=on_progress,
+    )
+
+
 def finished(cell: Cell, folder: Path, *, with_trace: bool = False) -> Result | None:
-    """The result of this very cell if the folder holds it, whole; None otherwise."""
+    """The result of this cell if the folder contains it, complete; None otherwise."""
     try:
         result = msgspec.json.decode((folder / RESULT_FILE).read_bytes(), type=Result)
     except (OSError, msgspec.MsgspecError, ValueError, InputError):
@@ -93,14 +179,17 @@ def finished(cell: Cell, folder: Path, *, with_trace: bool = False) -> Result | 
 
 def workload_of(cell: Cell) -> Workload:
     """The workload of a cell; the same for all systems at one point with one seed."""
-    if cell.quotes:
-        quotes = read_quotes([file.path for file in cell.quotes]).quotes
-    else:
-        quotes = synthetic_quotes(cell.seed, cell.symbols, cell.days)
-    workload = make_workload(cell.workload, cell.overlay, quotes, cell.burst)
+    match cell.quotes:
+        case QuoteFiles(files):
+            quotes = read_quotes([file.path for file in files]).quotes
+        case SyntheticQuotes(symbols, days):
+            quotes = synthetic_quotes(cell.seed, symbols, days)
+        case WorkloadTables():
+            raise InputError(f"run {cell.name}: its workload is in the tables of a pipeline; run it there")
+    workload = make_workload(cell.workload, cell.overlay, quotes, cell.bursts, churn=cell.churn, wishes=cell.wishes)
     if cell.publishes:
         return workload
-    # The notifications have served: the selectivity of every filter was measured on them.
+    # The notifications have served their purpose: the selectivity of every filter was measured on them.
     nothing = Publications(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     return replace(workload, publications=nothing, notifications=workload.notifications.slice(0, 0))
 
@@ -110,13 +199,40 @@ def metric_rows(cell: Cell, tables: dict[str, Any]) -> list[MetricRow]:
     return [_row(cell, metric, part, value) for metric, part, value in metrics.values_of(tables)]
 
 
-def _loss_rows(cell: Cell, lost: Losses | None) -> list[MetricRow]:
-    return [] if lost is None else [_row(cell, LOSSES.name, part, float(n)) for part, n in lost._asdict().items()]
+def _reach_rows(cell: Cell, workload: Workload, overlay: Scot, trace: Path) -> list[MetricRow]:
+    if REACH.name not in cell.metrics:
+        return []
+    reach = reach_of(workload, cell.run.faults, trace, cell.delay_bound_ns)
+    recovery = recovery_of(overlay, cell.run.faults, trace)
+    return [*_judged_rows(cell, REACH.name, reach), *_judged_rows(cell, RECOVERY.name, recovery)]
+
+
+def _judged_rows(cell: Cell, metric: str, found: Losses | Reach | Recovery | None) -> list[MetricRow]:
+    return [] if found is None else [_row(cell, metric, part, float(n)) for part, n in found._asdict().items()]
+
+
+def _urgency_rows(cell: Cell, workload: Workload, trace: Path) -> list[MetricRow]:
+    rows: list[MetricRow] = []
+    if URGENCY.name in cell.metrics:
+        parts = urgency_of(workload, _urgent(cell), trace)
+        rows += [_row(cell, URGENCY.name, part, value) for part, value in parts.items()]
+    if EXPIRIES.name in cell.metrics:
+        counts = expiries_of(workload, trace)._asdict()
+        rows += [_row(cell, EXPIRIES.name, part, float(count)) for part, count in counts.items()]
+    return rows
+
+
+def _urgent(cell: Cell) -> list[str]:
+    """The urgent clients, whatever their priority."""
+    if cell.wishes is None:
+        return []
+    wants_burst = {number for burst in interested_subscribers(cell.workload, cell.bursts) for number in burst}
+    return [f"s{number}" for number in urgent_subscribers(cell.workload, cell.wishes, wants_burst)]
 
 
 def _row(cell: Cell, metric: str, part: str, value: float | None) -> MetricRow:
     point, x = point_text(cell.point), point_number(cell.point)
-    unit = described(metric).unit
+    unit = described(metric).unit_of(part)
     return MetricRow(cell.experiment, cell.system, point, x, cell.seed, metric, part, unit, value)
 
 
@@ -138,8 +254,8 @@ def series_table(cell: Cell, tables: dict[str, Any]) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> Callable[[str, int, int, int], None] | None:
-    """From requests made to a share of the whole cell: a request weighs as much as the messages it makes, about."""
+def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> OnProgress | None:
+    """Converts progress of requests to the share of the whole cell: a request weighs about as much as its messages."""
     if on_part is None:
         return None
     brokers = len(cell.nodes) * cell.clusters
@@ -151,7 +267,7 @@ def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> Callabl
     counts = {
         "advertise": len(workload.advertisements),
         "subscribe": len(workload.subscriptions),
-        "publish": len(workload.publications),
+        "publish": len(workload.publications) + len(workload.changes),
     }
     total = sum(weights[phase] * count for phase, count in counts.items()) or 1
 

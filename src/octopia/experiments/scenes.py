@@ -1,12 +1,12 @@
 """The paper's scenes of Fig. 7 and 8, and ours, replayed under several routings: the figures of `octopia scenes`.
 
-Rules of this file: it runs and counts; `scenes_report.py` shows. The paper's own counts stand here beside ours and are
+It runs and counts; `scenes_report.py` shows. The paper's own counts stand here beside ours and are
 never used in place of them.
 """
 
 from dataclasses import dataclass
 
-from octopia.drawing import Client, Message, Scene
+from octopia.drawing import DrawnClient, DrawnMessage, Scene
 from octopia.embedded import (
     Hop,
     Replay,
@@ -97,7 +97,7 @@ def scene_of(result: Replay, record: StepRecord) -> Scene:
     publishers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Advertised)}
     subscribers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Subscribed)}
     clients = tuple(
-        Client(name, broker, "publisher" if name in publishers else "subscriber")
+        DrawnClient(name, broker, "publisher" if name in publishers else "subscriber")
         for name, broker in _places(result, record.step.number).items()
         if name in publishers or name in subscribers
     )
@@ -111,17 +111,17 @@ def scene_of(result: Replay, record: StepRecord) -> Scene:
     )
 
 
-def _message(scot: Scot, hop: Hop, record: StepRecord) -> Message:
+def _message(scot: Scot, hop: Hop, record: StepRecord) -> DrawnMessage:
     """An arrow: with the CIV that a copy carries, or with the destinations it names, in the colour of their tree."""
     if hop.message.kind != "notify":
-        return Message(hop.sender, hop.receiver, "", "control")
+        return DrawnMessage(hop.sender, hop.receiver, "", "control")
     way = record.way_of(scot, hop)
     if way is not None:
         # the last hop needs no words: it ends at the destination
         label = "" if way.destinations == (hop.receiver,) else _names(way.destinations)
-        return Message(hop.sender, hop.receiver, label, "detour" if way.is_detour else "plain", way.tree)
+        return DrawnMessage(hop.sender, hop.receiver, label, "detour" if way.is_detour else "plain", way.tree)
     carried = civ_string(hop.message, scot.clusters)
-    return Message(hop.sender, hop.receiver, carried or "", "civ" if carried else "plain")
+    return DrawnMessage(hop.sender, hop.receiver, carried or "", "civ" if carried else "plain")
 
 
 def _names(brokers: tuple[BrokerId, ...]) -> str:

@@ -1,7 +1,7 @@
 """Slow link: one link, any one, takes ten times as long for every message, in both directions. Not the paper's.
 
 A burst at 100K a minute, of a fiftieth of the paper's length, since every link of the overlay is tried; delays under a
-burst grow with its length for all routings alike. What counts is the worst link of each routing.
+burst grow with its length for all routings alike. The result is the worst link of each routing.
 """
 
 from octopia.experiments.experiment import Experiment, Shown

@@ -1,4 +1,4 @@
-"""Subscriber scalability: what subscribing costs as subscribers become more, with 100 publishers. The paper's Fig. 11.
+"""Subscriber scalability: the cost of subscribing as subscribers increase, with 100 publishers. The paper's Fig. 11.
 
 Nothing is published; the notifications of the publishers are made all the same, since the selectivity of a
 subscription is measured on them.

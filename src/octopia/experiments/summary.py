@@ -1,6 +1,6 @@
-"""From rows of many cells to what is shown: means over seeds by point and system.
+"""Means over seeds by point and system, from rows of many cells.
 
-Rules of this file: it needs rows and nothing else, so they may come from a sweep or from a Spark table.
+It needs only rows, so they may come from a sweep or from a Spark table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from octopia.experiments.result import MetricRow
 
 
 class Key(NamedTuple):
-    """What a mean is taken of."""
+    """The group that a mean is taken over."""
 
     metric: str
     part: str
@@ -24,14 +24,14 @@ class Summary:
 
     def __init__(self, rows: Iterable[MetricRow]) -> None:
         self.by_seed: dict[Key, dict[int, float | None]] = {}
-        self.units: dict[str, str] = {}
+        self._units: dict[tuple[str, str], str] = {}
         self.x: dict[str, float | None] = {}
         systems: dict[str, None] = {}
         seeds: dict[int, None] = {}
         for row in rows:
             key = Key(row.metric, row.part, row.point, row.system)
             self.by_seed.setdefault(key, {})[row.seed] = row.value
-            self.units[row.metric] = row.unit
+            self._units[row.metric, row.part] = row.unit
             self.x[row.point] = row.x
             systems[row.system] = None
             seeds[row.seed] = None
@@ -42,12 +42,33 @@ class Summary:
     def points(self) -> list[str]:
         return list(self.x)
 
+    def unit(self, metric: str, part: str) -> str:
+        """The unit of one part of a metric; "" if it was not measured."""
+        return self._units.get((metric, part), "")
+
+    def has(self, metric: str) -> bool:
+        """Whether anything of a metric was measured."""
+        return any(name == metric for name, _ in self._units)
+
     def interval(self, metric: str, part: str, point: str, system: str) -> Interval:
         """The mean over seeds of one part of a metric, and its interval."""
         return interval(self.by_seed.get(Key(metric, part, point, system), {}).values())
 
+    def lead(self, metric: str, part: str, point: str, system: str, than: str) -> Interval:
+        """By how many per cent a system differs from another, seed by seed, with its interval."""
+        return interval(self.leads(metric, part, point, system, than).values())
+
+    def leads(self, metric: str, part: str, point: str, system: str, than: str) -> dict[int, float]:
+        """The same by seed, for every seed with a value of both."""
+        mine, theirs = (self.by_seed.get(Key(metric, part, point, name), {}) for name in (system, than))
+        return {
+            seed: 100 * (value - other) / other
+            for seed, value in mine.items()
+            if value is not None and (other := theirs.get(seed))
+        }
+
     def over_points(self, metric: str, part: str, system: str, points: Sequence[str]) -> Mapping[int, float]:
-        """For every seed that has a value at all of these points their mean."""
+        """For every seed that has a value at all of these points, their mean."""
         columns = [self.by_seed.get(Key(metric, part, point, system), {}) for point in points]
         means = {}
         for seed in self.seeds:
@@ -62,7 +83,7 @@ class Summary:
         found = []
         for key, values in self.by_seed.items():
             mean, half, count, missing = interval(values.values())
-            unit = self.units[key.metric]
+            unit = self.unit(key.metric, key.part)
             row = {**key._asdict(), "x": self.x[key.point], "unit": unit, "mean": mean, "half_95": half}
             found.append({**row, "seeds": count, "without_value": missing})
         return found

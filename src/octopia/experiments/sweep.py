@@ -1,9 +1,8 @@
-"""Run many cells: in processes side by side, with progress, safe to interrupt and to take up again.
+"""Run many cells in parallel processes, with progress; safe to interrupt and resume.
 
-Rules of this file: a cell that is finished in the folder, with the same description, is not run again. A cell that
-fails is reported and does not stop the others. An interrupt (or a request to end) stops at once: what is finished
-stays, complete, and what is not is removed. Processes are started fresh, not forked, so that nothing of this one leaks
-into a run. Nothing here prints.
+A finished cell in the folder, with the same description, is not run again. A failed cell is reported and does not stop
+the others. An interrupt (or a request to end) stops at once: finished cells stay complete, unfinished ones are removed.
+Processes are spawned, not forked, so no state of this one leaks into a run. Nothing here prints.
 """
 
 import multiprocessing
@@ -22,14 +21,15 @@ from typing import Any, Final
 from msgspec import Struct
 
 from octopia.errors import OctopiaError
-from octopia.experiments.cell import Cell
+from octopia.experiments.cell import LIVE, Cell
 from octopia.experiments.result import Result
 from octopia.experiments.run_cell import finished, run_cell
+from octopia.testbed import Testbed
 
 RUNS_FOLDER: Final = "runs"
 _POLL_S: Final = 0.2
 
-# Told which share of the work is done, how many cells are (also those from before), and what just ended, if anything.
+# Called with the share that is done, the number of finished cells (including earlier ones), and the latest end, if any.
 OnProgress = Callable[[float, int, "Result | Failure | None"], None]
 
 
@@ -41,7 +41,7 @@ class Failure(Struct, frozen=True):
 
 
 class Sweep(Struct, frozen=True, kw_only=True):
-    """What came of many cells; `reused` of the results were there before."""
+    """The results of many cells; `reused` of them were there before."""
 
     results: tuple[Result, ...]
     failures: tuple[Failure, ...]
@@ -62,14 +62,20 @@ def sweep(
     keep_trace: Callable[[Cell], bool] = lambda cell: False,
     again: bool = False,
     on_progress: OnProgress | None = None,
+    testbed: Testbed | None = None,
 ) -> Sweep:
-    """Run these cells into `folder/runs`, at most `jobs` at once; `again` runs also what is finished."""
+    """Run these cells into `folder/runs`, at most `jobs` at once; `again` also runs finished ones.
+
+    Runs on live brokers have the machine to themselves: one at a time, with processes started as `testbed` says.
+    """
     work = _Work(cells, folder / RUNS_FOLDER, keep_trace, again, on_progress)
+    if any(cell.host == LIVE for cell in work.waiting):
+        jobs = 1
     interrupted = False
     try:
         with _ending_is_interrupting():
             if jobs == 1 or len(work.waiting) <= 1:
-                work.run_here()
+                work.run_here(testbed)
             else:
                 work.run_in_processes(min(jobs, len(work.waiting)))
     except KeyboardInterrupt:
@@ -105,12 +111,13 @@ class _Work:
         self._shares = dict.fromkeys((cell.name for cell in self.waiting), 0.0)
         self._costs = {cell.name: cell.cost for cell in self.waiting}
 
-    def run_here(self) -> None:
+    def run_here(self, testbed: Testbed | None) -> None:
         for cell in self.waiting:
             self.tell()
             try:
                 folder, keep = self._where(cell)
-                self._done(cell, run_cell(cell, folder, keep_trace=keep, on_part=self._part_teller(cell)))
+                tell = self._part_teller(cell)
+                self._done(cell, run_cell(cell, folder, keep_trace=keep, on_part=tell, testbed=testbed))
             except (OctopiaError, OSError, MemoryError) as error:
                 self._failed(cell, error)
 
@@ -118,12 +125,12 @@ class _Work:
         context = multiprocessing.get_context("spawn")
         parts: Any = context.SimpleQueue()
         before = {child.pid for child in multiprocessing.active_children()}
-        # A thread empties the pipe of parts, so that no worker ever waits for somebody to read.
+        # A thread empties the pipe of progress reports, so that no worker ever blocks on it.
         reader = threading.Thread(target=self._read_parts, args=(parts,), daemon=True)
         reader.start()
         executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(parts,))
         try:
-            # The longest first: then the last ones to end are short.
+            # The longest first, so that the last ones to end are short.
             order = sorted(self.waiting, key=lambda cell: -cell.cost)
             futures = {executor.submit(_run_in_worker, cell, *self._where(cell)): cell for cell in order}
             self._collect(futures)
@@ -177,7 +184,7 @@ class _Work:
     def _read_parts(self, parts: Any) -> None:
         while (part := parts.get()) is not None:
             name, share = part
-            # A late word must not undo that a cell is done.
+            # A late report must not undo that a cell is done.
             self._shares[name] = max(self._shares[name], share)
 
     def _done(self, cell: Cell, result: Result) -> None:
@@ -195,7 +202,7 @@ class _Work:
 
 @contextmanager
 def _ending_is_interrupting() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does; only the main thread can be told so."""
+    """Let SIGTERM do what Ctrl-C does; only the main thread can install this."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -218,7 +225,7 @@ _parts: Any = None
 def _start_worker(parts: Any) -> None:
     global _parts  # one per process, set once
     _parts = parts
-    # Ctrl-C reaches the whole group; it is the parent that decides.
+    # Ctrl-C reaches the whole process group; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

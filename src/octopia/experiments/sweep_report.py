@@ -1,6 +1,6 @@
 """The page of an experiment: one self-contained HTML file with our numbers beside the paper's, plots and means.
 
-Rules of this file: no script, no address of another place, nothing that needs a network. It shows an `Outcome` and
+No script, no address of another place, nothing that needs a network. It shows an `Outcome` and
 computes nothing. What was scaled, and what the checkers found, is said at the top, not at the end.
 """
 
@@ -9,27 +9,14 @@ from collections.abc import Sequence
 from html import escape
 
 from octopia.experiments import bound
+from octopia.experiments.cell import LIVE
 from octopia.experiments.comparison import Comparison
+from octopia.experiments.html import details_html, page_html, plot_html
 from octopia.experiments.losses import described
 from octopia.experiments.numbers import shown_interval, signed
 from octopia.experiments.outcome import Outcome, axis_of
 from octopia.experiments.result import Result
-from octopia.experiments.settings import settings_toml
-
-_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
-_STYLE = """:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d8dee5; --good: #1b7f4d;
---bad: #b3261e; }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1240px; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem } p { max-width: 56rem }
-.soft { color: var(--soft) } .good { color: var(--good) } .bad { color: var(--bad) } .wide { overflow-x: auto }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line) }
-th { text-align: left; font-weight: 600 } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
-.row { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem }
-figure { margin: .5rem 0; border: 1px solid var(--line); border-radius: 8px; padding: .5rem }
-figure.wide { grid-column: 1 / -1 } figcaption { font-size: .9rem; color: var(--soft); padding: .2rem .4rem }
-figure svg { width: 100%; height: auto }
-pre { background: #f4f6f8; padding: .8rem; border-radius: 8px; overflow-x: auto }"""
+from octopia.experiments.settings import Settings, settings_toml
 
 
 def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
@@ -49,18 +36,9 @@ def report_body(outcome: Outcome, results: Sequence[Result], heading: str = "h1"
         _sensitivity(outcome),
         _plots(outcome),
         _means(outcome),
-        f"<h2>Settings</h2><pre>{escape(settings_toml(outcome.settings))}</pre>",
+        details_html("Settings", f"<pre>{escape(settings_toml(outcome.settings))}</pre>"),
     ]
     return "\n".join(parts)
-
-
-def page_html(title: str, body: str) -> str:
-    """A page with our style around what stands on it."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>OctopiA: {escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body>\n</html>\n"
-    )
 
 
 def _setting(outcome: Outcome, results: Sequence[Result]) -> str:
@@ -68,19 +46,24 @@ def _setting(outcome: Outcome, results: Sequence[Result]) -> str:
     seeds = len(outcome.summary.seeds)
     lines = [
         (
-            f"Overlay {settings.overlay}, model {settings.model}, τ = {settings.tau:g}, "
-            f"t_w = {settings.window_s * 1000:g} ms; {seeds} seeds; means over seeds with "
-            "their 95 % intervals."
+            f"Overlay {settings.overlay}, {host_words(settings)}, τ = {settings.tau:g}, "
+            f"t_w = {settings.window_s * 1000:g} ms; "
+            + (f"means over {seeds} seeds with their 95 % intervals." if seeds > 1 else "one seed.")
         )
     ]
     if results:
         mean = sum(result.selectivity for result in results) / len(results)
-        lines.append(f"A subscription matches {mean * 100:.2f} % of the notifications, measured.")
+        lines.append(f"On average, a subscription matches {mean * 100:.2f} % of the notifications.")
     if bound.BOUND in outcome.summary.systems:
         lines.append(f"{bound.WHAT_IT_IS}.")
     note = scale_note(outcome)
     warning = f"<p class=bad>{escape(note)}</p>" if note else ""
     return f"<p class=soft>{escape(' '.join(lines))}</p>{warning}"
+
+
+def host_words(settings: Settings) -> str:
+    """What the brokers ran on."""
+    return "live brokers" if settings.host == LIVE else f"model {settings.model}"
 
 
 def scale_note(outcome: Outcome) -> str:
@@ -102,7 +85,8 @@ def _checks(results: Sequence[Result]) -> str:
         f"<td>{escape('; '.join(finding.examples))}</td></tr>"
         for result, finding in broken
     )
-    return f"<p class=bad>Promises were broken:</p><table>{_head('run', 'rule', '#cases', 'for example')}{rows}</table>"
+    head = _head("run", "rule", "#cases", "for example")
+    return f"<p class=bad>Promises were broken:</p><div class=wide><table>{head}{rows}</table></div>"
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> str:
@@ -122,7 +106,7 @@ def _goals(outcome: Outcome) -> str:
         style = {"reached": "good", "MISSED": "bad"}.get(each.verdict, "soft")
         numbers = f"<td class=n>{bound_text}</td><td class=n>{ours}</td>"
         rows += f"<tr><td>{says}</td>{numbers}<td class={style}>{verdict}</td></tr>"
-    return f"<h2>Our own goals</h2><table>{_head('goal', '#bound', '#ours', '')}{rows}</table>"
+    return f"<h2>Our own goals</h2><div class=wide><table>{_head('goal', '#bound', '#ours', '')}{rows}</table></div>"
 
 
 def _sensitivity(outcome: Outcome) -> str:
@@ -160,7 +144,9 @@ def _comparison(each: Comparison) -> str:
 
 def paper_text(each: Comparison) -> str:
     """The paper's number."""
-    return f"{each.result.paper:g} %" if each.result.form == "value" else signed(each.result.paper, each.unit)
+    if each.result.paper is None:
+        return each.result.direction
+    return f"{each.result.paper:g} {each.unit}" if each.result.form == "value" else signed(each.result.paper, each.unit)
 
 
 def ours_text(each: Comparison) -> str:
@@ -183,13 +169,11 @@ def _plots(outcome: Outcome) -> str:
         return f"<p class=bad>No plots: {escape(outcome.no_plots)}</p>"
     figures = []
     for each in outcome.experiment.shown:
-        svg = outcome.plots[each.name]["svg"].decode("utf-8")
-        # A page takes the element, without a file's prologue and without metadata, which names other places.
-        svg = _METADATA.sub("", svg[svg.index("<svg") :])
+        svg = plot_html(outcome.plots[each.name]["svg"])
         paper = f" The paper's {each.paper}." if each.paper else ""
         metric = described(each.metric)
         note = f"{metric.title}: {metric.definition}.{paper}"
-        wide = " class=wide" if each.kind == "series" else ""
+        wide = " class=wide" if each.kind == "series" and len(outcome.summary.points) > 1 else ""
         figures.append(f"<figure{wide}>{svg}<figcaption>{_with_code(note)}</figcaption></figure>")
     return f'<h2>Plots</h2><div class="row">{"".join(figures)}</div>'
 
@@ -208,12 +192,14 @@ def _means(outcome: Outcome) -> str:
     for metric, part in seen:
         for point in summary.points:
             found = [summary.interval(metric, part, point, system) for system in summary.systems]
-            cells = "".join(f"<td class=n>{escape(shown_interval(each, summary.units[metric]))}</td>" for each in found)
+            cells = "".join(
+                f"<td class=n>{escape(shown_interval(each, summary.unit(metric, part)))}</td>" for each in found
+            )
             rows.append(
                 f"<tr><td>{escape(f'{metric} {part}'.strip())}</td><td class=n>{escape(point)}</td>{cells}</tr>"
             )
     head = _head("metric", f"#{axis_of(outcome)}", *(f"#{system.upper()}" for system in summary.systems))
-    return f"<h2>All means</h2><div class=wide><table>{head}{''.join(rows)}</table></div>"
+    return details_html("All means", f"<div class=wide><table>{head}{''.join(rows)}</table></div>")
 
 
 def _head(*names: str) -> str:

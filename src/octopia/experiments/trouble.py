@@ -1,16 +1,23 @@
-"""What goes wrong in an experiment, from its settings: k-1 brokers that die during the burst, or one link that is slow.
+"""What goes wrong in an experiment, from its settings: k-1 brokers that die, or one, or one link that is slow.
 
-Rules of this file: where it happens follows from the overlay and the host broker of the high-rate publisher (of the
+Where it happens follows from the overlay and the host broker of the high-rate publisher (of the
 last publisher, where there is no burst), so that a place means the same with every seed. The host broker itself never
-dies. The brokers die at one moment and come back at one moment, with empty tables.
+dies in a crash. The brokers die at one moment and come back at one moment, with empty tables.
 
     host-neighbours  the brokers next to the host broker: those over its aLinks, then its region mates
     host-region      all brokers of the host's region but the host
     next-region      all but one of the neighbouring region with the most regions beyond it; the one that is left is of
                      another cluster than the host
     inner            the inner brokers with the most regions beyond them, of the host's cluster first
+
+One broker that fails is found by its clients, the first of the overlay where several are as good:
+
+    edge, inner      the edge or inner broker with the fewest clients
+    publishers       the broker with the most publishers
+    subscribers      the broker with the most subscribers
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -22,7 +29,7 @@ from octopia.topology import BrokerId, Scot
 from octopia.workload import client_brokers
 
 NONE: Final = "none"
-# As a point: every link of the overlay, one after the other.
+# As a point: every link of the overlay in turn.
 EVERY: Final = "every"
 SECOND_NS: Final = 1_000_000_000
 _FOREVER_NS: Final = 1 << 60
@@ -30,9 +37,11 @@ _HOST_A_LINK, _HOST_I_LINK = "host-alink", "host-ilink"
 
 
 def faults_of(settings: Settings, overlay: Scot, seed: int, *, has_burst: bool) -> tuple[Fault, ...]:
-    """All faults that these settings ask for: those written down, a crash and a slow link."""
+    """All faults in these settings: explicit ones, a crash, a failure and a slow link."""
     host = _host(settings, overlay, seed, has_burst)
-    return (*settings.faults, *_crash(settings, overlay, host, has_burst), *_slow(settings, overlay, host))
+    dead = [*_crash(settings, overlay, host), *_failure(settings, overlay, seed)]
+    down = _down(settings, has_burst)
+    return (*settings.faults, *(BrokerFault(broker, *down) for broker in dead), *_slow(settings, overlay, host))
 
 
 def links_of(overlay: Scot) -> Iterator[str]:
@@ -41,7 +50,7 @@ def links_of(overlay: Scot) -> Iterator[str]:
 
 
 def link_name(one: BrokerId, other: BrokerId) -> str:
-    """A link as a setting, which has no commas: `a.0-b.0`."""
+    """A link as a setting, without commas: `a.0-b.0`."""
     return f"{one.region}.{one.cluster}-{other.region}.{other.cluster}"
 
 
@@ -57,20 +66,49 @@ def dying(place: str, overlay: Scot, host: BrokerId) -> list[BrokerId]:
 
 def _host(settings: Settings, overlay: Scot, seed: int, has_burst: bool) -> BrokerId:
     last = settings.publishers if has_burst else settings.publishers - 1
-    rule: Any = settings.placement  # a wrong word is refused with the workload's own words
+    rule: Any = settings.placement  # a wrong word is refused by the workload
     return client_brokers(overlay, rule, seed, "publishers", range(last, last + 1))[0]
 
 
-def _crash(settings: Settings, overlay: Scot, host: BrokerId, has_burst: bool) -> list[BrokerFault]:
-    if settings.crash in ("", NONE):
+def _crash(settings: Settings, overlay: Scot, host: BrokerId) -> list[BrokerId]:
+    return [] if settings.crash in ("", NONE) else dying(settings.crash, overlay, host)
+
+
+def _failure(settings: Settings, overlay: Scot, seed: int) -> list[BrokerId]:
+    """The broker that fails, given how the clients of this seed are placed."""
+    if settings.failure in ("", NONE):
         return []
+    rule: Any = settings.placement
+    publishers = Counter(client_brokers(overlay, rule, seed, "publishers", range(settings.publishers)))
+    subscribers = Counter(client_brokers(overlay, rule, seed, "subscribers", range(settings.subscribers)))
+    return [failing(settings.failure, overlay, publishers, subscribers)]
+
+
+def failing(
+    place: str, overlay: Scot, publishers: Mapping[BrokerId, int], subscribers: Mapping[BrokerId, int]
+) -> BrokerId:
+    """The broker that fails at a place, given the numbers of clients by broker."""
+    if place not in FAILURES:
+        known = (NONE, *FAILURES)
+        raise InputError(f"failure: no place {shortened(place)!r}{maybe_meant(place, known)}; {', '.join(known)}")
+    if place == "publishers":
+        return max(overlay.brokers, key=lambda broker: publishers.get(broker, 0))
+    if place == "subscribers":
+        return max(overlay.brokers, key=lambda broker: subscribers.get(broker, 0))
+    fitting = [broker for broker in overlay.brokers if overlay.is_inner(broker) == (place == "inner")]
+    if not fitting:
+        raise InputError(f"failure: the overlay has no {place} broker")
+    return min(fitting, key=lambda broker: publishers.get(broker, 0) + subscribers.get(broker, 0))
+
+
+def _down(settings: Settings, has_burst: bool) -> tuple[int, int]:
+    """When brokers go down and come back."""
     if has_burst:
         start_s, length_s = settings.burst_start_s, 60 * settings.burst_notifications / settings.burst_rate_per_minute
     else:
         start_s, length_s = 0.0, 60 * settings.notifications_per_publisher / settings.rate_per_minute
     from_ns = round((start_s + settings.crash_at * length_s) * SECOND_NS)
-    until_ns = from_ns + max(1, round(settings.crash_for * length_s * SECOND_NS))
-    return [BrokerFault(broker, from_ns, until_ns) for broker in dying(settings.crash, overlay, host)]
+    return from_ns, from_ns + max(1, round(settings.crash_for * length_s * SECOND_NS))
 
 
 def _slow(settings: Settings, overlay: Scot, host: BrokerId) -> list[LinkFault]:
@@ -94,7 +132,7 @@ def _link(name: str, overlay: Scot, host: BrokerId) -> tuple[BrokerId, BrokerId]
 
 
 def _beyond(overlay: Scot, host: BrokerId) -> dict[str, int]:
-    """For every region how many regions, itself included, are cut off from the host's region without it."""
+    """For every region, the number of regions, including itself, that are cut off from the host's region without it."""
     sizes = dict.fromkeys(overlay.tree.nodes, 1)
     for region, parent, _ in reversed(overlay.tree.walk(host.region)):
         if parent is not None:
@@ -116,7 +154,7 @@ def _next_region(overlay: Scot, host: BrokerId) -> list[BrokerId]:
     if not neighbours:
         raise InputError("crash: next-region needs a tree of at least 2 regions")
     region = overlay.region(max(neighbours, key=lambda name: beyond[name]))
-    # The host's own cluster first, so that the one that is left is another's.
+    # The host's own cluster first, so that the survivor belongs to another.
     return sorted(region, key=lambda broker: broker.cluster != host.cluster)
 
 
@@ -129,6 +167,7 @@ def _inner(overlay: Scot, host: BrokerId) -> list[BrokerId]:
     return sorted((broker for broker in overlay.brokers if broker.region != host.region), key=rank)
 
 
+FAILURES: Final = ("edge", "inner", "publishers", "subscribers")
 PLACES: Final[Mapping[str, Callable[[Scot, BrokerId], list[BrokerId]]]] = {
     "host-neighbours": _host_neighbours,
     "host-region": _host_region,

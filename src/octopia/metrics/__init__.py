@@ -1,8 +1,8 @@
 """Metrics of a run: each defined once, as SQL over the tables of a trace, for DuckDB and Spark alike."""
 
+from octopia.metrics.compute import MEMORY_MAX, Value, ask, run, values_of
 from octopia.metrics.facts import Facts, facts_of
 from octopia.metrics.metric import Metric
 from octopia.metrics.registry import METRICS, metrics_named
-from octopia.metrics.run import MEMORY_MAX, Value, run, values_of
 
-__all__ = ["MEMORY_MAX", "METRICS", "Facts", "Metric", "Value", "facts_of", "metrics_named", "run", "values_of"]
+__all__ = ["MEMORY_MAX", "METRICS", "Facts", "Metric", "Value", "ask", "facts_of", "metrics_named", "run", "values_of"]

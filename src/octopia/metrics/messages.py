@@ -1,7 +1,7 @@
-"""Metrics that count: messages between brokers (IMs), copies that served nobody where they came by, hops.
+"""Counting metrics: messages between brokers (IMs), copies that served no client at a broker on their way, hops.
 
-Rules of this file: every message on a link counts, also one that was lost or dropped by its receiver; what passes
-between a client and its broker does not.
+Every message on a link counts, including one that was lost or dropped by its receiver; messages between a client and
+its broker do not.
 """
 
 from octopia.metrics.metric import Metric
@@ -23,8 +23,8 @@ MESSAGES_CAUSED = Metric(
     name="messages_caused",
     title="Messages between brokers by cause",
     unit="messages",
-    definition="messages, of whatever kind, that all requests of one kind led to: a CIB_SET that a subscription caused "
-    "counts as a message of subscribing",
+    definition="messages of any kind caused by all requests of one kind; a CIB_SET caused by a subscription counts as "
+    "a message of subscribing",
     shape="parts",
     sql="""\
 SELECT requests.kind AS part, COUNT(hops.request) AS value
@@ -37,7 +37,7 @@ MESSAGES_PER_REQUEST = Metric(
     name="messages_per_request",
     title="Messages between brokers per request",
     unit="messages",
-    definition="messages, of whatever kind, that one request of a client led to, by kind of request, in the mean",
+    definition="mean number of messages of any kind caused by one request of a client, by kind of request",
     shape="parts",
     sql="""\
 WITH sent AS (
@@ -49,13 +49,53 @@ GROUP BY requests.kind
 ORDER BY part""",
 )
 
+MESSAGES_BETWEEN_SITES = Metric(
+    name="messages_between_sites",
+    title="Messages between sites by cause",
+    unit="messages",
+    definition="messages of any kind from a broker of one site to a broker of another, by the kind of request that "
+    "caused them; 0 without sites",
+    shape="parts",
+    sql="""\
+SELECT requests.kind AS part, COUNT(CASE WHEN sender.site <> receiver.site THEN 1 END) AS value
+FROM requests
+LEFT JOIN hops ON hops.request = requests.request
+LEFT JOIN brokers AS sender ON sender.broker = hops.sender
+LEFT JOIN brokers AS receiver ON receiver.broker = hops.receiver
+GROUP BY requests.kind
+ORDER BY part""",
+)
+
+COPIES_BETWEEN_SITES = Metric(
+    name="copies_between_sites",
+    title="Copies between sites",
+    unit="copies",
+    definition="copies of notifications sent from one site to another: their number, their share of all copies, and "
+    "their number per published notification",
+    shape="row",
+    sql="""\
+WITH copies AS (
+  SELECT CASE WHEN sender.site <> receiver.site THEN 1 ELSE 0 END AS crossed
+  FROM hops
+  JOIN brokers AS sender ON sender.broker = hops.sender
+  JOIN brokers AS receiver ON receiver.broker = hops.receiver
+  WHERE hops.kind = 'notify'
+), published AS (
+  SELECT COUNT(*) AS number FROM requests WHERE kind = 'publish'
+)
+SELECT
+  COUNT(CASE WHEN crossed = 1 THEN 1 END) AS number,
+  AVG(crossed) AS share,
+  COUNT(CASE WHEN crossed = 1 THEN 1 END) / NULLIF(MAX(published.number), 0) AS per_notification
+FROM copies CROSS JOIN published""",
+)
+
 PUBLISHING_MESSAGES = Metric(
     name="publishing_messages",
     title="Messages between brokers of publishing",
     unit="messages",
-    definition="copies of notifications that were sent over links (`copies`), and apart from them the confirmations of "
-    "destinations (`confirmations`), the news of links that went down or came up (`news`) and of queues elsewhere "
-    "(`waits`)",
+    definition="copies of notifications sent over links (`copies`), confirmations by destinations (`confirmations`), "
+    "news of links that went down or came up (`news`), and news of queues elsewhere (`waits`)",
     shape="row",
     sql="""\
 SELECT
@@ -70,8 +110,8 @@ PURE_FORWARDS = Metric(
     name="pure_forwards",
     title="Pure forwards",
     unit="copies",
-    definition="copies of notifications that a broker received and delivered to none of its clients: their number, "
-    "their share of all copies received, and how many there were per notification published",
+    definition="copies of notifications that a broker received but delivered to none of its clients: their number, "
+    "their share of all copies received, and their number per published notification",
     shape="row",
     sql="""\
 WITH served AS (
@@ -94,7 +134,7 @@ DELIVERY_HOPS = Metric(
     name="delivery_hops",
     title="Hops per delivery",
     unit="hops",
-    definition="links that a notification took to a subscriber, over all deliveries",
+    definition="number of links on the path of a notification to a subscriber, over all deliveries",
     shape="row",
     sql="SELECT AVG(hop) AS mean, MAX(hop) AS maximum FROM deliveries",
 )
@@ -103,7 +143,7 @@ DELIVERIES = Metric(
     name="deliveries",
     title="Deliveries",
     unit="deliveries",
-    definition="notifications received by subscribers, and how many of them per notification published",
+    definition="notifications received by subscribers, in total and per published notification",
     shape="row",
     sql="""\
 WITH published AS (

@@ -1,22 +1,23 @@
-"""Metrics of notifications: how long they take, how long matching takes, and how delays go over time.
+"""Metrics of notifications: delays, matching times, and delays over time.
 
-Rules of this file: a delay is that of one delivery, from the publisher's sending to the subscriber's receipt. In a row
-means in the order of receipt anywhere in the overlay, and at one moment by notification and client, so that the order
-is total. Numbering in order of receipt is done second by second and the seconds are put together, since one window over
-all rows would run on one core.
+A delay is that of one delivery, from the publisher's sending to the subscriber's receipt. "In a row" means in the order
+of receipt anywhere in the overlay, with ties broken by notification and client, so that the order is total. Numbering
+in order of receipt is done second by second and the seconds are put together, since one window over all rows would run
+on one core.
 """
 
 # ruff: noqa: S608  # texts are put together from constants of this file
 
 from octopia.metrics.metric import Metric, spread
 
-HIGH_RATE_CLIENT = "high-rate"
+# The high-rate publishers of bursts: `high-rate`, `high-rate-2`, and so on.
+HIGH_RATE_CLIENTS = "high-rate%"
 
 _DELAYS = """\
 WITH delays AS (
   SELECT
     deliveries.delivered_ns - requests.issued_ns AS delay_ns,
-    CASE WHEN clients.name = '{high_rate}' THEN 1 ELSE 0 END AS high_rate
+    CASE WHEN clients.name LIKE '{high_rate}' THEN 1 ELSE 0 END AS high_rate
   FROM deliveries
   JOIN requests ON requests.request = deliveries.request
   JOIN clients ON clients.client = requests.client
@@ -31,7 +32,7 @@ def _delay(name: str, title: str, of: str, condition: str) -> Metric:
         unit="s",
         definition=f"from the publishing of a notification {of}until a subscriber receives it, over all deliveries",
         shape="row",
-        sql=_DELAYS.format(high_rate=HIGH_RATE_CLIENT) + spread("delay_ns", f"delays{condition}"),
+        sql=_DELAYS.format(high_rate=HIGH_RATE_CLIENTS) + spread("delay_ns", f"delays{condition}"),
     )
 
 
@@ -46,7 +47,26 @@ OTHERS_DELAY = _delay(
     "others_delay", "Notification delay, other publishers", "of another publisher ", " WHERE high_rate = 0"
 )
 
-# Every delivery with the publisher of what was delivered.
+BURST_DELAY = Metric(
+    name="burst_delay",
+    title="Mean notification delay by burst",
+    unit="s",
+    definition="the mean of `high_rate_delay` for each high-rate publisher alone, by its name: `high-rate` is that of "
+    "the first burst, `high-rate-2` that of the second, and so on",
+    shape="parts",
+    sql=f"""\
+SELECT
+  clients.name AS part,
+  CAST(SUM(CAST(deliveries.delivered_ns - requests.issued_ns AS DECIMAL(18, 0))) AS DOUBLE) / COUNT(*) / 1e9 AS value
+FROM deliveries
+JOIN requests ON requests.request = deliveries.request
+JOIN clients ON clients.client = requests.client
+WHERE clients.name LIKE '{HIGH_RATE_CLIENTS}'
+GROUP BY clients.name
+ORDER BY part""",
+)
+
+# Every delivery with the publisher of its notification.
 _BY_PUBLISHER = """\
 WITH received AS (
   SELECT
@@ -59,9 +79,9 @@ IN_ORDER_DELAY = Metric(
     name="in_order_delay",
     title="Notification delay, in order",
     unit="s",
-    definition="from the publishing of a notification until a subscriber has received it and all of the same publisher "
-    "before it that it ever receives, over all deliveries; the same as `notification_delay` where everything arrives "
-    "in order",
+    definition="from the publishing of a notification until a subscriber has received it and every earlier one of the "
+    "same publisher that it will receive, over all deliveries; equal to `notification_delay` if everything arrives in "
+    "order",
     shape="row",
     sql=f"""\
 {_BY_PUBLISHER}, delays AS (
@@ -75,8 +95,8 @@ OUT_OF_ORDER = Metric(
     name="out_of_order",
     title="Deliveries out of order",
     unit="deliveries",
-    definition="deliveries to a subscriber that has received a later notification of the same publisher before, and "
-    "their share of all",
+    definition="deliveries to a subscriber that has already received a later notification of the same publisher, and "
+    "their share of all deliveries",
     shape="row",
     sql=f"""\
 {_BY_PUBLISHER}, latest AS (
@@ -97,8 +117,8 @@ DELAY_OVER_TIME = Metric(
     name="delay_over_time",
     title="Delay over time",
     unit="s",
-    definition="the delays of the deliveries received in one second, in the mean and the longest, at the beginning of "
-    "that second; seconds without a delivery have no row",
+    definition="the mean and the longest delay of the deliveries received in each second, at the beginning of that "
+    "second; seconds without a delivery have no row",
     shape="series",
     sql="""\
 WITH received AS (
@@ -123,11 +143,11 @@ UNDER_BOUND = Metric(
     name="under_bound",
     title="Share of deliveries in less than 1 s",
     unit="share",
-    definition="deliveries whose delay is below the bound (`facts.delay_bound_ns`, 1 s unless told), as a share of "
-    "all, of those of the high-rate publisher, and of the others",
+    definition="share of deliveries whose delay is below the bound (`facts.delay_bound_ns`, 1 s by default): of all "
+    "deliveries, of those of the high-rate publisher, and of the others",
     shape="row",
     sql=f"""\
-{_DELAYS.format(high_rate=HIGH_RATE_CLIENT)}SELECT
+{_DELAYS.format(high_rate=HIGH_RATE_CLIENTS)}SELECT
   AVG(CASE WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS overall,
   AVG(CASE WHEN high_rate = 0 THEN NULL WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS high_rate,
   AVG(CASE WHEN high_rate = 1 THEN NULL WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS others
@@ -182,8 +202,8 @@ STABILISATION_TIME = Metric(
     title="Stabilisation time",
     unit="s",
     definition="from the start of publishing until the end of the last block of 1000 deliveries in a row (see "
-    "`max_delay`) in which a delay reached the bound (`facts.delay_bound_ns`, 1 s unless told); 0 where there is none, "
-    "null where it is the very last block: then the run did not become stable",
+    "`max_delay`) in which a delay reached the bound (`facts.delay_bound_ns`, 1 s by default); 0 if there is none, "
+    "null if it is the very last block, since the run then never became stable",
     shape="row",
     sql=f"""\
 {_BLOCKS}, last_late AS (
@@ -203,8 +223,8 @@ MATCHING_DELAY = Metric(
     name="matching_delay",
     title="Matching delay",
     unit="s",
-    definition="time that a broker's matcher takes for one notification, at every broker that it comes to, that of its "
-    "publisher included: from the moment the processor turns to it until it is done, less the processor's base time",
+    definition="time that a broker's matcher takes for one notification, at every broker it reaches, including its "
+    "publisher's: from when the processor starts on it until it is done, less the processor's base time",
     shape="row",
     sql=f"""\
 WITH handled AS (

@@ -1,21 +1,20 @@
 """Metrics of output queues: Q_l per link, and at the host broker of the high-rate publisher.
 
-Rules of this file: Q_l counts the messages that have entered a queue and not left it. Its mean over a span of time is,
-by Little's law, the time that messages spent in the queue within the span, summed up, over the length of the span:
-exact, with no sampling. How it goes over time is read from the samples, which are there only while a queue is not
-empty.
+Q_l counts the messages that have entered a queue and not left it. Its mean over a span of time is, by Little's law, the
+total time that messages spent in the queue within the span, divided by the length of the span: exact, without sampling.
+The course over time comes from samples, which exist only while a queue is not empty.
 """
 
 # ruff: noqa: S608  # texts are put together from constants of this file
 
 from octopia.metrics.metric import Metric
-from octopia.metrics.notifications import HIGH_RATE_CLIENT
+from octopia.metrics.notifications import HIGH_RATE_CLIENTS
 
-_TARGETS = f"""\
+TARGETS = f"""\
 WITH high_rate AS (
   SELECT requests.request, requests.broker, requests.issued_ns
   FROM requests JOIN clients ON clients.client = requests.client
-  WHERE clients.name = '{HIGH_RATE_CLIENT}' AND requests.kind = 'publish'
+  WHERE clients.name LIKE '{HIGH_RATE_CLIENTS}' AND requests.kind = 'publish'
 ), copies AS (
   SELECT hops.sender, hops.receiver, hops.left_ns, hops.queue
   FROM hops JOIN high_rate ON high_rate.request = hops.request AND high_rate.broker = hops.sender
@@ -34,13 +33,13 @@ HIGH_RATE_QUEUE = Metric(
     name="high_rate_queue",
     title="Mean Q_l at the high-rate publisher's host broker",
     unit="messages",
-    definition="Q_l of the target links of the high-rate publisher at its host broker, in the mean over these links "
-    "and over time: from its first notification until its last has left them (`until_empty`), or until it is published "
-    "(`while_sending`, the same span for all systems); `found` is the mean over its copies of the Q_l they met. Target "
-    "links are those of the host broker on which a notification of its went",
+    definition="mean Q_l of the high-rate publisher's target links at its host broker, from its first notification "
+    "until its last has left them (`until_empty`) or is published (`while_sending`, the same period for all systems); "
+    "`found` is the mean Q_l that its copies met. Target links are the host broker's links that its notifications "
+    "took; with several bursts, those of all of them",
     shape="row",
     sql=f"""\
-{_TARGETS}, spans AS (
+{TARGETS}, spans AS (
   SELECT
     MIN(high_rate.issued_ns) AS from_ns, MAX(high_rate.issued_ns) AS sent_ns,
     (SELECT MAX(left_ns) FROM copies) AS empty_ns, (SELECT AVG(queue) FROM copies) AS found,
@@ -65,11 +64,11 @@ HIGH_RATE_QUEUE_OVER_TIME = Metric(
     name="high_rate_queue_over_time",
     title="Q_l at the high-rate publisher's host broker over time",
     unit="messages",
-    definition="Q_l of the target links of the high-rate publisher at its host broker at regular moments: the mean "
-    "over the links, and the longest; moments at which all were empty have no row",
+    definition="Q_l of the high-rate publisher's target links at its host broker at regular times: the mean over the "
+    "links, and the longest; times at which all were empty have no row",
     shape="series",
     sql=f"""\
-{_TARGETS}, counted AS (
+{TARGETS}, counted AS (
   SELECT COUNT(*) AS link_count FROM links
 ), samples AS (
   SELECT queues.at_ns, SUM(queues.queue) AS total, MAX(queues.queue) AS longest
@@ -90,7 +89,7 @@ QUEUE_OVER_TIME = Metric(
     name="queue_over_time",
     title="Queued messages over time",
     unit="messages",
-    definition="messages in all output queues together, and in the longest, at regular moments of publishing",
+    definition="messages in all output queues together, and in the longest one, at regular times while publishing",
     shape="series",
     sql="""\
 WITH samples AS (
@@ -123,8 +122,8 @@ LINK_QUEUES = Metric(
     name="link_queues",
     title="Q_l per link",
     unit="messages",
-    definition="for every link that carried something while publishing: messages, the mean Q_l from the start of "
-    "publishing until nothing moves, and the greatest Q_l that a message made by entering",
+    definition="for every link that carried messages while publishing: their number, the mean Q_l from the start of "
+    "publishing until nothing moves, and the greatest Q_l",
     shape="table",
     sql=f"""\
 {_LINKS}SELECT
@@ -138,8 +137,8 @@ LINK_QUEUE = Metric(
     name="link_queue",
     title="Q_l over all links",
     unit="messages",
-    definition="`link_queues` in short: the mean over the links of their mean Q_l, the largest such mean, and the "
-    "greatest Q_l anywhere",
+    definition="summary of `link_queues`: the mean over the links of their mean Q_l, the largest such mean, and the "
+    "greatest Q_l of all",
     shape="row",
     sql=f"""\
 {_LINKS}SELECT

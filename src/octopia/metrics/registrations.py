@@ -1,8 +1,8 @@
-"""Metrics of advertising and subscribing: how long it takes until all who must know do, and what the tables hold.
+"""Metrics of advertising and subscribing: the time until all brokers concerned know, and the size of tables.
 
-Rules of this file: a broker has stored something when it is done with the message that brought it. An advertisement
-that floods reaches a broker more than once; only the first copy is stored. A subscription of TID routing may reach a
-broker on several trees, and each copy binds it to trees that the broker had not; it is stored when the last is.
+A broker has stored an entry when it has handled the message that brought it. An advertisement that floods reaches a
+broker more than once; only the first copy is stored. A subscription of TID routing may reach a broker on several trees,
+and each copy binds it to further trees; it is stored when the last one is.
 """
 
 # ruff: noqa: S608  # texts are put together from constants of this file
@@ -13,7 +13,7 @@ ADVERTISEMENT_DELAY = Metric(
     name="advertisement_delay",
     title="Advertisement delay",
     unit="s",
-    definition="from the issue of an advertisement until the last broker that stores it has done so",
+    definition="from the request of an advertisement until the last broker has stored it",
     shape="row",
     sql=f"""\
 WITH copies AS (
@@ -45,7 +45,7 @@ SUBSCRIPTION_DELAY = Metric(
     name="subscription_delay",
     title="Subscription delay",
     unit="s",
-    definition="from the issue of a subscription until the last broker that stores it has done so",
+    definition="from the request of a subscription until the last broker has stored it",
     shape="row",
     sql=_SUBSCRIPTION_DELAY.format(condition="kind = 'subscribe'", spread=spread("delay_ns", "delays")),
 )
@@ -54,8 +54,8 @@ SUBSCRIPTION_READY_DELAY = Metric(
     name="subscription_ready_delay",
     title="Subscription delay with CIB messages",
     unit="s",
-    definition="from the issue of a subscription until the last message that it caused, of whatever kind, is handled: "
-    "from then on it gets notifications from everywhere",
+    definition="from the request of a subscription until the last message of any kind caused by it is handled; from "
+    "then on it receives notifications from everywhere",
     shape="row",
     sql=_SUBSCRIPTION_DELAY.format(condition="kind <> 'notify'", spread=spread("delay_ns", "delays")),
 )

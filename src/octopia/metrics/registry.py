@@ -5,7 +5,7 @@ from typing import Final
 
 from octopia.errors import InputError
 from octopia.hints import maybe_meant, shortened
-from octopia.metrics import messages, notifications, queues, registrations
+from octopia.metrics import changes, congestion, messages, notifications, queues, registrations
 from octopia.metrics.metric import Metric
 
 METRICS: Final[dict[str, Metric]] = {
@@ -23,6 +23,7 @@ METRICS: Final[dict[str, Metric]] = {
         notifications.NOTIFICATION_DELAY,
         notifications.HIGH_RATE_DELAY,
         notifications.OTHERS_DELAY,
+        notifications.BURST_DELAY,
         notifications.IN_ORDER_DELAY,
         notifications.OUT_OF_ORDER,
         notifications.UNDER_BOUND,
@@ -33,17 +34,28 @@ METRICS: Final[dict[str, Metric]] = {
         messages.DELIVERIES,
         messages.DELIVERY_HOPS,
         messages.PURE_FORWARDS,
+        messages.MESSAGES_BETWEEN_SITES,
+        messages.COPIES_BETWEEN_SITES,
         queues.HIGH_RATE_QUEUE,
         queues.HIGH_RATE_QUEUE_OVER_TIME,
         queues.LINK_QUEUE,
         queues.LINK_QUEUES,
         queues.QUEUE_OVER_TIME,
+        congestion.CONGESTION_ELEMENT,
+        congestion.CONGESTION_ELEMENT_OVER_TIME,
+        congestion.ROUTING_CASES,
+        congestion.ROUTING_CASE_COPIES,
+        congestion.ROUTING_CASE_SAVED,
+        changes.CHANGE_MESSAGES,
+        changes.CHANGE_BROKERS,
+        changes.CHANGE_INSIDE,
+        changes.CHANGE_DELAY,
     )
 }
 
 
 def metrics_named(names: Iterable[str]) -> list[Metric]:
-    """The metrics with these names; `InputError` for one that is not there."""
+    """The metrics with these names; `InputError` for an unknown one."""
     found = []
     for name in names:
         if name not in METRICS:

@@ -1,29 +1,55 @@
 """Simulation of an overlay: the brokers' own code under a virtual clock."""
 
-from octopia.sim.checkers import Finding, check_run
+from octopia.sim.checkers import DELIVERY_RULES, Finding, check_run
 from octopia.sim.exactly_once import compare as compare_deliveries
-from octopia.sim.faults import BrokerFault, Fault, LinkFault, draw_faults
-from octopia.sim.model import MODELS, Model, load_model
+from octopia.sim.faults import BrokerFault, Fault, LinkFault, check_faults, draw_faults
+from octopia.sim.model import MODEL_PARTS, MODELS, Model, check_model, links_of, load_model
+from octopia.sim.numbering import first_numbers
 from octopia.sim.requests import Request
-from octopia.sim.run import Phase, Run, RunSpec, load_run, simulate
+from octopia.sim.run import (
+    LiveFacts,
+    LiveFault,
+    LiveProcess,
+    Phase,
+    Run,
+    RunSpec,
+    load_run,
+    no_garbage_collection,
+    save_run,
+    simulate,
+)
 from octopia.sim.simulation import Simulation
+from octopia.sim.terms import Terms, terms_of
 
 __all__ = [
+    "DELIVERY_RULES",
     "MODELS",
+    "MODEL_PARTS",
     "BrokerFault",
     "Fault",
     "Finding",
     "LinkFault",
+    "LiveFacts",
+    "LiveFault",
+    "LiveProcess",
     "Model",
     "Phase",
     "Request",
     "Run",
     "RunSpec",
     "Simulation",
+    "Terms",
+    "check_faults",
+    "check_model",
     "check_run",
     "compare_deliveries",
     "draw_faults",
+    "first_numbers",
+    "links_of",
     "load_model",
     "load_run",
+    "no_garbage_collection",
+    "save_run",
     "simulate",
+    "terms_of",
 ]

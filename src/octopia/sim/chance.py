@@ -1,4 +1,4 @@
-"""Chance for single messages: the streams of `octopia.workload.draws`, one number at a time."""
+"""Random numbers for single messages: the streams of `octopia.workload.draws`, one number at a time."""
 
 from octopia.workload import draws
 

@@ -1,13 +1,15 @@
-"""Judges of a run: what must hold in every trace, worked out by brute force.
+"""Checkers of a run: invariants of every trace, verified by brute force.
 
-Rules of this file: a checker reads the trace and the workload, nothing else; it shares no code with the index, the
-routing or the simulator, so that a fault in those cannot hide here. Every checker gives one `Finding`: how often its
-rule was broken, and the first few cases, by name. A rule that a routing does not promise (`routing.Promises`: the hop
-bound is SNR's, order nobody's) is reported all the same and marked as such.
+A checker reads only the trace and the workload. It shares no code with the index, the routing or the simulator, so a
+bug in those cannot hide here. Every checker returns one `Finding`: the number of violations, and the first few cases by
+name. A rule that a routing does not promise (`routing.Promises`: only SNR promises the hop bound, and no routing
+promises order) is still reported and marked as such.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +20,25 @@ from msgspec import Struct
 from octopia.language import Filter, overlaps
 from octopia.routing import Promises, policy_if_known
 from octopia.sim.exactly_once import compare
+from octopia.sim.numbering import first_numbers, registrations
 from octopia.sim.run import Run, load_run
+from octopia.sim.terms import terms_of
 from octopia.topology import Scot
 from octopia.workload import Workload
 
 EXAMPLES_MAX = 5
 Numbers = npt.NDArray[np.int64]
 _PLAIN_PROMISES = Promises()
+# Exactly-once delivery, by the names that the pipeline's audit has for violations.
+DELIVERY_RULES: Final = {
+    "lost": "every notification reaches everyone who wants it",
+    "duplicated": "nobody gets a notification twice",
+    "unwanted": "nobody gets what it did not ask for",
+}
 
 
 class Finding(Struct, frozen=True):
-    """What one checker found. `promised`: the routing promises this, so any case is a fault of it."""
+    """The result of one checker. `promised`: the routing promises this rule, so any case is a fault."""
 
     rule: str
     cases: int
@@ -40,15 +50,16 @@ class Finding(Struct, frozen=True):
         return not self.cases or not self.promised
 
 
-def check_run(workload: Workload, overlay: Scot, folder: Path) -> tuple[Finding, ...]:
-    """All checkers on one run."""
+def check_run(workload: Workload, overlay: Scot, folder: Path, *, deliveries: bool = True) -> tuple[Finding, ...]:
+    """All checkers on one run; without those of `DELIVERY_RULES` if something else compares its deliveries."""
     run = load_run(folder)
     trace = _Trace(workload, overlay, folder)
-    # a file is no reason to import a module: a routing of one's own is known where this process has run it
+    # A file must not cause an import: a user's own routing is known only if this process has run it.
     policy = policy_if_known(run.spec.routing)
     promises = _PLAIN_PROMISES if policy is None else policy.promises
     return (
-        *_check_deliveries(trace, promises.exactly_once),
+        *(_check_deliveries(trace, promises.exactly_once) if deliveries else ()),
+        *_check_deadlines(trace, run),
         _check_hop_bound(trace, promises),
         _check_revisits(trace, promises.once_per_broker),
         _check_order(trace, promises.in_order),
@@ -60,17 +71,19 @@ def check_run(workload: Workload, overlay: Scot, folder: Path) -> tuple[Finding,
 
 
 class _Trace:
-    """The tables of a run, read column by column, and who is who in them."""
+    """The tables of a run, read column by column, and the identities of its clients."""
 
     def __init__(self, workload: Workload, overlay: Scot, folder: Path) -> None:
         self.workload = workload
         self.overlay = overlay
         self.folder = folder
-        self.clients: dict[str, int] = {}
-        for registration in (*workload.advertisements, *workload.subscriptions):
-            self.clients.setdefault(registration.client, len(self.clients))
-        self.names = list(self.clients)
-        self.first_publication = len(workload.advertisements) + len(workload.subscriptions)
+        self.names = list(workload.clients())
+        self.clients = {name: number for number, name in enumerate(self.names)}
+        self.first_publication = first_numbers(workload).publication
+        wishes = workload.wishes.items()
+        # by number, for clients that have one
+        self.deadlines_ns = {self.clients[client]: wish.deadline_ns for client, wish in wishes if wish.deadline_ns}
+        self.unordered = [self.clients[client] for client, wish in wishes if not wish.ordered]
 
     def columns(self, table: str, *names: str) -> list[Numbers]:
         read = pq.read_table(self.folder / f"{table}.parquet", columns=list(names))
@@ -92,14 +105,53 @@ def _finding(rule: str, promised: bool, cases: Sequence[str] | Numbers, name: ob
 def _check_deliveries(trace: _Trace, promised: bool) -> list[Finding]:
     """Exactly once, and nobody unwanted."""
     request, client = trace.columns("deliveries", "request", "client")
+    if trace.deadlines_ns:
+        # a notification dropped for its age counts as its delivery: once, to a client that wants it
+        # (`_check_deadlines`)
+        both = zip((request, client), trace.columns("expired", "request", "client"), strict=True)
+        request, client = (np.concatenate(columns) for columns in both)
     publication = request.astype(np.int64) - trace.first_publication
-    wrong = compare(trace.workload, trace.clients, publication, client.astype(np.int64))
+    terms = terms_of(trace.workload, trace.folder)
+    wrong = compare(trace.workload, trace.clients, publication, client.astype(np.int64), terms)
     before = trace.first_publication * len(trace.clients)
     return [
-        _finding("every notification reaches everyone who wants it", promised, wrong.missing + before, trace.pair),
-        _finding("nobody gets a notification twice", promised, wrong.twice + before, trace.pair),
-        _finding("nobody gets what it did not ask for", promised, wrong.unwanted + before, trace.pair),
+        _finding(rule, promised, codes + before, trace.pair)
+        for rule, codes in zip(DELIVERY_RULES.values(), wrong, strict=True)
     ]
+
+
+def _check_deadlines(trace: _Trace, run: Run) -> list[Finding]:
+    """A client with a deadline gets what its broker sent in time, and nothing else is dropped.
+
+    The age of a notification counts from acceptance by the publisher's broker until the subscriber's broker sends it.
+    On live brokers neither moment is in the trace. There we know only that what was dropped is too old counted from the
+    publisher's call: deliveries may be under way for any time.
+    """
+    if not trace.deadlines_ns:
+        return []
+    numbers, moments = trace.columns("requests", "request", "handled_ns" if run.live is None else "issued_ns")
+    accepted = np.zeros(int(numbers.max(initial=0)) + 1)
+    accepted[numbers] = moments
+    limit = np.full(len(trace.names), np.inf)
+    limit[list(trace.deadlines_ns)] = list(trace.deadlines_ns.values())
+    findings = []
+    rules = [
+        ("nothing is delivered after its deadline", "deliveries", "delivered_ns", run.spec.model.client.delay_ns),
+        ("nothing is dropped before its deadline", "expired", "at_ns", 0 if run.live is None else -_live_error_ns(run)),
+    ]
+    for rule, table, moment, delay_ns in rules if run.live is None else rules[1:]:
+        request, client, at_ns = trace.columns(table, "request", "client", moment)
+        late = at_ns - delay_ns - accepted[request] > limit[client]
+        wrong = np.flatnonzero(late if table == "deliveries" else ~late)
+        codes = request[wrong].astype(np.int64) * len(trace.clients) + client[wrong]
+        findings.append(_finding(rule, True, codes, trace.pair))
+    return findings
+
+
+def _live_error_ns(run: Run) -> int:
+    """The possible error of a notification's age: brokers count whole milliseconds, and clocks differ."""
+    processes = () if run.live is None else run.live.processes
+    return 2_000_000 + 2 * max((process.clock_error_ns for process in processes), default=0)
 
 
 def _check_hop_bound(trace: _Trace, promises: Promises) -> Finding:
@@ -112,16 +164,26 @@ def _check_hop_bound(trace: _Trace, promises: Promises) -> Finding:
 
 
 def _check_revisits(trace: _Trace, promised: bool) -> Finding:
-    """No loops: a notification comes to a broker once."""
+    """No loops: a notification visits a broker once each time that its host broker sends it.
+
+    A routing with streams resends notifications that a destination requests, and a destination that has heard nothing
+    of a publisher requests them after a while, although they may only be late. Copies sent at one moment are sent once.
+    """
     kind = pq.read_table(trace.folder / "hops.parquet", columns=["kind"]).column("kind")
-    request, receiver = trace.columns("hops", "request", "receiver")
     notify = pc.equal(kind, "notify").to_numpy()
+    request, receiver, hop, queued = (
+        column[notify] for column in trace.columns("hops", "request", "receiver", "hop", "queued_ns")
+    )
     brokers = trace.overlay.broker_count
-    visits = np.sort(request[notify].astype(np.int64) * brokers + receiver[notify])
-    again = np.unique(visits[1:][visits[1:] == visits[:-1]])
+    visits, times = np.unique(request.astype(np.int64) * brokers + receiver, return_counts=True)
+    again, times = visits[times > 1], times[times > 1]
+    if len(again):
+        first = (hop == 1) & np.isin(request, again // brokers)
+        sent = Counter(one for one, _ in set(zip(request[first].tolist(), queued[first].tolist(), strict=True)))
+        again = again[times > np.array([sent[code] for code in (again // brokers).tolist()])]
     ids = trace.overlay.brokers
     return _finding(
-        "a notification comes to a broker once",
+        "a notification comes to a broker once each time it is sent",
         promised,
         again,
         lambda code: f"notification {code // brokers} at {ids[code % brokers]}",
@@ -131,12 +193,16 @@ def _check_revisits(trace: _Trace, promised: bool) -> Finding:
 def _check_order(trace: _Trace, promised: bool) -> Finding:
     """Notifications of one publisher reach a client in the order in which they were published."""
     request, client, at_ns = trace.columns("deliveries", "request", "client", "delivered_ns")
+    if trace.unordered:
+        # these clients accept notifications in any order
+        ordered = ~np.isin(client, trace.unordered)
+        request, client, at_ns = request[ordered], client[ordered], at_ns[ordered]
     publisher = trace.workload.publications.publisher[request - trace.first_publication]
-    # by client and publisher, in order of receipt; where receipt is at one moment, in order of publishing
+    # by client and publisher, in order of receipt; at equal times, in order of publishing
     order = _by_moment(at_ns, request)
     for group in (publisher, client):
         small = group.astype(np.int16) if group.max(initial=0) < 1 << 15 else group
-        order = order[np.argsort(small[order], kind="stable")]  # of small numbers it takes no comparisons
+        order = order[np.argsort(small[order], kind="stable")]  # small numbers are sorted without comparisons
     request, client, publisher = request[order], client[order], publisher[order]
     same = (client[1:] == client[:-1]) & (publisher[1:] == publisher[:-1])
     late = np.flatnonzero(same & (request[1:] < request[:-1])) + 1
@@ -145,7 +211,7 @@ def _check_order(trace: _Trace, promised: bool) -> Finding:
 
 
 def _by_moment(at_ns: Numbers, request: Numbers) -> Numbers:
-    """The order by moment, then by request; where both fit into one number, which is found much faster."""
+    """The order by time, then by request; much faster if both fit into one number."""
     bits = int(request.max(initial=0)).bit_length()
     if int(at_ns.max(initial=0)).bit_length() + bits < 64:
         return np.argsort(at_ns << bits | request, kind="stable")
@@ -178,20 +244,22 @@ def _check_left_behind(trace: _Trace, run: Run) -> Finding:
 
 
 def _check_civs(trace: _Trace, keeps_civ: bool | None) -> list[Finding]:
-    """A bit is ON exactly where a subscription of that cluster overlaps the advertisement.
+    """A bit is ON exactly if a subscription of that cluster, held at the end, overlaps the advertisement.
 
-    Of a routing that is not known only the trace says whether it keeps any.
+    For an unknown routing, only the trace tells whether it keeps bits.
     """
     kept = {row["request"]: row for row in pq.read_table(trace.folder / "civs.parquet").to_pylist()}
     if not (kept if keeps_civ is None else keeps_civ):
         return []
-    workload, clusters = trace.workload, trace.overlay.clusters
+    clusters = trace.overlay.clusters
+    advertised, subscribed = ([r for r in kind if r.ended_by is None] for kind in registrations(trace.workload))
     by_cluster: list[dict[Filter, None]] = [{} for _ in range(clusters)]
-    for subscription in workload.subscriptions:
-        by_cluster[subscription.broker.cluster][subscription.filter] = None
-    wrong = []
-    for number, advertisement in enumerate(workload.advertisements):
-        row = kept.get(number)
+    for each in subscribed:
+        by_cluster[each.registration.broker.cluster][each.registration.filter] = None
+    withdrawn = sorted(kept.keys() - {each.begun_by for each in advertised})
+    wrong = [f"request {number}: the advertisement was withdrawn and is still there" for number in withdrawn]
+    for each in advertised:
+        advertisement, row = each.registration, kept.get(each.begun_by)
         bits = "".join(
             "1" if any(overlaps(advertisement.filter, filter) for filter in by_cluster[cluster]) else "0"
             for cluster in reversed(range(clusters))

@@ -1,13 +1,13 @@
-"""Faults of a run: what goes wrong, where and when; written down or drawn from the seed.
+"""Faults of a run: their kind, place and time, either given or drawn from the seed.
 
-Rules of this file: all faults are known before the run begins, so what becomes of a message can be said the moment it
-is sent, and the same faults give the same run. Times count from the start of publishing. A link is named as its two
-brokers and fails in the direction given; `both` takes the other direction too.
+All faults are known before the run begins, so the fate of a message is known when it is sent, and the same faults give
+the same run. Times count from the start of the fault's `phase`, by default publishing, and a fault may last beyond its
+phase. A link is named by its two brokers and fails in the given direction; `both` adds the other direction.
 
-    down       a link: what is in its queue waits, what is on the wire is lost; if it is down both ways, its brokers are
-               told. A broker: everything in it is lost, its tables too; it starts again with empty tables, its
-               neighbours are told, and its clients register anew (`outages.py`; not under TID routing, which has no
-               recovery and stays out of line).
+    down       a link: messages in its queue wait, messages on the wire are lost; if it is down both ways, its brokers
+               are told. A broker: everything in it is lost, including its tables; it starts again with empty tables,
+               its neighbours are told, and its clients register again (`outages.py`; not under TID routing, which has
+               no recovery and stays out of sync).
     loss       each message is lost with a probability
     duplicate  each message arrives twice with a probability
     delay      messages take longer
@@ -23,6 +23,7 @@ from octopia.errors import InputError
 from octopia.sim.chance import Chance
 from octopia.topology import BrokerId, Scot
 
+PhaseName = Literal["advertise", "subscribe", "publish"]
 Probability = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -38,6 +39,7 @@ class LinkFault(Struct, frozen=True, forbid_unknown_fields=True, tag_field="what
     probability: Probability = 1.0
     delay_ns: Annotated[int, Meta(ge=0)] = 0
     factor: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    phase: PhaseName = "publish"
 
 
 class BrokerFault(Struct, frozen=True, forbid_unknown_fields=True, tag_field="what", tag="broker"):
@@ -46,13 +48,14 @@ class BrokerFault(Struct, frozen=True, forbid_unknown_fields=True, tag_field="wh
     broker: tuple[str, int]
     from_ns: Annotated[int, Meta(ge=0)]
     until_ns: Annotated[int, Meta(ge=0)]
+    phase: PhaseName = "publish"
 
 
 Fault = LinkFault | BrokerFault
 
 
 def check_faults(faults: Sequence[Fault], overlay: Scot) -> None:
-    """Every fault names something that is there and ends after it begins; `InputError` otherwise."""
+    """Raise `InputError` unless every fault names something that exists and ends after it begins."""
     for number, fault in enumerate(faults):
         place = f"faults[{number}]"
         if fault.until_ns <= fault.from_ns:
@@ -68,7 +71,7 @@ def check_faults(faults: Sequence[Fault], overlay: Scot) -> None:
 def draw_faults(
     overlay: Scot, seed: int, *, links_down: int = 0, brokers_down: int = 0, span_ns: int, length_ns: int
 ) -> list[Fault]:
-    """So many links (both ways) and brokers, down for `length_ns` each, at moments within `span_ns`."""
+    """A number of links (both ways) and brokers, down for `length_ns` each, at times within `span_ns`."""
     links = [(a, b) for a in overlay.brokers for b in overlay.neighbours(a) if a < b]
     which, when = Chance(seed, "which fails"), Chance(seed, "when it fails")
     faults: list[Fault] = []

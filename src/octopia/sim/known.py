@@ -1,11 +1,11 @@
-"""Matches and overlaps worked out before a run: which subscriptions every notification and advertisement meets.
+"""Matches and overlaps computed before a run: the subscriptions of every notification and advertisement.
 
-A simulated notification crosses thirty brokers, and most of them hold the same subscriptions; to search at each of them
-would be most of the run, and the same goes for a subscription that is held against the advertisements of every broker
-of its cluster. So the matcher answers once for the whole workload, and the brokers' tables get an index that knows the
-answers. Rules of this file: the index answers by what is in its table at that moment, so a subscription that has not
-arrived at a broker yet does not match there; it knows the filters of its workload and no others. Notifications that
-match the same filters share one number, their match set.
+A simulated notification crosses thirty brokers, most of which hold the same subscriptions. Matching at each of them
+would take most of the run, as would comparing a subscription with the advertisements of every broker of its cluster. So
+the matcher runs once for the whole workload, and the brokers' tables get an index that knows the answers. The index
+answers from the current contents of its table, so a subscription that has not reached a broker yet does not match
+there. It knows only the filters of its workload. Notifications that match the same filters share a number, their match
+set.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ ROWS_PER_BATCH = 16_384
 
 
 class SimNotification(Notification):
-    """A notification of a run: it also knows its match set and the request that published it."""
+    """A notification of a run, with its match set and the request that published it."""
 
     __slots__ = ("match_set", "request")
     match_set: int
@@ -34,30 +34,30 @@ class SimNotification(Notification):
 
     @classmethod
     def number(cls, values: dict[str, Value], match_set: int, request: int) -> "SimNotification":
-        """The notification of values that were checked already."""
+        """A notification from values that have been checked already."""
         notification = cls.trusted(values)
         _set_match_set(notification, match_set)
         _set_request(notification, request)
         return notification  # type: ignore[return-value]  # `trusted` makes what it is called on
 
 
-# The slots themselves, since a notification is frozen for all others.
+# Sets the slots directly, since a notification is frozen for everyone else.
 _set_match_set = SimNotification.__dict__["match_set"].__set__
 _set_request = SimNotification.__dict__["request"].__set__
 
 
 class KnownMatches:
-    """The filters of a workload by number, and what they meet.
+    """The filters of a workload by number, and what they match.
 
-    For every row of a notifications table its match set, for every match set the subscriptions in it, and for each
-    subscription the advertisements that it overlaps, and the other way round.
+    It has the match set of every row of a notifications table, the subscriptions in every match set, and the
+    advertisements that each subscription overlaps, and vice versa.
     """
 
     def __init__(
         self, subscriptions: Iterable[Filter], notifications: pa.Table, advertisements: Iterable[Filter] = ()
     ) -> None:
         wanted, promised = list(dict.fromkeys(subscriptions)), list(dict.fromkeys(advertisements))
-        # an advertisement and a subscription may be the same filter, and have one number
+        # an advertisement and a subscription may be the same filter with one number
         self.numbers = {filter: number for number, filter in enumerate(dict.fromkeys((*wanted, *promised)))}
         self.sets: list[Sequence[int]] = []
         self.set_of_row: npt.NDArray[np.int32] = np.empty(notifications.num_rows, dtype=np.int32)
@@ -103,12 +103,12 @@ class KnownMatches:
 
 
 class KnownIndex(Generic[Entry]):
-    """The `routing.Index` of one table of one broker in a run: of a filter it holds the number and no more."""
+    """The `routing.Index` of one table of one broker in a run: it holds only the number of a filter."""
 
     def __init__(self, known: KnownMatches) -> None:
         self._known = known
         self._by_number: dict[int, list[Entry]] = {}
-        # of notifications of the run (`SimNotification`); asked for every hop, so without a call of Python's
+        # for notifications of the run (`SimNotification`); called for every hop, so without a Python call
         self.match_key: Callable[[Any], int] = attrgetter("match_set")
         self.match_keys: Callable[[Sequence[Any]], Iterable[int]] = partial(map, self.match_key)
 

@@ -1,29 +1,39 @@
 """A simulated broker: the product's own `Broker`, its processor and its output queues.
 
-Rules of this file: the node keeps time, the broker decides. The processor takes messages in the order of arrival, so
-the moment it is done with one is known when it arrives. What a broker does depends only on what it did before and on
-its own output queues, so it may act at the arrival, with the time at which it will be done: the result is the same as
-if it acted then. Queues are looked at in ticks of t_w, which are caught up with before the broker acts.
+The node keeps time, the broker decides. The processor takes messages in order of arrival, so the end of each service is
+known when the message arrives. A broker's actions depend only on its past and on its own output queues, so it may act
+at the arrival, with the time at which it will be done: the result is the same as if it acted then. Queues are sampled
+at ticks of t_w, which are caught up before the broker acts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from octopia.routing import Action, Broker, Event, policy_named
+from octopia.routing import (
+    Action,
+    Advertised,
+    Broker,
+    Event,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+    policy_named,
+)
 from octopia.sim.links import OutLink
 from octopia.sim.model import Processor
 from octopia.topology import BrokerId
 
 SECOND_NS = 1_000_000_000
-# Samples of one moment are told in the order of the links.
+# Samples of one moment are reported in the order of the links.
 _index = attrgetter("index")
-# Told the moment, the link and its Q_l.
+# Called with the moment, the link and its Q_l.
 OnSample = Callable[[int, OutLink, int], None]
-# Told what a broker orders because of its queues, and the moment.
+# Called with what a broker orders because of its queues, and the moment.
 OnOrders = Callable[["Node", list[Action], int], None]
-# Of a message that is matched with a table of so many entries.
+# For a message that is matched with a table of this many entries.
 ServiceTime = Callable[[int], int]
+_WITHDRAWS: Mapping[type, type] = {Unadvertised: Advertised, Unsubscribed: Subscribed}
 
 
 class Node:
@@ -34,6 +44,7 @@ class Node:
         "_next_tick_ns",
         "_on_orders",
         "_on_sample",
+        "_registered",
         "_sample_ns",
         "_service_ns",
         "_tells_broker",
@@ -53,7 +64,6 @@ class Node:
         "notify_ns",
         "publish",
         "receive",
-        "registered",
         "sampled",
         "streams",
     )
@@ -75,16 +85,16 @@ class Node:
         self.free_ns = 0
         self.egress_free_ns = 0
         self._next_tick_ns = 0
-        # from when on `wakes` must be asked before the broker acts
+        # from when on `wakes` must be checked before the broker acts
         self.alarm_ns = 0
-        # links whose queue was not empty at the tick before, or that something entered since
+        # links whose queue was not empty at the previous tick, or that something has entered since
         self.busy: dict[OutLink, None] = {}
-        # what its clients asked for, other than to publish, to ask for it again after a restart
-        self.registered: list[Event] = []
+        # registrations of its clients, by kind, client and id, in order; they register again after a restart
+        self._registered: dict[tuple[type, str, str], Event] = {}
         # when it is down, as pairs of moments
         self.down: list[tuple[int, int]] = []
         self._base_ns = processor.base_ns
-        # by the number of entries; there are as many as sizes that a table ever had
+        # by number of entries; one for each size that a table ever had
         self._service_ns = service_ns
         self._sample_ns = sample_ns
         self._tells_broker = policy_named(broker.routing).links is not None
@@ -99,30 +109,43 @@ class Node:
         self.broker = broker
         self.handle: Callable[[Event, float], list[Action]] = broker.handle
         self.publish = broker.publish
-        self.streams: Any = broker.streams  # None where the routing has none, and then nobody looks
+        self.streams: Any = broker.streams  # None if the routing has no streams, and then nobody looks
         self.at_once: Any = None if broker.streams is None else broker.streams.at_once
-        # when the broker is to be told of the time, -1 where nothing is due
+        # when the broker must be told the time; -1 if nothing is due
         self.due_ns = -1
         self.receive = broker.receive_one
         self.sampled = broker.sampled
         self.tables_changed()
 
+    def registers(self, event: Advertised | Subscribed | Unadvertised | Unsubscribed) -> None:
+        """Note a client's request, whether the broker was up or not: clients remember their own registrations."""
+        withdraws = _WITHDRAWS.get(type(event))
+        if withdraws is None:
+            self._registered[type(event), event.client, event.id] = event
+        else:
+            self._registered.pop((withdraws, event.client, event.id), None)
+
+    @property
+    def registered(self) -> list[Event]:
+        """The registrations that its clients hold at the moment."""
+        return list(self._registered.values())
+
     def tables_changed(self) -> None:
         self.notify_ns = self._service_ns(len(self.broker.state.prt))
 
     def control_ns(self, entries: int, changed: bool) -> int:
-        """Service time of a message that is no notification; one that changed nothing was not matched either."""
+        """Service time of a message other than a notification; one that changed nothing was not matched either."""
         return self._service_ns(entries) if changed else self._base_ns
 
     def wakes(self, arrived_ns: int, done_ns: int) -> bool:
-        """Whether the broker, up all the time from one moment to the other, may act; its queues are told first."""
+        """Whether the broker is up from one moment to the other and may act; its queues are reported first."""
         if self.down and self.is_down(arrived_ns, done_ns):
             return False
         self.catch_up(done_ns)
         return True
 
     def catch_up(self, now_ns: int) -> None:
-        """Tell the broker, and the trace, of its queues at every tick until now."""
+        """Report the queues to the broker and the trace at every tick until now."""
         at = self._next_tick_ns
         if at > now_ns:
             return
@@ -131,9 +154,9 @@ class Node:
         last = now_ns - now_ns % tick_ns
         while at <= last and busy:
             at_s, sampled = at / SECOND_NS, at % self._sample_ns == 0
-            # in one order, since a routing may compare what it was told before at this moment
+            # in a fixed order, since a routing may compare earlier reports of this moment
             for link in sorted(busy, key=_index):
-                # as `length_at`, written out: for a routing that goes by queues this is done at every tick
+                # like `length_at`, inlined: with a routing that uses queue lengths this runs at every tick
                 if not link.plain:
                     length = link.length_at(at)
                 elif link.free_ns > at:
@@ -148,7 +171,7 @@ class Node:
                     link.told_ns, link.told_length = at, length
                 link.entered_at_tick = entered
                 if not length:
-                    # what enters an empty queue puts it back
+                    # an entry into an empty queue puts it back
                     del busy[link]
                 elif sampled:
                     self._on_sample(at, link, length)
@@ -159,9 +182,10 @@ class Node:
             self._on_orders(self, orders, now_ns)
 
     def _tell_before(self, link: OutLink, at_ns: int) -> None:
-        """An empty queue that was empty before is not worth a word, until it fills.
+        """Skip an empty queue that was empty before, until it fills.
 
-        Then the tick before comes first, when it was still empty: the broker counts what entered and left since.
+        Then the previous tick, at which it was still empty, is reported first: the broker counts what entered and left
+        since.
         """
         self.sampled(link.receiver_id, 0, link.entered_at_tick, link.entered_at_tick, at_ns / SECOND_NS)
 

@@ -1,11 +1,11 @@
-"""Links and brokers that go down and come up: what the brokers are told of it, and when.
+"""Outages of links and brokers: what the brokers are told, and when.
 
 A host tells its broker when a connection is gone and when there is a fresh one (`LinkWentDown`, `LinkCameUp`); the
-routing does the rest, and so it is here. Rules of this file: both ends of a link are told. A link is broken as long as
-anything breaks it: a fault of its own, or a broker that is down at either end. The neighbours of a broker that crashed
-notice it after the last of what it sent has arrived. A broker that starts again knows nothing; its links come up, or it
-is told that they are down, and its clients, who hold their registrations themselves, register anew. A routing without
-recovery (TID routing) is told nothing, and stays as the fault left it.
+routing does the rest, also in the simulator. Both ends of a link are told. A link is broken as long as it has a fault
+of its own or a broker at either end is down. The neighbours of a crashed broker notice after its last message has
+arrived. A restarted broker has empty tables; its links come up, or it is told that they are down, and its clients,
+which keep their registrations themselves, register again (without those they withdrew while it was down). A routing
+without recovery (TID routing) is told nothing, and stays as the fault left it.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,21 @@ from octopia.topology import BrokerId
 
 Act = Callable[[Node, Event, int], None]
 At = Callable[[int, Callable[[int], None]], None]
+IsUp = Callable[[Node, BrokerId], bool]
 
 
 class Outages:
-    """What is broken at the moment. `act` lets a broker handle an event, `at` calls something at a later moment."""
+    """What is broken at the moment.
 
-    def __init__(self, recovers: bool, act: Act, at: At) -> None:
+    `act` lets a broker handle an event, `at` schedules a call for a later moment, `is_up` tells whether a broker
+    considers its link to a neighbour up.
+    """
+
+    def __init__(self, recovers: bool, act: Act, at: At, is_up: IsUp) -> None:
         self.recovers = recovers
         self._act = act
         self._at = at
+        self._is_up = is_up
         # by link, how many faults break it
         self._broken: dict[tuple[BrokerId, BrokerId], int] = {}
 
@@ -54,18 +60,16 @@ class Outages:
             if self.recovers and self._broken.get(_pair(node, link.receiver)):
                 self._act(node, LinkWentDown(link.receiver.id), now)
         if self.recovers:
-            registered, node.registered = node.registered, []
-            for event in registered:
+            for event in node.registered:
                 self._act(node, event, now)
-                node.registered.append(event)
 
     def _late_notice(self, node: Node, neighbour: Node, now: int) -> None:
         if self._broken.get(_pair(node, neighbour)):
             self._notice(node, neighbour, now)
 
     def _notice(self, node: Node, neighbour: Node, now: int) -> None:
-        """Unless it knows: one that starts again has all its links down."""
-        if self.recovers and neighbour.id in node.broker.state.up:
+        """Unless it knows already: a restarted broker has all its links down."""
+        if self.recovers and self._is_up(node, neighbour.id):
             self._act(node, LinkWentDown(neighbour.id), now)
 
     def _breaks(self, one: Node, other: Node) -> bool:

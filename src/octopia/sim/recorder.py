@@ -1,9 +1,9 @@
-"""From a running simulation to its trace: rows are kept as they come and written in batches.
+"""Writes the trace of a running simulation: rows are collected and written in batches.
 
-Rules of this file: the loop of the simulation appends what it has at hand: per message or request that was handled the
-arrival, the moment, and then, when its orders have been carried out, whom it was delivered to. A few hundred at a time
-become numbers (`take_in`), while they are in the processor's cache and so that their memory is used again at once; a
-batch at a time the numbers become columns and are written. At most `rows_per_batch` hops and as many requests are held.
+The simulation loop appends raw values: for each handled message or request the arrival, the moment, and then, once its
+orders have been carried out, its recipients. A few hundred at a time become numbers (`take_in`), while they are in the
+processor's cache and so that their memory is reused at once; a batch at a time becomes columns and is written. At most
+`rows_per_batch` hops and as many requests are held.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,14 +38,16 @@ from octopia.routing import (
 )
 from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
 from octopia.sim.model import Model
-from octopia.topology import BrokerId, Scot, civ
+from octopia.topology import BrokerId, Scot, Sites, civ
 from octopia.trace import FATES, NO_REQUEST, ROWS_PER_BATCH, TraceWriter
 
 if TYPE_CHECKING:
     from octopia.sim.node import Node
     from octopia.sim.requests import Request
 
-# Codes of the messages in a run, notifications last, and the kind of each.
+# Codes of the messages in a run, notifications last, and the kind of each. For a copy of a notification, the number of
+# the case in which the sender decided about it is added (`Decision.case`), so all codes from that of `Notify` on are
+# notifications.
 _CODES: Mapping[type, str] = {
     Advertise: "advertise",
     Unadvertise: "unadvertise",
@@ -78,24 +80,30 @@ _FATE_CODES = {fate: code for code, fate in enumerate(FATES)}
 _RECIPIENT_SETS_MAX = 50_000
 _NO_CIV = -1
 _ROWS_AT_ONCE = 1_024
-# In place of the code of a message where there is none, a request.
+# In place of the code of a message for a request, which has none.
 NO_MESSAGE = -1
-# In place of Q_l where it follows from the other numbers, and is worked out for many at once.
+# In place of Q_l if it follows from the other numbers and is computed for many at once.
 FOLLOWS = -1
 Numbers = npt.NDArray[np.int64]
 
 
 class Recorder:
-    """Takes in what happens in a run and writes it through a `TraceWriter`."""
+    """Collects the events of a run and writes them through a `TraceWriter`."""
 
-    def __init__(self, writer: TraceWriter, overlay: Scot, clients: Mapping[str, tuple[int, BrokerId]]) -> None:
-        # per row the arrival, its fields one after the other; when it was handled, or -1 - fate where it was lost; and
-        # who got it, where somebody did
+    def __init__(
+        self,
+        writer: TraceWriter,
+        overlay: Scot,
+        clients: Mapping[str, tuple[int, BrokerId]],
+        sites: Sites | None = None,
+    ) -> None:
+        # per row the fields of the arrival; when it was handled, or -1 - fate if it was lost; and its recipients, if
+        # any
         self.arrivals: list[Any] = []
         self.handled: list[int] = []
         self.delivered_to: list[tuple[Recipient, ...] | None] = []
         self.rows_per_batch = ROWS_PER_BATCH
-        # what was released later than it came: request, broker, hop and moment, and who got it
+        # notifications released later than they arrived: request, broker, hop, time, and recipients
         self._released: list[tuple[int, int, int, int]] = []
         self._released_to: list[tuple[Recipient, ...] | None] = []
         self._writer = writer
@@ -104,35 +112,40 @@ class Recorder:
         self._clients = clients
         self._senders: Numbers = np.empty(0, dtype=np.int64)
         self._receivers: Numbers = np.empty(0, dtype=np.int64)
-        self._client_delay_ns = self._sending_ns = 0
-        # taken in and not written
+        self._cases: Sequence[str] = ()
+        self._client_delay_ns = 0
+        # by link, of one message
+        self._sending_ns: Numbers = np.empty(0, dtype=np.int64)
+        # collected but not written
         self._rows: list[_Rows] = []
         self._hops_held = 0
         self._hops_written = 0
-        # the most hops that a message made, of those taken in, and of which request it was
+        # the most hops of any message collected so far, and its request
         self.farthest = 0, NO_REQUEST
-        # what is written of rows whose recipients have not been written: link, request, hop, when it was handled
+        # written rows whose recipients have not been written: link, request, hop, when it was handled
         self._open_rows: tuple[Numbers, ...] = (np.empty(0, dtype=np.int64),) * len(_OF_DELIVERIES)
         self._requests: list[list[Any]] = []
         self._samples: list[tuple[int, int, int, int, int]] = []
+        self._expired: list[tuple[int, int, int, int, int]] = []
         self._recipients = _RecipientSets({client: number for client, (number, _) in clients.items()})
         # which request made an advertisement, for the bits at the end
         self._advertised: dict[tuple[str, str], int] = {}
-        self._write_names(overlay)
+        self._write_names(overlay, sites)
 
     @property
     def hops(self) -> int:
         return self._hops_written + self._hops_held + len(self.handled)
 
-    def take_links(self, links: list[OutLink], model: Model) -> None:
-        """The links of the run, in the order of their index, and the times of its model."""
+    def take_links(self, links: list[OutLink], model: Model, cases: Sequence[str]) -> None:
+        """The links of the run, in the order of their index, the times of its model, and the cases of its routing."""
+        self._cases = cases
         self._client_delay_ns = model.client.delay_ns
-        self._sending_ns = max(1, model.link.per_message_ns)
+        self._sending_ns = np.array([max(1, link.sending_ns) for link in links], dtype=np.int64)
         self._senders = np.array([link.sender.index for link in links], dtype=np.int64)
         self._receivers = np.array([link.receiver.index for link in links], dtype=np.int64)
 
     def request(self, request: "Request", handled_ns: int | None, refused: str | None) -> int:
-        """A request was handled, or refused for a reason; gives the number of rows that wait to be taken in."""
+        """Record a request that was handled, or refused for a reason; returns the number of waiting rows."""
         event: Any = request.event
         kind = _REQUEST_OF[type(event)]
         if type(event) is Advertised:
@@ -145,14 +158,20 @@ class Recorder:
         return len(self.handled)
 
     def released(self, request: int, node: "Node", hop: int, at_ns: int, to: tuple[Recipient, ...]) -> None:
-        """A notification that had come with this hop, and waited for earlier ones, was delivered."""
+        """Record the delivery of a notification that arrived with this hop and waited for earlier ones."""
         self._released.append((request, node.index, hop, at_ns))
         self._released_to.append(to)
         if len(self._released) >= self.rows_per_batch:
             self._write_released()
 
+    def expired(self, request: int, client: str, node: "Node", hop: int, at_ns: int) -> None:
+        """Record a notification that was too old for a client."""
+        self._expired.append((request, self._clients[client][0], node.index, hop, at_ns))
+        if len(self._expired) >= self.rows_per_batch:
+            self._write_expired()
+
     def lost(self, lost: list[tuple[Arrival, str]]) -> int:
-        """Messages were lost on their way, with their fates; gives the number of rows that wait to be taken in."""
+        """Record messages that were lost, with their fates; returns the number of waiting rows."""
         for arrival, fate in lost:
             self.arrivals.extend(arrival)
             self.handled.append(-1 - FATES.index(fate))
@@ -179,7 +198,7 @@ class Recorder:
         self._writer.write("table_sizes", columns)
 
     def civs(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """The bits of all advertisements as they are now at their host brokers."""
+        """The bits of all advertisements as their host brokers have them now."""
         hosted = []
         for (client, id), request in self._advertised.items():
             broker = self._clients[client][1]
@@ -194,7 +213,7 @@ class Recorder:
             self._writer.write("civs", dict(zip(("request", "broker", "civ", "interest"), columns, strict=True)))
 
     def take_in(self) -> int:
-        """Make numbers of the rows that wait, write if that makes a batch, and say how many rows may come next."""
+        """Convert the waiting rows to numbers, write a batch if it is full, and return how many rows may come next."""
         if self.arrivals:
             rows = _Rows(self.arrivals, self.handled)
             self._rows.append(rows)
@@ -213,12 +232,12 @@ class Recorder:
             self.farthest = int(hops[row]), int(rows.numbers[_REQUEST][row])
 
     def flush(self) -> None:
-        """Write all that is held."""
+        """Write everything, including waiting rows."""
         self.take_in()
         self._write_all()
 
     def _write_all(self) -> None:
-        """Write all that was taken in."""
+        """Write everything that was converted."""
         if self._rows:
             numbers = [np.concatenate(lines) for lines in zip(*(rows.numbers for rows in self._rows), strict=True)]
             civs = [bits for rows in self._rows for bits in rows.civs]
@@ -234,17 +253,18 @@ class Recorder:
         self._write_released()
         self._write_requests()
         self._write_samples()
+        self._write_expired()
 
     def _write_hops(self, numbers: list[Numbers], civs: list[int]) -> None:
         is_hop = numbers[_LINK] >= 0
         arrived, link, request, hop, queued, left, found, code, handled = (line[is_hop] for line in numbers)
         if not len(link):
             return
-        # Q_l where all messages take the same time, so that there was one for each such time until it left
-        follows = np.maximum((left - queued - 1) // self._sending_ns, 0)
+        # Q_l of a link whose messages all take the same time: one message for each such time until it left
+        follows = np.maximum((left - queued - 1) // self._sending_ns[link], 0)
         lost = handled < 0
         columns = {
-            "kind": _coded(_KIND_OF_CODE[code], _KINDS),
+            "kind": _coded(_KIND_OF_CODE[np.minimum(code, FIRST_NOTIFICATION)], _KINDS),
             "request": request,
             "sender": self._senders[link],
             "receiver": self._receivers[link],
@@ -256,6 +276,7 @@ class Recorder:
             "queue": np.where(found == FOLLOWS, follows, found),
             "civ": self._civs(civs),
             "fate": _coded(np.where(lost, -1 - handled, 0), FATES),
+            "routing_case": _coded(code - FIRST_NOTIFICATION - 1, self._cases, code <= FIRST_NOTIFICATION),
         }
         self._writer.write("hops", columns)
 
@@ -267,7 +288,7 @@ class Recorder:
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == _NO_CIV), pa.array(texts, type=pa.string()))
 
     def _write_deliveries(self) -> None:
-        """Of all rows of which it is known whom they were delivered to: that of the last one may be to come."""
+        """All rows whose recipients are known: those of the last row may still come."""
         known = len(self.delivered_to)
         link, request, hop, handled = (line[:known] for line in self._open_rows)
         self._open_rows = tuple(line[known:] for line in self._open_rows)
@@ -302,6 +323,14 @@ class Recorder:
         }
         self._writer.write("deliveries", columns)
 
+    def _write_expired(self) -> None:
+        if self._expired:
+            columns = zip(
+                ("request", "client", "broker", "hop", "at_ns"), zip(*self._expired, strict=True), strict=True
+            )
+            self._writer.write("expired", dict(columns))
+            self._expired.clear()
+
     def _write_requests(self) -> None:
         rows, self._requests = self._requests, []
         if rows:
@@ -332,13 +361,14 @@ class Recorder:
             }
             self._writer.write("queues", columns)
 
-    def _write_names(self, overlay: Scot) -> None:
+    def _write_names(self, overlay: Scot, sites: Sites | None) -> None:
         ids = overlay.brokers
         brokers = {
             "broker": range(len(ids)),
             "region": [id.region for id in ids],
             "cluster": [id.cluster for id in ids],
             "inner": [overlay.is_inner(id) for id in ids],
+            "site": [None if sites is None else sites.site_of(id) for id in ids],
         }
         self._writer.write("brokers", brokers)
         clients = {
@@ -349,7 +379,7 @@ class Recorder:
         self._writer.write("clients", clients)
 
 
-# Fields of an arrival; as numbers they come without the message, and with the moment when it was handled.
+# Fields of an arrival; as numbers they lack the message and have the moment when it was handled.
 _MESSAGE = 2
 _LINK, _REQUEST, _HOP, _CODE, _HANDLED = 1, 2, 3, 7, 8
 _OF_DELIVERIES = (_LINK, _REQUEST, _HOP, _HANDLED)
@@ -367,9 +397,9 @@ class _Rows:
         self.numbers = [np.fromiter(field, dtype=np.int64, count=len(field)) for field in fields]
         codes = fields[_CODE]
         self.hops = len(codes) - codes.count(NO_MESSAGE)
-        # of hops only; as Python's integers, since there may be more clusters than bits in a number of numpy's
+        # of hops only; Python integers, since there may be more clusters than bits in a numpy number
         self.civs: Sequence[int] = (0,) * self.hops
-        if FIRST_NOTIFICATION in codes:
+        if max(codes) >= FIRST_NOTIFICATION:
             self.civs = [
                 message.header.civ if type(message) is Notify else 0
                 for message, code in zip(messages, codes, strict=True)
@@ -378,9 +408,9 @@ class _Rows:
 
 
 class _RecipientSets:
-    """Sets of recipients as numbers. Brokers give one object for equal sets, so each is turned into numbers once.
+    """Sets of recipients as numbers. Brokers return one object for equal sets, so each is converted once.
 
-    At most `_RECIPIENT_SETS_MAX` are kept from one batch to the next; past that all are forgotten.
+    At most `_RECIPIENT_SETS_MAX` are kept from one batch to the next; beyond that, all are dropped.
     """
 
     def __init__(self, clients: Mapping[str, int]) -> None:
@@ -392,13 +422,15 @@ class _RecipientSets:
         self._kept: list[tuple[Recipient, ...] | None] = [None]
         self._addresses = np.array([id(None)], dtype=np.int64)
         self._codes = np.zeros(1, dtype=np.int64)
-        # per code: how many recipients, the first of them in the arrays that follow
+        # per code: the number of recipients, and the first of them in the arrays that follow
         self._sizes = np.zeros(1, dtype=np.int64)
         self._clients = np.zeros(0, dtype=np.int32)
         self._subscriptions = np.zeros(0, dtype=np.int16)
 
     def expand(self, orders: Sequence[tuple[Recipient, ...] | None]) -> tuple[Numbers, Any, Any]:
-        """How many recipients each order has (None is nobody), and of all in order the client and its subscriptions."""
+        """The number of recipients of each order (None: nobody), and, for all in order, the client and its
+        subscriptions.
+        """
         if len(self._kept) > _RECIPIENT_SETS_MAX:
             self._forget()
         addresses = np.fromiter(map(id, orders), dtype=np.int64, count=len(orders))
@@ -431,5 +463,5 @@ class _RecipientSets:
         self._subscriptions = np.concatenate([self._subscriptions, subscriptions])
 
 
-def _coded(codes: Any, names: Sequence[str]) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, type=pa.int8()), pa.array(names))
+def _coded(codes: Any, names: Sequence[str], absent: Any = None) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, type=pa.int8(), mask=absent), pa.array(names, pa.string()))

@@ -1,6 +1,6 @@
-"""What clients ask for in a run, in the order of time.
+"""The requests of clients in a run, ordered by time.
 
-Rules of this file: requests are made when they are needed and not before, since a burst has hundreds of thousands.
+Requests are created lazily, since a burst has hundreds of thousands.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from octopia.topology import BrokerId
 
 
 class Request(NamedTuple):
-    """A client asks its host broker for something at a moment; `number` is its row in the trace."""
+    """A client's request to its host broker at a moment; `number` is its row in the trace."""
 
     at_ns: int
     broker: BrokerId
@@ -24,7 +24,7 @@ class Request(NamedTuple):
 
 
 class Asked:
-    """The requests to come. `next_ns` is when the next one reaches its broker, -1 where there is none."""
+    """The requests to come. `next_ns` is when the next one reaches its broker; -1 if there is none."""
 
     def __init__(self, requests: Iterator[Request], client_delay_ns: int, nodes: Mapping[BrokerId, Node]) -> None:
         self._requests = requests
@@ -35,7 +35,7 @@ class Asked:
         self._advance()
 
     def take_until(self, end_ns: int) -> list[Arrival]:
-        """All that come before a moment."""
+        """All requests before a moment."""
         taken: list[Arrival] = []
         while self._next is not None and self.next_ns < end_ns:
             request = self._next

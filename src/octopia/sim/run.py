@@ -1,46 +1,61 @@
 """One run: a workload on an overlay under one routing, from the first advertisement to the last delivery.
 
-A run has three phases, each played until nothing moves: all advertisements, all subscriptions, then all publications
-and the faults. Registrations come at a steady pace, so that their delays measure the routing and not a queue of
-registrations. Rules of this file: what a run leaves behind is a folder with the tables of `octopia.trace` and
-`run.json`, which says what was run; everything else is worked out from these. Same inputs, same bytes.
+A run has three phases, each played until nothing moves: the first advertisements, the first subscriptions, then all
+publications with the changes among them. A fault begins in the phase that it names. Registrations before publishing
+come at a steady pace, so that their delays measure the routing and not a queue of registrations. The output of a run is
+a folder with the tables of `octopia.trace` and `run.json`, which describes the run; everything else is computed from
+these. Same inputs, same bytes.
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from octopia.errors import InputError
 from octopia.language import Notification, Value
-from octopia.routing import Advertised, CongestionParameters, Published, Subscribed
+from octopia.routing import (
+    Advertised,
+    CongestionParameters,
+    Event,
+    Published,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+)
 from octopia.sim.faults import Fault, check_faults
 from octopia.sim.known import KnownMatches, SimNotification
-from octopia.sim.model import Model
+from octopia.sim.model import Model, check_model
 from octopia.sim.node import SECOND_NS
+from octopia.sim.numbering import first_numbers, registrations
 from octopia.sim.recorder import Recorder
 from octopia.sim.requests import Request
 from octopia.sim.simulation import Simulation
-from octopia.topology import BrokerId, Scot
+from octopia.sim.stepwise import Stepwise
+from octopia.topology import Scot, Sites
 from octopia.trace import TraceWriter
-from octopia.workload import Registration, Workload
+from octopia.workload import Change, Registration, Wish, Workload
 
 RUN_FILE = "run.json"
 _ROWS_AT_ONCE = 4_096
 _PAPER = CongestionParameters()
-# Told what is going on: the phase, the requests made in it, all of them, and the hops so far.
+_NO_WISH = Wish()
+# Progress callback: the phase, its requests made so far, their total, and the hops so far.
 OnProgress = Callable[[str, int, int, int], None]
 Interval = Annotated[int, Meta(ge=0)]
 
 
 class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run is made of beside its workload and its overlay."""
+    """The parameters of a run in addition to its workload and its overlay."""
 
     routing: str = "idr"
     model: Model = Model()
@@ -51,18 +66,63 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subscribe_every_ns: Interval = 100_000_000
     queue_sample_ns: Annotated[int, Meta(gt=0)] = SECOND_NS
     faults: tuple[Fault, ...] = ()
+    # sites of clusters or regions, which add to the delays of links; omitted from files if not given
+    sites: Sites | UnsetType = UNSET
+    # subscriptions that need not be sent, "host" or "link"; omitted from files if all are sent
+    covering: str | UnsetType = UNSET
 
 
 class Phase(Struct, frozen=True):
-    """When a phase began and when nothing moved any more."""
+    """The start of a phase, and the moment when nothing was in flight anymore."""
 
     name: str
     from_ns: int
     until_ns: int
 
 
-class Run(Struct, frozen=True):
-    """What `run.json` says: the spec, the overlay, the phases, and the rows of every table."""
+class LiveProcess(Struct, frozen=True):
+    """A process of a run on live brokers, its resources, and the offset of its clock from that of the run.
+
+    `clock_error_ns` bounds the error of that offset; 0 on the machine of the clients, where the clock is the same.
+    """
+
+    machine: str
+    brokers: int
+    memory_bytes: int
+    cpu_ns: int
+    clock_offset_ns: int = 0
+    clock_error_ns: int = 0
+
+
+class LiveFault(Struct, frozen=True):
+    """A fault of `spec.faults` and when it was certainly in force: it began before, and ended after."""
+
+    fault: int
+    from_ns: int
+    until_ns: int
+
+
+class LiveFacts(Struct, frozen=True):
+    """The part of `run.json` that only runs on live brokers have.
+
+    `late_*` is how much later than planned clients made their requests: the lateness of the driver, not of a broker.
+    `unasked` are messages between brokers that no request caused.
+    """
+
+    processes: tuple[LiveProcess, ...]
+    late_mean_ns: int
+    late_p50_ns: int
+    late_p99_ns: int
+    late_max_ns: int
+    start_ns: int  # from the start of the processes until all links were up
+    client_cpu_ns: int
+    client_delay_ns: int  # of a publication, from the client's call until its broker had read it; the mean
+    unasked: int
+    faults: tuple[LiveFault, ...] = ()  # those that ended during the run, in this order
+
+
+class Run(Struct, frozen=True, omit_defaults=True):
+    """The contents of `run.json`: the spec, the overlay, the phases, and the number of rows of every table."""
 
     spec: RunSpec
     tree: tuple[tuple[str, str], ...]
@@ -70,6 +130,7 @@ class Run(Struct, frozen=True):
     phases: tuple[Phase, ...]
     rows: dict[str, int]
     complete: bool
+    live: LiveFacts | None = None  # only for live brokers
 
     def phase(self, name: str) -> Phase:
         return next(phase for phase in self.phases if phase.name == name)
@@ -80,17 +141,22 @@ def simulate(
 ) -> Run:
     """Play a workload and write its trace. An interrupt leaves complete files of what happened so far."""
     check_faults(spec.faults, overlay)
-    clients = _clients(workload)
+    check_model(spec.model, overlay)
+    clients = {client: (number, broker) for number, (client, broker) in enumerate(workload.clients().items())}
+    advertised, subscribed = registrations(workload)
     known = KnownMatches(
-        (subscription.filter for subscription in workload.subscriptions),
+        (each.registration.filter for each in subscribed),
         workload.notifications,
-        (advertisement.filter for advertisement in workload.advertisements),
+        (each.registration.filter for each in advertised),
     )
     phases: list[Phase] = []
-    writer = TraceWriter(folder)
+    deadlines_ns = {client: wish.deadline_ns for client, wish in workload.wishes.items() if wish.deadline_ns}
+    writer = TraceWriter(folder, ("expired",) if deadlines_ns else ())
     with writer:
-        recorder = Recorder(writer, overlay, clients)
-        simulation = Simulation(
+        recorder = Recorder(writer, overlay, clients, None if spec.sites is UNSET else spec.sites)
+        # the fate of a message is known when it arrives, unless later events can affect it
+        by_steps = spec.model.by_steps or bool(workload.wishes)
+        simulation = (partial(Stepwise, deadlines_ns=deadlines_ns) if by_steps else Simulation)(
             overlay,
             spec.routing,
             spec.model,
@@ -99,14 +165,15 @@ def simulate(
             congestion=CongestionParameters(spec.tau, spec.window_s),
             seed=spec.seed,
             queue_sample_ns=spec.queue_sample_ns,
+            sites=None if spec.sites is UNSET else spec.sites,
+            covering="none" if spec.covering is UNSET else spec.covering,
         )
         complete = False
         try:
-            with _no_garbage_collection():
+            with no_garbage_collection():
                 for name, count, requests in _phases(workload, known, spec):
                     begin = _next_second(simulation.now_ns)
-                    if name == "publish":
-                        simulation.set_faults(spec.faults, begin)
+                    simulation.set_faults([fault for fault in spec.faults if fault.phase == name], begin)
                     simulation.play(_counted(name, count, requests(begin), simulation, on_progress))
                     phases.append(Phase(name, begin, simulation.now_ns))
                     recorder.table_sizes(name, simulation.now_ns, simulation.brokers)
@@ -116,13 +183,18 @@ def simulate(
             recorder.civs(simulation.brokers)
             edges = tuple((str(a), str(b)) for a, b in overlay.tree.edges)
             run = Run(spec, edges, overlay.clusters, tuple(phases), writer.rows, complete)
-            text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=1)
-            (folder / RUN_FILE).write_bytes(text)
+            save_run(run, folder)
     return run
 
 
+def save_run(run: Run, folder: Path) -> None:
+    """Write `run.json`."""
+    text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=1)
+    (folder / RUN_FILE).write_bytes(text)
+
+
 def load_run(folder: Path) -> Run:
-    """What `run.json` of a folder says."""
+    """Read the `run.json` of a folder."""
     try:
         return msgspec.json.decode((folder / RUN_FILE).read_bytes(), type=Run)
     except FileNotFoundError:
@@ -139,33 +211,60 @@ def _phases(
 ) -> Iterator[tuple[str, int, Callable[[int], Iterator[Request]]]]:
     """Name, number of requests, and a function from the start of the phase to its requests."""
     advertisements, subscriptions = workload.advertisements, workload.subscriptions
-    first_subscription = len(advertisements)
-    first_publication = first_subscription + len(subscriptions)
+    first = first_numbers(workload)
+    subscribed = partial(_subscribed, workload.wishes)
 
     def advertise(begin: int) -> Iterator[Request]:
-        return _register(Advertised, advertisements, begin, spec.advertise_every_ns, 0)
+        return _register(_advertised, advertisements, begin, spec.advertise_every_ns, 0)
 
     def subscribe(begin: int) -> Iterator[Request]:
-        return _register(Subscribed, subscriptions, begin, spec.subscribe_every_ns, first_subscription)
+        return _register(subscribed, subscriptions, begin, spec.subscribe_every_ns, first.subscription)
 
     def publish(begin: int) -> Iterator[Request]:
-        return _publish(workload, known, begin, first_publication)
+        changes = _change(workload.changes, subscribed, begin, first.change)
+        publications = _publish(workload, known, begin, first.publication)
+        # at one moment, changes come first
+        return heapq.merge(changes, publications, key=attrgetter("at_ns")) if workload.changes else publications
 
     yield "advertise", len(advertisements), advertise
     yield "subscribe", len(subscriptions), subscribe
-    yield "publish", len(workload.publications.at_ns), publish
+    yield "publish", len(workload.publications) + len(workload.changes), publish
 
 
 def _register(
-    event: type[Advertised] | type[Subscribed],
+    event: Callable[[Registration], Event],
     registrations: Sequence[Registration],
     begin: int,
     every_ns: int,
     first: int,
 ) -> Iterator[Request]:
     for number, registration in enumerate(registrations):
-        happened = event(registration.client, registration.id, registration.filter)
-        yield Request(begin + number * every_ns, registration.broker, happened, first + number)
+        yield Request(begin + number * every_ns, registration.broker, event(registration), first + number)
+
+
+def _advertised(registration: Registration) -> Event:
+    return Advertised(registration.client, registration.id, registration.filter)
+
+
+def _subscribed(wishes: Mapping[str, Wish], registration: Registration) -> Event:
+    wish = wishes.get(registration.client, _NO_WISH)
+    client, id, filter = registration.client, registration.id, registration.filter
+    return Subscribed(client, id, filter, ordered=wish.ordered, priority=wish.priority)
+
+
+def _change(
+    changes: Sequence[Change], subscribed: Callable[[Registration], Event], begin: int, first: int
+) -> Iterator[Request]:
+    for number, change in enumerate(changes, first):
+        event: Event
+        if change.kind == "advertise":
+            event = _advertised(change.registration)
+        elif change.kind == "subscribe":
+            event = subscribed(change.registration)
+        else:
+            withdrawn = Unadvertised if change.kind == "unadvertise" else Unsubscribed
+            event = withdrawn(change.registration.client, change.registration.id)
+        yield Request(begin + change.at_ns, change.registration.broker, event, number)
 
 
 def _publish(workload: Workload, known: KnownMatches, begin: int, first: int) -> Iterator[Request]:
@@ -184,18 +283,18 @@ def _publish(workload: Workload, known: KnownMatches, begin: int, first: int) ->
         for number, (at_ns, publisher, row, values, match_set) in enumerate(several, first + start):
             notification = SimNotification.number(values, match_set, number)
             client, broker = publishers[publisher].client, publishers[publisher].broker
-            # The trace knows it by its number; to brokers, which only pass it on, its id means nothing.
+            # The trace identifies it by its number; brokers only pass its id on.
             yield Request(begin + at_ns, broker, Published(client, "", notification), number, row)
 
 
 def _checked_values(table: pa.Table) -> Iterator[dict[str, Value]]:
-    """The rows of a table of notifications as plain values, without those that are null."""
+    """The rows of a table of notifications as plain values, without nulls."""
     columns = [column.to_pylist() for column in table.columns]
     rows = zip(*columns, strict=True)
-    # asked for once: Arrow makes a list of them each time
+    # read once: Arrow makes a new list each time
     names = table.column_names
     if table.num_rows and all(map(_needs_no_check, table.columns)):
-        # a column at a time there is nothing to find: no null, no NaN, and strings of Arrow are always good
+        # checked by column instead of by value: no null, no NaN, and Arrow's strings are always valid
         return (dict(zip(names, row, strict=True)) for row in rows)
     named = (zip(names, row, strict=True) for row in rows)
     return (Notification.of({name: value for name, value in row if value is not None}).to_dict() for row in named)
@@ -213,7 +312,7 @@ def _needs_no_check(column: pa.ChunkedArray) -> bool:
 def _counted(
     name: str, count: int, requests: Iterator[Request], simulation: Simulation, on_progress: OnProgress | None
 ) -> Iterator[Request]:
-    """The requests as they are, telling how far they are about a thousand times a phase."""
+    """The requests unchanged; reports progress about a thousand times per phase."""
     if on_progress is None:
         yield from requests
         return
@@ -225,20 +324,13 @@ def _counted(
     on_progress(name, count, count, simulation.hops)
 
 
-def _clients(workload: Workload) -> dict[str, tuple[int, BrokerId]]:
-    clients: dict[str, tuple[int, BrokerId]] = {}
-    for registration in (*workload.advertisements, *workload.subscriptions):
-        clients.setdefault(registration.client, (len(clients), registration.broker))
-    return clients
-
-
 def _next_second(now_ns: int) -> int:
     return -(-now_ns // SECOND_NS) * SECOND_NS
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A run makes no cycles; walking its millions of small objects again and again would double its time."""
+def no_garbage_collection() -> Iterator[None]:
+    """A run creates no reference cycles, and searching millions of small objects for them would double its time."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -247,9 +339,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def plain(spec: RunSpec) -> dict[str, Any]:
-    """A spec as plain values, for files and tables."""
-    values: dict[str, Any] = msgspec.to_builtins(spec)
-    return values

@@ -1,17 +1,16 @@
 """The simulation: a virtual clock, and messages that arrive in order.
 
-Rules of this file: time is whole nanoseconds; the order of events is total, by time and then by the order in which
-they were made, requests of clients before all else, so equal inputs give equal runs. There is one kind of event, the
-arrival of a message at a broker: processors and queues serve in order, so all that lies between two arrivals follows
-from the first. Every message is handled by the brokers' own code, and every order it gives is carried out and recorded.
-Nothing here knows a routing.
+Time is in whole nanoseconds. The order of events is total: by time and then by order of creation, with requests of
+clients first, so equal inputs give equal runs. There is one kind of event, the arrival of a message at a broker:
+processors and queues serve in order, so everything between two arrivals follows from the first. The brokers' own code
+handles every message, and all its orders are carried out and recorded. Nothing here depends on a routing.
 
-Events wait in a calendar: a list per day, which is sorted when the day comes. A day is no longer than it takes a
-message from one broker to the next, so that what happens on it makes events of later days only, which need no place in
-order yet; the rare event of the same day is put into its place.
+Events wait in a calendar: a list per day, which is sorted when the day comes. A day is at most the time of a message
+from one broker to the next, so its events create only events of later days, which need no sorting yet; the rare event
+of the same day is inserted at its place.
 
-The loop is written out in one piece on purpose: it runs ten million times in one experiment, and a call for each step
-would double its time.
+The loop is a single function on purpose: it runs ten million times in one experiment, and a call for each step would
+double its time.
 """
 
 from bisect import insort
@@ -20,6 +19,8 @@ from functools import cache, partial
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
+
+from msgspec import structs
 
 from octopia.errors import LocalProtocolError
 from octopia.routing import (
@@ -38,7 +39,7 @@ from octopia.routing import (
     Received,
     Recipient,
     Refusal,
-    Refused,
+    Refuse,
     Send,
     Subscribe,
     Subscribed,
@@ -48,22 +49,22 @@ from octopia.routing import (
 )
 from octopia.sim.faults import BrokerFault, Fault
 from octopia.sim.links import ARRIVAL_FIELDS, QUEUED, Arrival, OutLink
-from octopia.sim.model import Model
+from octopia.sim.model import Model, links_of
 from octopia.sim.node import SECOND_NS, Node
 from octopia.sim.outages import Outages
 from octopia.sim.recorder import CODE_OF, FIRST_NOTIFICATION, FOLLOWS, NO_MESSAGE, Recorder
 from octopia.sim.requests import Asked, Request
-from octopia.topology import BrokerId, Scot
+from octopia.topology import BrokerId, Scot, Sites
 from octopia.trace import FATES, NO_REQUEST
 from octopia.workload import draws
 
 MESSAGES_MAX = 2_000_000_000
-# A message that made as many hops as if it had passed every broker this often goes in circles.
+# A message with as many hops as if it had visited every broker this often is in a loop.
 ROUNDS_MAX = 10
-# What a broker's LST measures between two ticks is a full window, though the difference of two floats may say less.
+# The LST measures a full window between two ticks, though the difference of two floats may be less.
 _WINDOW_SLACK = 1 - 1e-6
 # Delays of links, drawn once: message n takes the n-th, modulo this prime.
-_DELAYS = 65_521
+DELAYS = 65_521
 # Bounds of a day, as powers of 2 in ns: below a millisecond it has hardly an event.
 _DAY_BITS_MIN, _DAY_BITS_MAX = 20, 30
 _CALL = -2
@@ -101,33 +102,35 @@ class Simulation:
         congestion: CongestionParameters,
         seed: int = 0,
         queue_sample_ns: int = SECOND_NS,
+        sites: Sites | None = None,
+        covering: str = "none",
     ) -> None:
         self.overlay = overlay
         self.now_ns = 0
         self._routing = routing
+        self._covering = covering
         self._model = model
         self._recorder = recorder
         self._make_index = make_index
         self._window_ns = round(congestion.window_s * SECOND_NS)
         self._congestion = CongestionParameters(congestion.tau, congestion.window_s * _WINDOW_SLACK)
-        lookahead_ns = model.processor.base_ns + model.link.per_message_ns + model.link.delay_ns
+        links = links_of(model, overlay, sites)
+        least_ns = min((link.per_message_ns + link.delay_ns for link in links.values()), default=0)
+        lookahead_ns = model.processor.base_ns + least_ns
         self._day_bits = min(max(lookahead_ns.bit_length() - 1, _DAY_BITS_MIN), _DAY_BITS_MAX)
-        # by day what arrives on it, one after the other without tuples, which would be many and long not looked at
+        # by day, the arrivals of that day, flattened: tuples would be many and rarely looked at
         self._calendar: dict[int, list[Any]] = {}
-        # the days that are in the calendar, as a heap
+        # the days in the calendar, as a heap
         self._days: list[int] = []
         self._today: list[Arrival] = []
         self._day_end_ns = 0
         self._made = 0
-        # messages that the orders under way lost, and how
+        # messages lost by the orders being carried out, and how
         self._lost: list[tuple[Arrival, str]] = []
-        self._faults_from_ns = 0
-        jitter = draws.below(draws.stream(seed, "jitter"), range(_DELAYS), model.link.jitter_ns + 1)
-        self._delays_ns: list[int] = (model.link.delay_ns + jitter).tolist()
         self._lives = dict.fromkeys(overlay.brokers, 0)
         policy = policy_named(routing)
         self._streams = policy.streams is not None
-        self._outages = Outages(policy.recovery is not None, self._act, self._at)
+        self._outages = Outages(policy.recovery is not None, self._act, self._at, self._is_up)
         sample_ns = max(1, queue_sample_ns // self._window_ns) * self._window_ns
         service_ns = cache(model.processor.service_ns)
         self.nodes = {
@@ -139,21 +142,22 @@ class Simulation:
                 self._window_ns,
                 sample_ns,
                 recorder.sample,
-                self._carry_out,
+                self._ordered,
             )
             for index, id in enumerate(overlay.brokers)
         }
-        link_model, egress = model.link, model.egress
-        self._plain = not (link_model.per_byte_ns or egress.per_message_ns or egress.per_byte_ns)
+        delays_ns = cache(partial(_delays, seed))
         self.links: list[OutLink] = []
         for node in self.nodes.values():
             for neighbour in overlay.a_links(node.id) + overlay.i_links(node.id):
-                receiver = self.nodes[neighbour]
-                link = OutLink(len(self.links), node, receiver, seed, link_model.per_message_ns, self._plain)
+                link_model = links[node.id, neighbour]
+                plain = not (link_model.per_byte_ns or model.egress.per_message_ns or model.egress.per_byte_ns)
+                delays = delays_ns(link_model.delay_ns, link_model.jitter_ns)
+                link = self._make_link(len(self.links), node, self.nodes[neighbour], seed, link_model, delays, plain)
                 link.drops = self._streams
                 node.links[neighbour] = link
                 self.links.append(link)
-        recorder.take_links(self.links, model)
+        recorder.take_links(self.links, model, policy.cases)
 
     @property
     def hops(self) -> int:
@@ -163,9 +167,11 @@ class Simulation:
     def brokers(self) -> dict[BrokerId, Broker]:
         return {id: node.broker for id, node in self.nodes.items()}
 
+    def _make_link(self, *parts: Any) -> OutLink:
+        return OutLink(*parts)
+
     def set_faults(self, faults: Iterable[Fault], from_ns: int) -> None:
-        """Let these go wrong; their times count from `from_ns`, which must not have passed."""
-        self._faults_from_ns = from_ns
+        """Schedule these faults; their times count from `from_ns`, which must not have passed."""
         for fault in faults:
             begin, end = from_ns + fault.from_ns, from_ns + fault.until_ns
             if isinstance(fault, BrokerFault):
@@ -173,23 +179,22 @@ class Simulation:
                 node.goes_down(begin, end)
                 for link in node.links.values():
                     link.plain = link.receiver.links[node.id].plain = False
-                self._at(begin, partial(self._outages.broker_down, node))
+                self._at(begin, partial(self._crash, node))
                 self._at(end, partial(self._restart, node))
             else:
                 ends = self.nodes[BrokerId(*fault.sender)], self.nodes[BrokerId(*fault.receiver)]
                 for sender, receiver in (ends, ends[::-1]) if fault.both else (ends,):
                     link = sender.links[receiver.id]
-                    link.faults.append(fault)
+                    link.faults.append(structs.replace(fault, from_ns=begin, until_ns=end))
                     link.plain = False
                 if fault.kind == "down" and fault.both:
                     self._at(begin, partial(self._outages.link_down, *ends))
                     self._at(end, partial(self._outages.link_up, *ends))
 
     def play(self, requests: Iterator[Request]) -> None:  # noqa: C901  # one piece, see above
-        """Carry out requests, which come sorted by time, and all they cause, until nothing moves any more."""
+        """Carry out requests, sorted by time, and everything they cause, until nothing moves."""
         calendar, days, day_bits = self._calendar, self._days, self._day_bits
         recorder = self._recorder
-        flat_ns, delays_ns = self._model.link.per_message_ns, self._delays_ns
         nodes, brokers = self.nodes, list(self.nodes.values())
         senders, receivers = [link.sender_id for link in self.links], [link.receiver for link in self.links]
         handled_arrival, handled_at = recorder.arrivals.extend, recorder.handled.append
@@ -198,7 +203,7 @@ class Simulation:
         numbers_copies = self._streams
         asked = Asked(requests, self._model.client.delay_ns, nodes)
         decision: Decision | Refusal
-        # neighbours, and what goes there: the header of a copy, or a message
+        # neighbours, and what is sent there: the header of a copy, or a message
         copies: Sequence[tuple[BrokerId, Any]]
         while self._next_day(asked):
             today, day_end = self._today, self._day_end_ns
@@ -237,6 +242,8 @@ class Simulation:
                             elif numbers_copies:
                                 stamp = node.streams.sent(event.client, "", notification, decision)
                         copies, recipients = decision.copies, decision.recipients or None
+                        # the case in which the copies were made, for the record
+                        code = FIRST_NOTIFICATION + decision.case
                         if numbers_copies and decision.here:
                             recipients = node.at_once(event.publisher, event.stamp, notification)
                             if recipients is None:
@@ -244,7 +251,7 @@ class Simulation:
                             elif not recipients:
                                 recipients = None
                 elif link >= 0 and arrival[QUEUED] < self.links[link].renewed_ns:
-                    # of a connection that is no more; what it said is told anew
+                    # of a closed connection; the new one repeats its contents
                     done, handled, copies = begin, _LOST_WITH_LINK, _NOTHING
                 else:
                     if link >= 0:
@@ -254,8 +261,8 @@ class Simulation:
                     if numbers_copies and (len(copies) < len(actions) or node.streams.due is not None):
                         self._release(node, actions, done)
                     if link < 0:
-                        node.registered.append(event)
-                        refused = next((action.reason for action in actions if type(action) is Refused), None)
+                        node.registers(event)
+                        refused = next((action.reason for action in actions if type(action) is Refuse), None)
                 # -- the record
                 handled_arrival(arrival)
                 handled_at(handled)
@@ -285,9 +292,9 @@ class Simulation:
                         if left <= done:
                             left = done
                             node.busy[out] = None
-                        left += flat_ns
+                        left += out.sending_ns
                         out.free_ns = left
-                        arrives = left + delays_ns[made % _DELAYS]
+                        arrives = left + out.delays_ns[made % DELAYS]
                         made += 1
                         if arrives < out.last_arrival_ns:
                             arrives = out.last_arrival_ns
@@ -305,7 +312,7 @@ class Simulation:
                                 heappush(days, arrives >> day_bits)
                     else:
                         self._made = made
-                        self._pass(out, sent, number, hop + 1, done)
+                        self._pass(out, sent, number, hop + 1, done, code)
                         made = self._made
                 delivered_to(recipients)
                 if self._lost:
@@ -316,7 +323,7 @@ class Simulation:
         self._finish()
 
     def _next_day(self, asked: Asked) -> bool:
-        """Go on to the next day on which something happens; False where nothing will."""
+        """Advance to the next day with an event; False if there is none."""
         self._check_bound()
         day = asked.next_ns >> self._day_bits
         if self._days and (day < 0 or self._days[0] <= day):
@@ -324,14 +331,14 @@ class Simulation:
         elif day < 0:
             return False
         self._day_end_ns = (day + 1) << self._day_bits
-        # in this order, since sorting keeps what is at one moment as it is
+        # in this order, since sorting keeps the order of events at one moment
         self._today = asked.take_until(self._day_end_ns)
         self._today += zip(*[iter(self._calendar.pop(day, ()))] * ARRIVAL_FIELDS, strict=True)
         self._today.sort(key=_MOMENT)
         return True
 
     def _put(self, arrival: Arrival) -> None:
-        """Note an event in the calendar, as the loop does itself."""
+        """Add an event to the calendar, as the loop does inline."""
         at_ns = arrival[0]
         if at_ns < self._day_end_ns:
             insort(self._today, arrival, key=_MOMENT)
@@ -360,10 +367,10 @@ class Simulation:
             )
 
     def _control(self, node: Node, event: Event, now: int, begin: int) -> tuple[int, int, list[Action]]:
-        """Let a broker handle what is no notification: its cost is known once it is seen whether it changed a table."""
+        """Let a broker handle a message other than a notification: its cost depends on whether it changes a table."""
         srt, prt = node.broker.state.srt, node.broker.state.prt
         before = len(srt), len(prt)
-        # subscriptions are held against the SRT, advertisements against the PRT
+        # subscriptions are compared with the SRT, advertisements with the PRT
         about = event.message if type(event) is Received else event
         done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
@@ -377,22 +384,21 @@ class Simulation:
             return unchanged, unchanged, actions
         node.tables_changed()
         node.free_ns = done
-        # what it ordered comes after the ticks until then
+        # its orders come after the ticks until then
         node.catch_up(done)
         return done, done, actions
 
-    def _pass(self, out: OutLink, message: Message, number: int, hop: int, now: int) -> None:
-        """Send with everything a model can ask for: bytes, jitter, egress limit, faults."""
-        model, node = self._model, out.sender
+    def _pass(
+        self, out: OutLink, message: Message, number: int, hop: int, now: int, code: int, priority: int = 0
+    ) -> None:
+        """Send with all features of a model: bytes, jitter, egress limit, faults. All messages have one priority."""
+        node = out.sender
         found = out.length_at(now)
         size = self._size(message)
-        ready = now
-        if model.egress.per_message_ns or model.egress.per_byte_ns:
-            ready = max(now, node.egress_free_ns) + model.egress.per_message_ns + size * model.egress.per_byte_ns
-            node.egress_free_ns = ready
-        sending_ns = model.link.per_message_ns + size * model.link.per_byte_ns
-        delay_ns = self._delays_ns[self._made % _DELAYS]
-        left_ns, arrived_ns, fate, twice = out.pass_with_faults(ready, sending_ns, delay_ns, self._faults_from_ns)
+        ready = self._through_egress(node, size, now)
+        sending_ns = out.model.per_message_ns + size * out.model.per_byte_ns
+        delay_ns = out.delays_ns[self._made % DELAYS]
+        left_ns, arrived_ns, fate, twice = out.pass_with_faults(ready, sending_ns, delay_ns)
         if node.down and node.is_down(now, left_ns):
             fate = "broker down"
         else:
@@ -402,13 +408,21 @@ class Simulation:
             out.leaving.append(left_ns)
         out.entered += 1
         node.busy[out] = None
-        arrival = (arrived_ns, out.index, message, number, hop, now, left_ns, found, CODE_OF[type(message)])
+        arrival = (arrived_ns, out.index, message, number, hop, now, left_ns, found, code)
         if fate != "handled":
             self._lost.append((arrival, fate))
             return
         for _ in range(2 if twice else 1):
             self._put(arrival)
             self._made += 1
+
+    def _through_egress(self, node: Node, size: int, now: int) -> int:
+        """When a message that is sent now may enter its link."""
+        egress = self._model.egress
+        if not (egress.per_message_ns or egress.per_byte_ns):
+            return now
+        node.egress_free_ns = max(now, node.egress_free_ns) + egress.per_message_ns + size * egress.per_byte_ns
+        return node.egress_free_ns
 
     def _size(self, message: Message) -> int:
         sizes = self._model.sizes
@@ -428,9 +442,13 @@ class Simulation:
             limits=_LIMITS,
             make_index=self._make_index,
             first_serial=life * _SERIALS_PER_LIFE,
-            # the first brokers of a run start together; one that comes later has to learn what the others know
+            # the first brokers of a run start together; one that starts later has to learn what the others know
             links_up=life == 0 or not self._outages.recovers,
+            covering=self._covering,
         )
+
+    def _crash(self, node: Node, now: int) -> None:
+        self._outages.broker_down(node, now)
 
     def _restart(self, node: Node, now: int) -> None:
         node.take(self._new_broker(node.id))
@@ -441,47 +459,63 @@ class Simulation:
         self._outages.broker_up(node, now)
 
     def _act(self, node: Node, event: Event, now: int) -> None:
-        """Let a broker handle what no message and no request led to, and carry out its orders."""
+        """Let a broker handle an event that no message or request caused, and carry out its orders."""
         if node.down and node.is_down(now, now):
             return
         done, _, actions = self._control(node, event, now, max(now, node.free_ns))
         self._carry_out(node, actions, done)
 
+    def _is_up(self, node: Node, neighbour: BrokerId) -> bool:
+        """Whether a broker considers one of its links up."""
+        return neighbour in node.broker.state.up
+
+    def _ordered(self, node: Node, actions: list[Action], done: int) -> None:
+        """A broker looked at its queues and ordered something."""
+        self._carry_out(node, actions, done)
+
     def _carry_out(self, node: Node, actions: list[Action], done: int) -> None:
-        """Send what no request led to."""
+        """Send messages that no request caused."""
         for action in actions:
             if type(action) is Send:
-                self._pass(node.links[action.to], action.message, NO_REQUEST, 1, done)
+                message = action.message
+                code = CODE_OF[type(message)]
+                self._pass(node.links[action.to], message, NO_REQUEST, 1, done, code, action.priority)
         if self._streams:
             self._release(node, actions, done)
 
-    # -- streams: what `octopia.routing.streams` asks of a host
+    # -- streams: what `octopia.routing.streams` requires of a host
 
     def _arrived(self, node: Node, message: Notify, hop: int, done: int) -> tuple[Recipient, ...] | None:
-        """A copy came to one of its destinations: who gets it now. Others that it lets go are noted."""
+        """A copy reached one of its destinations; returns its recipients now. Other notifications it releases are
+        noted.
+        """
         recipients, streams, notification = None, node.streams, message.notification
         released = streams.arrived(message.publisher, message.stamp, notification, hop, done / SECOND_NS)
         for _, other, hops, to in released:
             if other is notification:
                 recipients = to
             else:
-                self._recorder.released(other.request, node, hops, done, to)
+                self._released(other.request, node, hops, done, to)
         due = streams.due
         if due is not None and (node.due_ns < 0 or due * SECOND_NS < node.due_ns - 1):
             self._watch(node, done)
         return recipients
 
+    def _released(self, number: int, node: Node, hop: int, done: int, to: tuple[Recipient, ...]) -> None:
+        """Deliver a notification that arrived earlier, with this hop."""
+        self._recorder.released(number, node, hop, done, to)
+
     def _release(self, node: Node, actions: list[Action], done: int) -> None:
         for action in actions:
             if type(action) is Deliver:
-                # what `_arrived` handed over
+                # what `_arrived` passed on
                 notification: Any = action.notification
                 hop: Any = action.id
-                self._recorder.released(notification.request, node, hop, done, action.recipients)
+                self._released(notification.request, node, hop, done, action.recipients)
         self._watch(node, done)
 
     def _watch(self, node: Node, now: int) -> None:
-        """Let time come to the broker when something is due."""
+        """Tell the broker the time when something is due."""
         due = node.streams.due
         if due is None:
             return
@@ -492,7 +526,7 @@ class Simulation:
 
     def _tick(self, node: Node, now: int) -> None:
         if now < node.due_ns or node.due_ns < 0 or (node.down and node.is_down(now, now)):
-            # one that was due earlier took its place, or the broker it was for is no more
+            # an earlier one replaced it, or its broker is gone
             return
         node.due_ns = -1
         begin = max(now, node.free_ns)
@@ -500,23 +534,29 @@ class Simulation:
         actions = node.broker.tick(begin / SECOND_NS)
         if actions:
             node.free_ns = begin = begin + node.control_ns(0, False)
-            # what it ordered comes after the ticks until then
+            # its orders come after the ticks until then
             node.catch_up(begin)
         for action in actions:
             if type(action) is Send:
                 message: Any = action.message
                 number = message.notification.request if message.kind == Notify.kind else NO_REQUEST
-                self._pass(node.links[action.to], message, number, 1, begin)
+                self._pass(node.links[action.to], message, number, 1, begin, CODE_OF[type(message)])
         self._release(node, actions, begin)
 
     def _at(self, at_ns: int, do: Callable[[int], None]) -> None:
         self._put((at_ns, _NO_LINK, do, 0, 0, 0, 0, 0, _CALL))
 
 
+def _delays(seed: int, delay_ns: int, jitter_ns: int) -> list[int]:
+    """The delays of messages on a link: the same draws for every link, each within its own jitter."""
+    jitter = draws.below(draws.stream(seed, "jitter"), range(DELAYS), jitter_ns + 1)
+    return (delay_ns + jitter).tolist()  # type: ignore[no-any-return]
+
+
 _NOTHING: tuple[tuple[BrokerId, Any], ...] = ()
 _LOST_AT_BROKER = -1 - FATES.index("broker down")
 _LOST_WITH_LINK = -1 - FATES.index("link down")
-# A simulated run has as many clients and registrations as its workload says.
+# A simulated run has as many clients and registrations as its workload.
 _NO_BOUND = 1 << 40
 _LIMITS = Limits(
     clients_max=_NO_BOUND,

@@ -1,13 +1,16 @@
-"""What a run leaves behind: flat tables in Parquet, one schema for the simulator, the live brokers and Spark."""
+"""The trace of a run: flat tables in Parquet, with one schema for the simulator, live brokers and Spark."""
 
+from octopia.trace.live import FACTS, REGISTERED, assemble, content_of, subscriptions_between
 from octopia.trace.schema import (
     BROKERS,
     CIVS,
     CLIENTS,
     DELIVERIES,
+    EXPIRED,
     FATES,
     HOPS,
     NO_REQUEST,
+    OPTIONAL_TABLES,
     QUEUES,
     REQUESTS,
     TABLE_SIZES,
@@ -20,13 +23,20 @@ __all__ = [
     "CIVS",
     "CLIENTS",
     "DELIVERIES",
+    "EXPIRED",
+    "FACTS",
     "FATES",
     "HOPS",
     "NO_REQUEST",
+    "OPTIONAL_TABLES",
     "QUEUES",
+    "REGISTERED",
     "REQUESTS",
     "ROWS_PER_BATCH",
     "TABLES",
     "TABLE_SIZES",
     "TraceWriter",
+    "assemble",
+    "content_of",
+    "subscriptions_between",
 ]

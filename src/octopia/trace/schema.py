@@ -1,12 +1,11 @@
-"""The tables of a trace and their columns: the one place that says what a row means.
+"""The tables of a trace and their columns: the single definition of what a row means.
 
-Rules of this file: all times are nanoseconds of the run's own clock, which starts at 0 (column names end in `_ns`).
-Brokers, clients and requests are numbers, explained by the small tables `brokers`, `clients` and `requests`; names
-would cost more than all other columns together. A column without a value in a row is null. Tables hold facts only:
-whatever can be worked out from them (delays, counts, percentages) is worked out by whoever asks.
+All times are nanoseconds of the run's own clock, which starts at 0 (column names end in `_ns`). Brokers, clients and
+requests are numbers, explained by the small tables `brokers`, `clients` and `requests`; names would cost more than all
+other columns together. A column without a value in a row is null. Tables hold facts only: anything derived from them
+(delays, counts, percentages) is computed by readers.
 
-One table per kind of fact instead of one for all: a hop and a delivery share few columns, and either is asked for far
-more often than both.
+One table per kind of fact instead of one for all: a hop and a delivery share few columns, and queries rarely need both.
 """
 
 from typing import Final
@@ -15,10 +14,10 @@ import pyarrow as pa
 
 _TEXT: Final = pa.dictionary(pa.int8(), pa.string())
 
-# What became of a message: handled by the receiver, or lost on the way and why.
+# The outcome of a message: handled by the receiver, or lost on the way and why.
 FATES: Final = ("handled", "lost", "link down", "broker down")
 
-# Of a message that no request led to: a link or a broker came up, and tables are brought back in line.
+# For a message without a request: a link or broker came up, and tables are resynchronised.
 NO_REQUEST: Final = -1
 
 # One row per message on one link, in the order in which the receivers handled them.
@@ -32,14 +31,16 @@ HOPS: Final = pa.schema(
         pa.field("queued_ns", pa.int64(), nullable=False),  # entered the sender's output queue
         pa.field("left_ns", pa.int64(), nullable=False),  # its last byte left that queue
         pa.field("arrived_ns", pa.int64(), nullable=False),  # reached the receiver
-        pa.field("handled_ns", pa.int64()),  # the receiver was done with it; null where it was lost
+        pa.field("handled_ns", pa.int64()),  # the receiver finished with it; null if it was lost
         pa.field("queue", pa.int32(), nullable=False),  # messages it found in that output queue
         pa.field("civ", pa.dictionary(pa.int32(), pa.string())),  # bit string of a notification that carries one
         pa.field("fate", _TEXT, nullable=False),
+        # for a notification: the sender's routing case (`Policy.cases`), if any
+        pa.field("routing_case", _TEXT),
     ]
 )
 
-# One row per notification and client that got it.
+# One row per notification and client that received it.
 DELIVERIES: Final = pa.schema(
     [
         pa.field("request", pa.int32(), nullable=False),  # the request that published it
@@ -51,6 +52,17 @@ DELIVERIES: Final = pa.schema(
     ]
 )
 
+# One row per notification and client that missed it because its deadline had passed.
+EXPIRED: Final = pa.schema(
+    [
+        pa.field("request", pa.int32(), nullable=False),  # the request that published it
+        pa.field("client", pa.int32(), nullable=False),
+        pa.field("broker", pa.int32(), nullable=False),
+        pa.field("hop", pa.int16(), nullable=False),
+        pa.field("at_ns", pa.int64(), nullable=False),  # the broker would have sent it to the client
+    ]
+)
+
 # One row per request of a client: advertise, subscribe, publish and their withdrawals, numbered from 0.
 REQUESTS: Final = pa.schema(
     [
@@ -59,13 +71,13 @@ REQUESTS: Final = pa.schema(
         pa.field("client", pa.int32(), nullable=False),
         pa.field("broker", pa.int32(), nullable=False),
         pa.field("issued_ns", pa.int64(), nullable=False),  # sent by the client
-        pa.field("handled_ns", pa.int64()),  # its host broker was done with it; null where it was lost
+        pa.field("handled_ns", pa.int64()),  # its host broker finished with it; null if it was lost
         pa.field("row", pa.int32()),  # of the notifications table; for publish only
-        pa.field("refused", pa.string()),  # the reason, where the broker refused it
+        pa.field("refused", pa.string()),  # the reason, if the broker refused it
     ]
 )
 
-# Output queues at regular moments; a link whose queue was empty all through the interval has no row.
+# Output queues at regular intervals; rows are omitted for links whose queue stayed empty throughout.
 QUEUES: Final = pa.schema(
     [
         pa.field("at_ns", pa.int64(), nullable=False),
@@ -104,6 +116,7 @@ BROKERS: Final = pa.schema(
         pa.field("region", pa.string(), nullable=False),
         pa.field("cluster", pa.int32(), nullable=False),
         pa.field("inner", pa.bool_(), nullable=False),
+        pa.field("site", pa.string()),  # null without sites
     ]
 )
 
@@ -114,6 +127,9 @@ CLIENTS: Final = pa.schema(
         pa.field("broker", pa.int32(), nullable=False),
     ]
 )
+
+# Tables that only some runs have; otherwise the file is absent.
+OPTIONAL_TABLES: Final = {"expired": EXPIRED}
 
 TABLES: Final = {
     "hops": HOPS,

@@ -1,11 +1,10 @@
 """A trace on disk: one Parquet file per table, written batch by batch.
 
-Rules of this file: at most one batch of a table is in memory. A file gets its final name only when it is complete, so
-whoever finds `hops.parquet` can read all of it; what a killed run leaves behind ends in `.partial`. Equal batches give
-equal bytes.
+At most one batch of a table is in memory. A file gets its final name only when it is complete, so an existing
+`hops.parquet` is always whole; a killed run leaves files that end in `.partial`. Equal batches give equal bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -13,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from octopia.trace.schema import TABLES
+from octopia.trace.schema import OPTIONAL_TABLES, TABLES
 
 ROWS_PER_BATCH: Final = 131_072
 _PARTIAL: Final = ".partial"
@@ -22,15 +21,17 @@ _PARTIAL: Final = ".partial"
 class TraceWriter:
     """Writes the tables of one run into a folder. Use it as a context manager: leaving it completes the files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, optional: Iterable[str] = ()) -> None:
+        """`optional` names those of `OPTIONAL_TABLES` that this run has."""
         self.folder = folder
-        self.rows = dict.fromkeys(TABLES, 0)
+        self._tables = {**TABLES, **{name: OPTIONAL_TABLES[name] for name in optional}}
+        self.rows = dict.fromkeys(self._tables, 0)
         folder.mkdir(parents=True, exist_ok=True)
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def write(self, table: str, columns: Mapping[str, Any]) -> None:
         """Append rows: for every column of the table an array or a list, all of one length."""
-        schema = TABLES[table]
+        schema = self._tables[table]
         arrays = [_as_array(columns[field.name], field.type) for field in schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         self.rows[table] += batch.num_rows
@@ -43,13 +44,13 @@ class TraceWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Complete all files, also after an error: rows written so far are facts."""
-        for table in TABLES:
+        for table in self._tables:
             self._writer(table).close()
             self._path(table, _PARTIAL).replace(self._path(table))
 
     def _writer(self, table: str) -> pq.ParquetWriter:
         if table not in self._writers:
-            schema = TABLES[table]
+            schema = self._tables[table]
             times = [field.name for field in schema if pa.types.is_int64(field.type)]
             self._writers[table] = pq.ParquetWriter(
                 self._path(table, _PARTIAL),

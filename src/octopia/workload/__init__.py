@@ -1,8 +1,8 @@
 """Workloads: quotes, the notifications made of them, clients with filters of a wanted selectivity, and the truth.
 
-Rules of this package: pure functions on columns. Everything random follows from a seed by counter (`draws`), so what is
-made does not depend on how the work is divided. It knows no broker's code and no index; the simulator uses it as it is,
-the data pipeline inside its own functions. Only `read_quotes` and what it calls read files.
+Pure functions on columns. All randomness comes from a seed by counter (`draws`), so results do not depend on how the
+work is divided. The package does not depend on brokers or indexes; the simulator uses it directly, the data pipeline
+inside its own functions. Only `read_quotes` and the functions it calls read files.
 """
 
 from octopia.workload.clean import (
@@ -13,27 +13,60 @@ from octopia.workload.clean import (
     clean_quotes,
     without_repeats,
 )
+from octopia.workload.client_places import client_brokers, place_high_rate, place_interested
 from octopia.workload.dates import DateEvidence, DayOrder, date_evidence
 from octopia.workload.filters import advertisement_filter, subscription_filters
-from octopia.workload.market import Market, Symbols, draw_symbols, make_market
-from octopia.workload.notifications import NOTIFICATIONS_SCHEMA, notifications_of, row_notifications, row_values
-from octopia.workload.places import client_brokers, place_interested
+from octopia.workload.market import Market, Symbols, draw_symbols, high_rate_counts, make_market, published_counts
+from octopia.workload.notifications import NOTIFICATIONS_SCHEMA, notifications_of, row_values
 from octopia.workload.quotes import QUOTES_SCHEMA, symbol_names, synthetic_quotes
-from octopia.workload.read_quotes import QuotesRead, clean_file, day_order, quote_files, raw_batches, read_quotes
-from octopia.workload.spec import BurstSpec, WorkloadSpec, spec_fields
+from octopia.workload.raw_csv import (
+    BLOCK_BYTES,
+    EMPTY_FILE,
+    ByteStream,
+    CsvForm,
+    csv_block,
+    csv_form,
+    csv_rows,
+    csv_stream,
+    split_header,
+    whole_lines,
+)
+from octopia.workload.read_quotes import (
+    HEAD_BYTES,
+    QuoteFiles,
+    QuotesRead,
+    Skipped,
+    clean_file,
+    day_order,
+    find_quotes,
+    no_quote_files,
+    quote_files,
+    raw_batches,
+    read_quotes,
+    told_skipped,
+    why_skipped,
+)
+from octopia.workload.spec import BurstSpec, ChurnSpec, WorkloadSpec
 from octopia.workload.tables import TABLE_SCHEMAS, workload_from_tables, workload_tables
-from octopia.workload.truth import PAIRS_SCHEMA, match_counts, match_mask, truth_batches, truth_pairs
+from octopia.workload.truth import PAIRS_SCHEMA, match_counts, match_mask, truth_batches
+from octopia.workload.wishes import Wish, WishSpec, urgent_subscribers
 from octopia.workload.workload import (
+    Change,
     Publications,
     Registration,
     Spread,
     Summary,
     Workload,
+    high_rate_client,
     interested_subscribers,
     make_workload,
+    spread_of,
 )
 
 __all__ = [
+    "BLOCK_BYTES",
+    "EMPTY_FILE",
+    "HEAD_BYTES",
     "NOTIFICATIONS_SCHEMA",
     "PAIRS_SCHEMA",
     "QUOTES_SCHEMA",
@@ -42,43 +75,64 @@ __all__ = [
     "SOURCED_SCHEMA",
     "TABLE_SCHEMAS",
     "BurstSpec",
+    "ByteStream",
+    "Change",
+    "ChurnSpec",
     "Cleaned",
+    "CsvForm",
     "DateEvidence",
     "DayOrder",
     "Market",
     "Publications",
+    "QuoteFiles",
     "QuotesRead",
     "Registration",
+    "Skipped",
     "Spread",
     "Summary",
     "Symbols",
+    "Wish",
+    "WishSpec",
     "Workload",
     "WorkloadSpec",
     "advertisement_filter",
     "clean_file",
     "clean_quotes",
     "client_brokers",
+    "csv_block",
+    "csv_form",
+    "csv_rows",
+    "csv_stream",
     "date_evidence",
     "day_order",
     "draw_symbols",
+    "find_quotes",
+    "high_rate_client",
+    "high_rate_counts",
     "interested_subscribers",
     "make_market",
     "make_workload",
     "match_counts",
     "match_mask",
+    "no_quote_files",
     "notifications_of",
+    "place_high_rate",
     "place_interested",
+    "published_counts",
     "quote_files",
     "raw_batches",
     "read_quotes",
-    "row_notifications",
     "row_values",
-    "spec_fields",
+    "split_header",
+    "spread_of",
     "subscription_filters",
     "symbol_names",
     "synthetic_quotes",
+    "told_skipped",
     "truth_batches",
-    "truth_pairs",
+    "urgent_subscribers",
+    "whole_lines",
+    "why_skipped",
     "without_repeats",
     "workload_from_tables",
     "workload_tables",

@@ -1,6 +1,6 @@
-"""Raw text columns become typed quotes or rejects: the one place with the rules for a good row.
+"""From raw text columns to typed quotes or rejects: the single place with the rules for a good row.
 
-Rules of this file: every row that comes in goes out, as a quote or as a reject with its file, line, reason and text.
+Every row that comes in goes out, as a quote or as a reject with its file, line, reason and text.
 Reasons are fixed phrases, so that they can be counted; the first that applies, in the order of `_Judge.run`, is given.
 A row is good when it has a symbol (printable, at most 32 characters), a date that can be read (see `dates`), four
 prices that are positive finite numbers with low ≤ open, close ≤ high, and a volume that is a whole number from 0. A
@@ -36,7 +36,7 @@ REJECTS_SCHEMA: Final = pa.schema(
     ]
 )
 
-# Of a rejected line so much is kept.
+# The most characters of a rejected line that are kept.
 TEXT_CHARS_MAX: Final = 1000
 MISSING: Final = ("", "-", "--", "?", "na", "n/a", "nan", "null", "none", "nil")
 REPEATED: Final = "another row has the same symbol and date"
@@ -51,7 +51,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Cleaned(NamedTuple):
-    """Good rows with where they came from (`SOURCED_SCHEMA`), and the others (`REJECTS_SCHEMA`)."""
+    """Good rows with their source (`SOURCED_SCHEMA`), and the others (`REJECTS_SCHEMA`)."""
 
     quotes: pa.RecordBatch
     rejects: pa.RecordBatch
@@ -60,15 +60,15 @@ class Cleaned(NamedTuple):
 def clean_quotes(raw: pa.RecordBatch, order: DayOrder | None = None) -> Cleaned:
     """Judge each row of a batch in `RAW_SCHEMA`; `order` is that of the file's dates where they need one.
 
-    `fault` is what the reader found wrong with the row already, else null.
+    `fault` is an error that the reader already found in the row, else null.
     """
     return _Judge(raw, order).run()
 
 
 def without_repeats(sourced: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Quotes sorted by symbol and date, each pair of these once, and what was left out as rejects.
+    """Quotes sorted by symbol and date, each pair of these once, and the others as rejects.
 
-    The text of these rejects is made of their values: the line itself is not carried so far.
+    The text of these rejects is made from their values: the line itself is not available here.
     """
     keys = [("symbol", "ascending"), ("date", "ascending"), ("file", "ascending"), ("line", "ascending")]
     table = sourced.take(pc.sort_indices(sourced, sort_keys=keys)).combine_chunks()
@@ -84,7 +84,7 @@ def without_repeats(sourced: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 class _Judge:
-    """One batch on its way: a reason per row, 0 while it is good."""
+    """One batch being judged: a reason per row, 0 while it is good."""
 
     def __init__(self, raw: pa.RecordBatch, order: DayOrder | None) -> None:
         self._raw = raw
@@ -107,7 +107,7 @@ class _Judge:
         return Cleaned(quotes, self._rejects(pc.invert(good)))
 
     def _refuse(self, bad: Mask, reason: str) -> None:
-        # The first reason stays.
+        # The first reason is kept.
         bad = bad & (self._reason == 0)
         if bad.any():
             self._reason[bad] = len(self._reasons)

@@ -1,11 +1,11 @@
-"""Dates as people's files spell them.
+"""Dates in the spellings of users' files.
 
-Rules of this file: a date that names its own form is read as it is: year first (2018-02-07, 2018/2/7, 20180207, each
-also with a time of day behind it, which is dropped), or a month in letters (07-Feb-18, 7 Feb 2018, Feb 7, 2018). Of
-three numbers with the year last (07-02-2018, 7/2/2018, 7.2.2018) only the file can tell whether the day or the month
-comes first, so they are read in the order of their file: the one that its dates prove, by holding a day above 12. A
-file whose dates prove nothing, or prove both orders more than now and then, is not guessed at. Years of two digits are
-read only beside a month in letters: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
+A date that names its own form is read as it is: year first (2018-02-07, 2018/2/7, 20180207, each also with a time of
+day behind it, which is dropped), or a month in letters (07-Feb-18, 7 Feb 2018, Feb 7, 2018). Of three numbers with the
+year last (07-02-2018, 7/2/2018, 7.2.2018) only the file can tell whether the day or the month comes first, so they are
+read in the order of their file: the one that its dates prove, by holding a day above 12. A file whose dates prove
+nothing, or prove both orders more than occasionally, is refused. Years of two digits are read only beside a month in
+letters: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
 """
 
 import re
@@ -18,7 +18,7 @@ from octopia.errors import InputError
 
 DayOrder: TypeAlias = Literal["dmy", "mdy"]
 
-# How many dates that only the other order can read a file may hold: typing errors, not a second convention.
+# Tolerated dates per file that only the other order can read: typing errors, not a second convention.
 CONTRARY_SHARE_MAX: Final = 0.05
 
 _CHARS_MAX: Final = 40
@@ -52,7 +52,7 @@ class DateEvidence:
         )
 
     def order(self, file: str) -> DayOrder | None:
-        """The order of the file's dates; None where it has none that needs one. An `InputError` where it is unclear."""
+        """The order of the file's dates; None if no date needs one. An `InputError` if it is unclear."""
         if not (self.only_dmy or self.only_mdy or self.either):
             return None
         less, more = sorted((self.only_dmy, self.only_mdy))
@@ -79,7 +79,7 @@ def date_evidence(times: Mapping[str, int]) -> DateEvidence:
             continue
         day_first, month_first = _in_order(form, "dmy"), _in_order(form, "mdy")
         if day_first is not None and day_first == month_first:
-            continue  # 02-02-2018 says the same in both orders, so it needs none
+            continue  # 02-02-2018 is the same in both orders, so it needs none
         if day_first is not None and month_first is not None:
             either += count
             example = example or form[0]

@@ -1,9 +1,9 @@
 """Random numbers by counter: a value depends on the seed, the name of the stream and the counter, and on nothing else.
 
-Rules of this file: no state, so any part of a stream can be computed alone, in any order, on any machine, and parts put
-together are the whole. The mixing is that of splitmix64 on 64-bit words. Everything is integer arithmetic or exactly
-rounded float arithmetic (+, -, ×): no logarithm, no exponential, whose last digit differs between platforms; and none
-of numpy's generators, whose streams may change between versions. Not for secrets.
+Without state, any part of a stream can be computed alone, in any order, on any machine, and the parts make up the
+whole. The mixing is that of splitmix64 on 64-bit words. Everything is integer arithmetic or exactly rounded float
+arithmetic (+, -, ×): no logarithm, no exponential, whose last digit differs between platforms; and none of numpy's
+generators, whose streams may change between versions. Not for secrets.
 """
 
 from hashlib import blake2b
@@ -45,7 +45,7 @@ def uniform(key: Words, counters: npt.ArrayLike) -> Floats:
 
 
 def below(key: Words, counters: npt.ArrayLike, bound: int) -> Integers:
-    """Integers in [0, bound), each as likely as the others but for bound/2**53."""
+    """Integers in [0, bound), uniform up to a bias of bound/2**53."""
     if not 1 <= bound <= BELOW_MAX:
         raise ValueError(f"an integer below {bound} cannot be drawn: the bound is 1 to 2**53")
     return (uniform(key, counters) * float(bound)).astype(np.int64)

@@ -1,6 +1,6 @@
-"""The filters of a workload: advertisements from what is published, subscriptions of a wanted selectivity.
+"""The filters of a workload: advertisements from published data, subscriptions of a given selectivity.
 
-Rules of this file: a subscription depends on the seed, its number and the market, so any of them can be made alone. An
+A subscription depends on the seed, its number and the market, so any of them can be made alone. An
 advertisement names all ten attributes: class, symbol, and from the least to the greatest of each other attribute among
 its publisher's own notifications, so all of these conform. With P published symbols and a selectivity s:
 
@@ -10,12 +10,13 @@ its publisher's own notifications, so all of these conform. With P published sym
   in it (in both).
 - `mixed`: a third of each, and a third of twice as many symbols with an interval that keeps half.
 
-Intervals are cut at order statistics of the data, both ends included, so equal values may let some more in; what a
-subscription really matches is measured by whoever uses these filters. With a burst, the filter of an interested
-subscriber has one more disjunct, the high-rate symbol; one of another subscriber that names no symbol excludes it.
+Intervals are cut at order statistics of the data, both ends included, so equal values may let a few more in; callers
+measure what a subscription really matches. With a burst, the filter of an interested subscriber has one more disjunct,
+the high-rate symbol; one of another subscriber that names no symbol excludes it. A subscriber is interested in one
+burst at most.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from math import sqrt
 from typing import Any, Final
 
@@ -29,11 +30,11 @@ from octopia.workload.market import Market, Symbols
 from octopia.workload.notifications import CLASS
 from octopia.workload.spec import WorkloadSpec, rounded
 
-# One of a group at a time: the four prices say nearly the same.
+# One of a group at a time: the four prices are nearly equal.
 _GROUPS: Final = (("open", "high", "low", "close"), ("volume",), ("open_close_pct", "high_low_pct"))
 _DRAWS: Final = 8
 _PLACES_TRIED: Final = 8
-_NEXT_PLACE: Final = 0.6180339887498949  # places tried so are spread evenly
+_NEXT_PLACE: Final = 0.6180339887498949  # golden ratio: spreads the places tried evenly
 _EXCESS_MAX: Final = 1.1
 _STOCK: Final = Predicate("class", Operator.EQ, CLASS)
 
@@ -54,10 +55,10 @@ def advertisement_filter(market: Market, symbol: str) -> Filter:
 
 
 def subscription_filters(
-    spec: WorkloadSpec, symbols: Symbols, market: Market, numbers: range, interested: Collection[int] = ()
+    spec: WorkloadSpec, symbols: Symbols, market: Market, numbers: range, interested: Mapping[int, str] | None = None
 ) -> list[Filter]:
-    """The subscriptions with these numbers; `interested` are the numbers of those who want the high-rate symbol."""
-    return _Maker(spec, symbols, market).make(numbers, frozenset(interested))
+    """The subscriptions with these numbers; `interested` has, by number, the high-rate symbol of a subscriber."""
+    return _Maker(spec, symbols, market).make(numbers, interested or {})
 
 
 class _Maker:
@@ -70,23 +71,23 @@ class _Maker:
         self._share = spec.selectivity * len(symbols.published)
         self._few = max(1, rounded(self._share))
         self._many = min(len(symbols.published), max(1, rounded(2 * self._share)))
-        largest = {"symbols": self._few, "ranges": 0, "mixed": self._many}[spec.shape] + (self._high_rate is not None)
+        largest = {"symbols": self._few, "ranges": 0, "mixed": self._many}[spec.shape] + bool(self._high_rate)
         if largest > DISJUNCTS_MAX:
             raise InputError(
                 f"a selectivity of {spec.selectivity} of {len(symbols.published):,} symbols names {largest:,} of them "
                 f"in one subscription, at most {DISJUNCTS_MAX:,} are allowed; use shape 'ranges' or a lower selectivity"
             )
 
-    def make(self, numbers: range, interested: frozenset[int]) -> list[Filter]:
+    def make(self, numbers: range, interested: Mapping[int, str]) -> list[Filter]:
         keys = words(stream(self._spec.seed, "subscriptions"), np.arange(numbers.start, numbers.stop))
         draws = uniform(keys[:, None], np.arange(_DRAWS)[None, :])
         order = samples(words(keys, _DRAWS), len(self._published), max(self._few, self._many))
         made = []
         for number, draw, chosen in zip(numbers, draws.tolist(), order.tolist(), strict=True):
-            made.append(self._one(draw, chosen, number in interested))
+            made.append(self._one(draw, chosen, interested.get(number)))
         return made
 
-    def _one(self, draw: list[float], chosen: list[int], interested: bool) -> Filter:
+    def _one(self, draw: list[float], chosen: list[int], interested: str | None) -> Filter:
         kind = self._spec.shape if self._spec.shape != "mixed" else ("symbols", "both", "ranges")[int(draw[0] * 3)]
         if kind == "ranges":
             conjunctions = [self._ranges(draw, interested)]
@@ -98,8 +99,8 @@ class _Maker:
                 attribute = "close" if kind == "symbols" else _picked(draw[1], draw[2])
                 cut = self._cut(names, attribute, self._share / count, draw[3])
             conjunctions = [Conjunction((_STOCK, self._named[name], *cut)) for name in names]
-        if interested and self._high_rate is not None:
-            conjunctions.append(Conjunction((_STOCK, self._named[self._high_rate])))
+        if interested is not None:
+            conjunctions.append(Conjunction((_STOCK, self._named[interested])))
         return Filter(conjunctions)
 
     def _cut(self, names: list[str], attribute: str, share: float, place: float) -> _Interval:
@@ -108,20 +109,19 @@ class _Maker:
         values = np.sort(np.concatenate([column[self._market.rows_of(name)] for name in names]))
         return _window(attribute, values, share, place)[0]
 
-    def _ranges(self, draw: list[float], interested: bool) -> Conjunction:
+    def _ranges(self, draw: list[float], interested: str | None) -> Conjunction:
         first = _picked(draw[1], draw[2])
         found = self._two_intervals(first, draw) if draw[3] < 0.5 else None
         if found is None:
             found = _window(first, self._market.sorted_sample[first], self._spec.selectivity, draw[4])[0]
         parts = [_STOCK, *found]
-        if self._high_rate is not None and not interested:
-            parts.append(Predicate("symbol", Operator.NE, self._high_rate))
+        parts += [Predicate("symbol", Operator.NE, symbol) for symbol in self._high_rate if symbol != interested]
         return Conjunction(parts)
 
     def _two_intervals(self, first: str, draw: list[float]) -> tuple[Predicate, ...] | None:
-        """An interval around the root of the share in the first attribute, what is left to cut in another.
+        """An interval that keeps about the root of the share in the first attribute, with the rest cut in another.
 
-        None where the other cannot be cut so: days without trade, for one, have the same price all day.
+        None if the other cannot be cut that way: days without trade, for example, have the same price all day.
         """
         share = self._spec.selectivity
         wide = min(1.0, max(share, sqrt(share) * (0.5 + draw[5])))
@@ -143,8 +143,8 @@ def _picked(group: float, member: float, *, other: bool = False) -> str:
 def _window(attribute: str, ascending: npt.NDArray[np.generic], share: float, place: float) -> tuple[_Interval, int]:
     """The interval at a place (from 0 to 1) among these values that holds a share of them, and how many it holds.
 
-    Where many equal values lie at its ends, more would be let in; then other places are tried, a few, and the one with
-    the least excess is taken.
+    Many equal values at its ends would let more in; then a few other places are tried, and the one with the least
+    excess is taken.
     """
     width = min(len(ascending), max(1, rounded(share * len(ascending))))
     least = len(ascending) + 1

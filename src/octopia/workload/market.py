@@ -1,13 +1,13 @@
-"""What is published: which symbols, by whom, and the notifications that come of it.
+"""The published data: each publisher's symbol, and the notifications.
 
-Rules of this file: publishers take the symbols in a random order, each its own; where there are more publishers than
-symbols, they go round and share. The high-rate publisher of a burst has the last symbol of that order, which no other
-publisher takes. The notifications are those that are published at least once: of each symbol the first in time, as many
-as its publisher sends, or all there are, in which case the publisher starts again from the first. They are sorted by
-symbol, then date, and each stands once.
+Publishers take the symbols in a random order, one each; if there are more publishers than symbols, they share them in
+turn. The high-rate publishers of bursts have the last symbols of that order, that of the first burst the very last, and
+no other publisher takes these. The notifications are those that are published at least once: of each symbol the first
+in time, as many as its publisher sends, or all there are, in which case the publisher starts again from the first. They
+are sorted by symbol, then date, and each stands once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -23,7 +23,7 @@ from octopia.workload.notifications import NUMBERS, notifications_of
 from octopia.workload.quotes import QUOTES_SCHEMA
 from octopia.workload.spec import BurstSpec, WorkloadSpec
 
-# Quantiles are taken over so many rows at most, evenly spaced; what they give is measured on all rows.
+# Quantiles are taken over at most this many rows, evenly spaced; their effect is measured on all rows.
 SAMPLE_ROWS_MAX: Final = 50_000
 
 Numbers = npt.NDArray[np.float64]
@@ -31,10 +31,10 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Symbols:
-    """Who publishes what: a symbol per publisher, and that of the high-rate one."""
+    """The symbol of each publisher, and those of the high-rate ones."""
 
     of_publishers: tuple[str, ...]
-    high_rate: str | None
+    high_rate: tuple[str, ...] = ()
 
     @cached_property
     def published(self) -> tuple[str, ...]:
@@ -43,30 +43,35 @@ class Symbols:
 
     @property
     def every(self) -> tuple[str, ...]:
-        """The same with that of the high-rate publisher."""
-        return self.published if self.high_rate is None else (*self.published, self.high_rate)
+        """The same with those of the high-rate publishers."""
+        return (*self.published, *self.high_rate)
 
 
-def draw_symbols(spec: WorkloadSpec, symbols: Sequence[str], burst: BurstSpec | None = None) -> Symbols:
-    """The symbols of the publishers, out of all symbols of the data, in whatever order these are given."""
+def draw_symbols(spec: WorkloadSpec, symbols: Sequence[str], bursts: Sequence[BurstSpec] = ()) -> Symbols:
+    """The symbols of the publishers, drawn from all symbols of the data regardless of their order."""
     known = sorted(set(symbols))
-    needed = 1 if burst is None else 2
+    needed = 1 + len(bursts)
     if len(known) < needed:
         raise InputError(f"the quotes have {len(known)} symbols, at least {needed} are needed")
     shuffled = [known[n] for n in permutation(stream(spec.seed, "symbols"), len(known)).tolist()]
-    free = shuffled if burst is None else shuffled[:-1]
+    free = shuffled[: len(shuffled) - len(bursts)]
     of_publishers = tuple(free[n % len(free)] for n in range(spec.publishers))
-    return Symbols(of_publishers, None if burst is None else shuffled[-1])
+    return Symbols(of_publishers, tuple(reversed(shuffled[len(free) :])))
+
+
+def high_rate_counts(symbols: Symbols, bursts: Sequence[BurstSpec]) -> dict[str, int]:
+    """The number of published notifications by high-rate symbol."""
+    return {symbol: burst.notifications for symbol, burst in zip(symbols.high_rate, bursts, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
 class Market:
-    """The notifications, where each symbol's stand among them, and the columns that ranges are cut from."""
+    """The notifications, the position of each symbol among them, and the columns that ranges are cut from."""
 
     notifications: pa.Table
     first_row: dict[str, int]
     row_count: dict[str, int]
-    high_rate: str | None
+    high_rate: tuple[str, ...]
 
     def rows_of(self, symbol: str) -> slice:
         """The rows of a symbol."""
@@ -80,10 +85,10 @@ class Market:
 
     @cached_property
     def sample(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The numeric attributes of rows evenly spaced over all but those of the high-rate publisher."""
+        """The numeric attributes of rows evenly spaced over all but those of high-rate publishers."""
         usual = np.ones(self.notifications.num_rows, dtype=np.bool_)
-        if self.high_rate is not None:
-            usual[self.rows_of(self.high_rate)] = False
+        for symbol in self.high_rate:
+            usual[self.rows_of(symbol)] = False
         rows = np.flatnonzero(usual)
         chosen = rows[:: -(-len(rows) // SAMPLE_ROWS_MAX)]
         return {name: column[chosen] for name, column in self.columns.items()}
@@ -94,26 +99,37 @@ class Market:
         return {name: np.sort(column) for name, column in self.sample.items()}
 
 
-def make_market(spec: WorkloadSpec, symbols: Symbols, quotes: pa.Table, burst: BurstSpec | None = None) -> Market:
-    """The notifications of these publishers. `quotes` may hold other symbols too, and be in any order."""
-    needed = dict.fromkeys(symbols.published, spec.notifications_per_publisher)
-    if burst is not None and symbols.high_rate is not None:
-        needed[symbols.high_rate] = burst.notifications
+def make_market(
+    spec: WorkloadSpec, symbols: Symbols, quotes: pa.Table, sent_by_symbol: Mapping[str, int] | None = None
+) -> Market:
+    """The notifications of these publishers. `quotes` may hold other symbols too, and be in any order.
+
+    `sent_by_symbol` says how many notifications are published of a high-rate symbol, see `high_rate_counts`.
+    """
     table = checked_quotes(quotes)
-    wanted = table.filter(pc.is_in(table["symbol"], pa.array(list(needed), pa.string())))
+    wanted = table.filter(pc.is_in(table["symbol"], pa.array(symbols.every, pa.string())))
     wanted = wanted.take(pc.sort_indices(wanted, sort_keys=[("symbol", "ascending"), ("date", "ascending")]))
     runs = wanted["symbol"].combine_chunks().value_counts()
     there = dict(zip(runs.field("values").to_pylist(), runs.field("counts").to_pylist(), strict=True))
-    for symbol in needed:
-        if symbol not in there:
-            raise InputError(f"there are no quotes of symbol {symbol!r}, which a publisher is to publish")
-    counts = {symbol: min(needed[symbol], count) for symbol, count in there.items()}
+    counts = published_counts(spec, symbols, there, sent_by_symbol)
     sizes = np.fromiter(there.values(), dtype=np.int64)
     ranks = np.arange(wanted.num_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = ranks < np.repeat(np.fromiter(counts.values(), dtype=np.int64), sizes)
     notifications = notifications_of(wanted.filter(pa.array(kept)).combine_chunks())
     starts = np.cumsum([0, *counts.values()])[:-1].tolist()
     return Market(notifications, dict(zip(counts, starts, strict=True)), counts, symbols.high_rate)
+
+
+def published_counts(
+    spec: WorkloadSpec, symbols: Symbols, there: Mapping[str, int], sent_by_symbol: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """By published symbol, ascending, how many of the quotes that are `there` are published; `there` may hold more."""
+    needed = dict.fromkeys(symbols.published, spec.notifications_per_publisher)
+    needed |= {symbol: (sent_by_symbol or {})[symbol] for symbol in symbols.high_rate}
+    for symbol in needed:
+        if symbol not in there:
+            raise InputError(f"there are no quotes of symbol {symbol!r}, which a publisher is to publish")
+    return {symbol: min(needed[symbol], there[symbol]) for symbol in sorted(needed)}
 
 
 def checked_quotes(quotes: pa.Table) -> pa.Table:

@@ -1,6 +1,6 @@
 """Quotes as notifications: the ten attributes of the paper's data.
 
-Rules of this file: one notification per quote, in the order of the quotes. The columns are, in this order: class
+One notification per quote, in the order of the quotes. The columns are, in this order: class
 (always `STOCK`), symbol, date (text, year first, so that its order is that of time), open, high, low, close, volume,
 and two percentages, `open_close_pct` = 100·(close - open)/open and `high_low_pct` = 100·(high - low)/low, both rounded
 to four decimals (half to even, after multiplication by 10,000). Nothing is null.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from octopia.language import Notification, Value
+from octopia.language import Value
 
 CLASS: Final = "STOCK"
 NUMBERS: Final = ("open", "high", "low", "close", "volume", "open_close_pct", "high_low_pct")
@@ -41,7 +41,7 @@ def notifications_of(quotes: Any) -> Any:
 
 
 def row_values(table: Any) -> Iterator[dict[str, Value]]:
-    """The rows as plain dictionaries, in order; what is null is left out."""
+    """The rows as plain dictionaries, in order, without nulls."""
     names = table.schema.names
     columns = [table.column(name).to_pylist() for name in names]
     if any(table.column(name).null_count for name in names):
@@ -50,11 +50,6 @@ def row_values(table: Any) -> Iterator[dict[str, Value]]:
     else:
         for row in zip(*columns, strict=True):
             yield dict(zip(names, row, strict=True))
-
-
-def row_notifications(table: Any) -> Iterator[Notification]:
-    """The rows as notifications, for hosts that take them one by one."""
-    return map(Notification.of, row_values(table))
 
 
 def _percent(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

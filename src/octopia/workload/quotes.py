@@ -1,6 +1,6 @@
-"""The `quotes` table: what a daily quote is, and quotes made from a seed.
+"""The `quotes` table: the schema of a daily quote, and quotes generated from a seed.
 
-Rules of this file: nothing in a quote is null; a price is positive and finite, low ≤ open, close ≤ high; volume is a
+Nothing in a quote is null; a price is positive and finite, low ≤ open, close ≤ high; volume is a
 whole number from 0. Rows are sorted by symbol, then date, where they are read from files, and stand symbol by symbol in
 the order of the symbols' numbers, then by date, where they are made. A made quote depends on the seed, the number of
 its symbol and the number of its day alone, so any range of symbols can be made by itself and the ranges put together
@@ -57,7 +57,7 @@ Cents = npt.NDArray[np.int64]
 def synthetic_quotes(
     seed: int, symbols: int | range = SYMBOLS_DEFAULT, days: int = DAYS_DEFAULT, start: date = START_DEFAULT
 ) -> pa.Table:
-    """Quotes of so many symbols (or of a range of symbol numbers) over so many trading days from `start` on."""
+    """Quotes of a number of symbols (or a range of symbol numbers) over a number of trading days from `start` on."""
     numbers = _checked_numbers(symbols)
     dates = _trading_days(start, days)
     if len(numbers) * days > ROWS_MAX:

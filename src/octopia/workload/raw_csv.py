@@ -1,11 +1,12 @@
 """Quote files as text columns: CSV, plain or gzip, a few megabytes at a time.
 
-Rules of this file: a record is one line; a quote that a line leaves open makes that line a reject and nothing more. The
-first line that is not blank names the columns; commas, semicolons, tabs and bars are known as delimiters, and the one
-under which most columns are known is taken. Blank lines are no rows. Every other line becomes a row; what is wrong
-with a line as such is written in its column `fault`. Blocks without quotes, odd bytes and lines of other lengths are
-split by Arrow; others line by line with Python's csv, to the same result. Memory is bounded by `BLOCK_BYTES` and
-`LINE_BYTES_MAX`: of a longer line only the beginning is kept, as a reject.
+A record is one line; a quote that a line leaves open makes that line a reject and nothing more. The first line that is
+not blank names the columns; commas, semicolons, tabs and bars are known as delimiters, and the one under which most
+columns are known is taken. Blank lines are not rows. Every other line becomes a row; an error in the line itself goes
+to its column `fault`. Blocks without quotes, odd bytes and lines of other lengths are split by Arrow; others line by
+line with Python's csv, to the same result. Memory is bounded by `BLOCK_BYTES` and `LINE_BYTES_MAX`: of a longer line
+only the beginning is kept, as a reject. A file need not be read from its top: `csv_form` takes the line with the names,
+`csv_rows` any whole lines below it and their number.
 """
 
 import csv
@@ -15,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,14 @@ from pyarrow import csv as arrow_csv
 
 from octopia.errors import InputError
 from octopia.workload.clean import RAW_SCHEMA
-from octopia.workload.headers import DELIMITERS, FIELDS, column_places, known_fields, symbol_of_file
+from octopia.workload.headers import (
+    DELIMITERS,
+    FIELDS,
+    KNOWN_FIELDS_MIN,
+    column_places,
+    known_fields,
+    symbol_of_file,
+)
 
 BLOCK_BYTES: Final = 4 << 20
 LINE_BYTES_MAX: Final = 1 << 16
@@ -41,10 +49,13 @@ _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _REPLACED: Final = "\ufffd"
 
 
-_Stream: TypeAlias = io.BufferedReader | gzip.GzipFile
+class ByteStream(Protocol):
+    """A source of bytes."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
-class _Form(NamedTuple):
+class CsvForm(NamedTuple):
     """How the lines of a file are laid out."""
 
     file: str
@@ -55,10 +66,10 @@ class _Form(NamedTuple):
 
 
 def raw_csv(file: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a file in `RAW_SCHEMA`; an `InputError` where it cannot be read or names no columns of quotes."""
+    """The rows of a file in `RAW_SCHEMA`; an `InputError` if it cannot be read or has no columns of quotes."""
     try:
         with _opened(file) as stream:
-            yield from _raw(file, stream)
+            yield from csv_stream(file, stream)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{file}: the gzip file is damaged or cut short ({error})") from None
     except OSError as error:
@@ -66,8 +77,8 @@ def raw_csv(file: str) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[_Stream]:
-    # By content and not by name: downloads are often compressed, or no longer, against their name.
+def _opened(file: str) -> Iterator[ByteStream]:
+    # By content, not by name: downloads are often compressed, or decompressed, contrary to their name.
     with Path(file).open("rb") as stream:
         compressed = stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         stream.seek(0)
@@ -78,30 +89,47 @@ def _opened(file: str) -> Iterator[_Stream]:
             yield content
 
 
-def _raw(file: str, stream: _Stream) -> Iterator[pa.RecordBatch]:
-    form: _Form | None = None
+def csv_stream(file: str, stream: ByteStream) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream that begins with the line that names the columns."""
+    form: CsvForm | None = None
     line = 1
-    for block in _blocks(stream):
+    for block in whole_lines(stream):
         if line == 1:
             if block.startswith(_UTF16_MARKS):
                 raise InputError(f"{file}: the file is UTF-16; save it as UTF-8")
             block = block.removeprefix(_BOM)
-        lines = block.count(b"\n") + (not block.endswith(b"\n"))
+        lines = _count(block)
         if form is None:
-            blank, header, block = _header(block)
+            blank, header, block = split_header(block)
             line, lines = line + blank + 1, lines - blank - 1
             if header is None:
                 line -= 1
                 continue
-            form = _form(file, header)
+            form = csv_form(file, header)
         if block:
-            yield _fast(form, block, line, lines) or _slow(form, block, line)
+            yield csv_block(form, block, line)
         line += lines
     if form is None:
         yield _batch(file, [1], [""], {}, [EMPTY_FILE])
 
 
-def _blocks(stream: _Stream) -> Iterator[bytes]:
+def csv_rows(form: CsvForm, stream: ByteStream, line: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream that begins with line number `line` of the file, below the one that names the columns."""
+    for block in whole_lines(stream):
+        yield csv_block(form, block, line)
+        line += _count(block)
+
+
+def csv_block(form: CsvForm, block: bytes, line: int) -> pa.RecordBatch:
+    """The rows of some whole lines, of which the first has this number."""
+    return _fast(form, block, line, _count(block)) or _slow(form, block, line)
+
+
+def _count(block: bytes) -> int:
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def whole_lines(stream: ByteStream) -> Iterator[bytes]:
     """The bytes in blocks of whole lines, every line ended by a newline but perhaps the last."""
     rest = b""
     while data := stream.read(BLOCK_BYTES):
@@ -123,8 +151,8 @@ def _with_newlines(block: bytes) -> bytes:
     return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _header(block: bytes) -> tuple[int, bytes | None, bytes]:
-    """How many blank lines come first, the first other line, and what follows it."""
+def split_header(block: bytes) -> tuple[int, bytes | None, bytes]:
+    """The number of leading blank lines, the first other line, and the rest."""
     blank = 0
     while block:
         line, _, block = block.partition(b"\n")
@@ -134,17 +162,34 @@ def _header(block: bytes) -> tuple[int, bytes | None, bytes]:
     return blank, None, b""
 
 
-def _form(file: str, header: bytes) -> _Form:
+def csv_form(file: str, header: bytes) -> CsvForm:
+    """The layout given by the header line."""
     text = header[:LINE_BYTES_MAX].decode(errors="replace").strip("\r\n")
+    best, delimiter = _names(text)
+    if text.lstrip().startswith(("{", "[")) and not known_fields(best):
+        raise InputError(f"{file}: JSON is not read; convert it to CSV or Parquet")
+    places = column_places(best, file)
+    symbol = None if "symbol" in places else symbol_of_file(file)
+    return CsvForm(file, delimiter, len(best), places, symbol)
+
+
+def names_quotes(head: bytes) -> bool:
+    """Whether a text file with this beginning holds quotes: its first line names columns, or is not there yet."""
+    _, header, _ = split_header(_with_newlines(head.removeprefix(_BOM)))
+    if header is None:
+        return True
+    return known_fields(_names(header[:LINE_BYTES_MAX].decode(errors="replace"))[0]) >= KNOWN_FIELDS_MIN
+
+
+def _names(text: str) -> tuple[list[str], str]:
+    """The columns that a line names, and the delimiter under which most of them are known."""
     best: list[str] = []
     delimiter = DELIMITERS[0]
     for candidate in DELIMITERS:
         names = _fields(text, candidate)
         if names is not None and (not best or known_fields(names) > known_fields(best)):
             best, delimiter = names, candidate
-    places = column_places(best, file)
-    symbol = None if "symbol" in places else symbol_of_file(file)
-    return _Form(file, delimiter, len(best), places, symbol)
+    return best, delimiter
 
 
 def _fields(text: str, delimiter: str) -> list[str] | None:
@@ -154,8 +199,8 @@ def _fields(text: str, delimiter: str) -> list[str] | None:
         return None
 
 
-def _fast(form: _Form, block: bytes, line: int, lines: int) -> pa.RecordBatch | None:
-    """The block split by Arrow; None where it is not regular throughout."""
+def _fast(form: CsvForm, block: bytes, line: int, lines: int) -> pa.RecordBatch | None:
+    """The block split by Arrow; None if it is not regular throughout."""
     if b'"' in block or b"\0" in block:
         return None
     content = np.frombuffer(block, dtype=np.uint8)
@@ -169,7 +214,7 @@ def _fast(form: _Form, block: bytes, line: int, lines: int) -> pa.RecordBatch | 
     try:
         text = pa.StringArray.from_buffers(lines, pa.py_buffer(_offsets(ends)), pa.py_buffer(block))
         text.validate(full=True)
-        # Where fields are right in number only on the whole, Arrow refuses the block. (It skips blank lines.)
+        # If only the total number of fields is right, Arrow refuses the block. (It skips blank lines.)
         table = _split(form, block)
     except pa.ArrowInvalid:
         return None
@@ -181,7 +226,7 @@ def _offsets(ends: Any) -> bytes:
     return np.concatenate([[0], ends]).astype(np.int32).tobytes()
 
 
-def _split(form: _Form, block: bytes) -> pa.Table:
+def _split(form: CsvForm, block: bytes) -> pa.Table:
     names = [str(place) for place in range(form.width)]
     return arrow_csv.read_csv(
         io.BytesIO(block),
@@ -195,7 +240,7 @@ def _split(form: _Form, block: bytes) -> pa.Table:
     )
 
 
-def _slow(form: _Form, block: bytes, line: int) -> pa.RecordBatch:
+def _slow(form: CsvForm, block: bytes, line: int) -> pa.RecordBatch:
     """The block line by line."""
     numbers: list[int] = []
     texts: list[str] = []
@@ -214,7 +259,7 @@ def _slow(form: _Form, block: bytes, line: int) -> pa.RecordBatch:
     return _batch(form.file, numbers, texts, columns, faults, form.symbol)
 
 
-def _record(form: _Form, text: str, size: int) -> tuple[list[str], str | None]:
+def _record(form: CsvForm, text: str, size: int) -> tuple[list[str], str | None]:
     if size > LINE_BYTES_MAX:
         return [], TOO_LONG
     found = _fields(text, form.delimiter)
@@ -243,5 +288,5 @@ def _batch(file: str, line: Any, text: Any, columns: dict[str, Any], fault: Any,
 
 
 def text_of(columns: list[pa.Array]) -> pa.Array:
-    """Values of a row that never was a line, as one: for rejects of other formats."""
+    """The values of a row as a line, for rejects of other formats."""
     return pc.binary_join_element_wise(*columns, ",", null_handling="replace", null_replacement="")

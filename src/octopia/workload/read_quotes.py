@@ -1,22 +1,23 @@
 """Quote files of a user, read without Spark: CSV and Parquet, files and folders, into one table and its rejects.
 
-Rules of this file: bad rows never stop the reading and are never lost: they are rejects, or, with `strict`, an error.
-What makes a whole file unusable (it is not there, it names no columns of quotes, its dates can be read in two ways) is
-an `InputError` at once, since going on would lose or invent data. Folders are read through, in the order of names;
-hidden files and those that begin with `_` are not looked at. The result does not depend on the order of the files
-but for which of two rows of one symbol and date is kept: the one of the file whose name sorts first.
+Bad rows never stop the reading and are never lost: they are rejects, or, with `strict`, an error. A file that is
+unusable as a whole (missing, without columns of quotes, with ambiguous dates) is an `InputError` at once, since going
+on would lose or invent data. Folders are read recursively, in the order of names; `find_quotes` lists the files that
+were left out, and why. The result does not depend on the order of the files, with one exception: of two rows with the
+same symbol and date, the one in the file whose name sorts first is kept.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike, fspath
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from octopia.errors import InputError
+from octopia.hints import shortened
 from octopia.workload.clean import (
     RAW_SCHEMA,
     REJECTS_SCHEMA,
@@ -27,9 +28,22 @@ from octopia.workload.clean import (
 )
 from octopia.workload.dates import DateEvidence, DayOrder, date_evidence, needs_order
 from octopia.workload.headers import FIELDS, SUFFIXES, column_places, symbol_of_file
-from octopia.workload.raw_csv import raw_csv, text_of
+from octopia.workload.raw_csv import names_quotes, raw_csv, text_of
 
-_PARQUET_MAGIC: Final = b"PAR1"
+PARQUET_MAGIC: Final = b"PAR1"
+# The first bytes of formats other than text, gzip and Parquet.
+_CONTAINERS: Final = {
+    b"PK\x03\x04": "zip archives",
+    b"BZh": "bzip2 files",
+    b"\xfd7zXZ": "xz files",
+    b"\x28\xb5\x2f\xfd": "zstd files",
+    b"7z\xbc\xaf": "7z archives",
+}
+_PACKED: Final = (".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz", ".rar")
+_JSON: Final = (".json", ".jsonl", ".ndjson")
+HIDDEN: Final = "hidden: its name, or a folder's, begins with . or _"
+NOT_QUOTES: Final = "its first line names no columns of quotes"
+HEAD_BYTES: Final = 1 << 16
 _PARQUET_ROWS: Final = 1 << 16
 
 AnyPath = str | PathLike[str]
@@ -45,7 +59,7 @@ class QuotesRead(NamedTuple):
 def read_quotes(
     paths: AnyPath | Iterable[AnyPath], strict: bool = False, date_order: DayOrder | None = None
 ) -> QuotesRead:
-    """All quotes of these files and folders. `date_order` settles what the dates of a file leave open."""
+    """All quotes of these files and folders. `date_order` resolves ambiguous dates."""
     found = [part for file in quote_files(paths) for part in clean_file(file, date_order)]
     sourced = pa.Table.from_batches([part.quotes for part in found], SOURCED_SCHEMA)
     quotes, repeats = without_repeats(sourced)
@@ -61,13 +75,13 @@ def clean_file(file: str, date_order: DayOrder | None = None) -> Iterator[Cleane
     order, known = date_order, date_order is not None
     for raw in raw_batches(file):
         if not known and any(needs_order(text) for text in _dates(raw)):
-            # Only now is the whole file asked: most files have dates that need nothing.
+            # The whole file is scanned only now: the dates of most files need no order.
             order, known = day_order(file), True
         yield clean_quotes(raw, order)
 
 
 def day_order(file: str) -> DayOrder | None:
-    """The order of days and months that the dates of a file prove; None where they need none."""
+    """The order of days and months that the dates of a file prove; None if they need none."""
     return sum((date_evidence(_dates(raw)) for raw in raw_batches(file)), DateEvidence()).order(file)
 
 
@@ -75,35 +89,112 @@ def raw_batches(file: str) -> Iterator[pa.RecordBatch]:
     """The rows of a CSV or Parquet file as text, in `RAW_SCHEMA`."""
     try:
         with Path(file).open("rb") as stream:
-            parquet = stream.read(4) == _PARQUET_MAGIC
+            magic = stream.read(8)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from None
-    return _raw_parquet(file) if parquet else raw_csv(file)
+    for start, kind in _CONTAINERS.items():
+        if magic.startswith(start):
+            raise InputError(f"{file}: {kind} are not read; unpack it, CSV (plain or gzip) and Parquet are read")
+    return _raw_parquet(file) if magic.startswith(PARQUET_MAGIC) else raw_csv(file)
+
+
+class Skipped(NamedTuple):
+    """A file in a folder that is not read, and why not."""
+
+    file: str
+    reason: str
+
+
+class QuoteFiles(NamedTuple):
+    """The selected files, each once, and those in the same folders that are left out."""
+
+    files: list[str]
+    skipped: list[Skipped]
 
 
 def quote_files(paths: AnyPath | Iterable[AnyPath]) -> list[str]:
-    """The files that are meant, each once; of folders those with a known suffix, in the order of names."""
+    """The selected files, each once; in folders those with a known suffix, in the order of names."""
+    return find_quotes(paths).files
+
+
+def find_quotes(paths: AnyPath | Iterable[AnyPath]) -> QuoteFiles:
+    """The same, with the other files of the folders."""
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not given:
         raise InputError("no quote files are named")
     files: dict[Path, str] = {}
+    skipped: dict[Path, Skipped] = {}
     for path in given:
-        for file in _files_of(fspath(path)):
+        found = _found_in(fspath(path))
+        for file in found.files:
             files.setdefault(Path(file).resolve(), file)
-    return list(files.values())
+        for left in found.skipped:
+            skipped.setdefault(Path(left.file).resolve(), left)
+    return QuoteFiles(list(files.values()), [left for real, left in skipped.items() if real not in files])
 
 
-def _files_of(path: str) -> list[str]:
+def _found_in(path: str) -> QuoteFiles:
     place = Path(path)
     if not place.is_dir():
         if not place.exists():
             raise InputError(f"{path}: there is no such file or folder")
-        return [path]
-    inside = sorted(p for p in place.rglob("*") if p.is_file() and p.name.lower().endswith(SUFFIXES))
-    wanted = [str(p) for p in inside if not any(part.startswith((".", "_")) for part in p.relative_to(place).parts)]
-    if not wanted:
-        raise InputError(f"{path}: the folder holds no quote files ({', '.join(SUFFIXES)})")
-    return wanted
+        return QuoteFiles([path], [])
+    found = QuoteFiles([], [])
+    for file in sorted(each for each in place.rglob("*") if each.is_file()):
+        reason = why_skipped(file.relative_to(place).as_posix(), lambda file=file: _head(file))  # type: ignore[misc]
+        if reason is None:
+            found.files.append(str(file))
+        else:
+            found.skipped.append(Skipped(str(file), reason))
+    if not found.files:
+        raise no_quote_files(path, found.skipped)
+    return found
+
+
+def no_quote_files(path: str, skipped: Iterable[Skipped]) -> InputError:
+    """The error for a folder without quotes; it lists what was found instead."""
+    there = told_skipped(skipped)
+    return InputError(
+        f"{path}: the folder holds no quote files ({', '.join(SUFFIXES)})" + (f", but {there}" if there else "")
+    )
+
+
+def told_skipped(skipped: Iterable[Skipped], names_max: int = 3) -> str:
+    """The number of files left out by reason, with some names, in one line."""
+    by_reason: dict[str, list[str]] = {}
+    for left in skipped:
+        by_reason.setdefault(left.reason, []).append(PurePath(left.file).name)
+    told = []
+    for reason, names in by_reason.items():
+        more = ", …" if len(names) > names_max else ""
+        told.append(f"{len(names):,} ({', '.join(map(shortened, names[:names_max]))}{more}): {reason}")
+    return "; ".join(told)
+
+
+def why_skipped(name: str, head: Callable[[], bytes]) -> str | None:
+    """Why a file in a folder is skipped, by its name; None if it is read. `head` is called only if needed."""
+    lower = name.lower()
+    if any(part.startswith((".", "_")) for part in name.split("/")):
+        return HIDDEN
+    if lower.endswith(_PACKED):
+        return f"{PurePath(lower).suffix} files are not read: unpack it"
+    if lower.endswith(_JSON):
+        return "JSON is not read: convert it to CSV or Parquet"
+    if not lower.endswith(SUFFIXES):
+        suffix = PurePath(lower).suffix
+        return f"not CSV or Parquet by its name ({suffix or 'no suffix'})"
+    if lower.endswith(".txt") and not names_quotes(head()):
+        return NOT_QUOTES
+    return None
+
+
+def _head(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(HEAD_BYTES)
+    except OSError:
+        # told when it is read
+        return b""
 
 
 def _dates(raw: pa.RecordBatch) -> Counter[str]:

@@ -1,6 +1,6 @@
-"""A workload as four Arrow tables, and back: the form in which it is stored.
+"""A workload as five Arrow tables, and back: its storage form.
 
-Rules of this file: the way there and back gives an equal workload, whatever the order in which rows come back, so every
+The way there and back gives an equal workload, whatever the order in which rows come back, so every
 table has the columns that order it. Filters are SQL text; texts that repeat are parsed once.
 """
 
@@ -14,7 +14,7 @@ from octopia.errors import InputError
 from octopia.language import Filter, parse_filter
 from octopia.topology import BrokerId
 from octopia.workload.notifications import NOTIFICATIONS_SCHEMA
-from octopia.workload.workload import Publications, Registration, Workload
+from octopia.workload.workload import Change, Publications, Registration, Workload
 
 
 def _schema(*fields: tuple[str, pa.DataType]) -> pa.Schema:
@@ -35,22 +35,30 @@ TABLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "subscribers": _schema(("subscriber", pa.int32()), *_CLIENT),
     "publications": _schema(("at_ns", pa.int64()), ("publisher", pa.int32()), ("row", pa.int32())),
     "notifications": pa.schema([pa.field("row", pa.int32(), nullable=False), *NOTIFICATIONS_SCHEMA]),
+    "changes": _schema(("change", pa.int32()), ("at_ns", pa.int64()), ("kind", pa.string()), *_CLIENT),
 }
 _ORDERS: Final = {
     "publishers": ("publisher",),
     "subscribers": ("subscriber",),
     "publications": ("at_ns", "publisher"),
     "notifications": ("row",),
+    "changes": ("change",),
 }
 
 
 def workload_tables(workload: Workload) -> dict[str, pa.Table]:
-    """The tables `publishers`, `subscribers`, `publications` and `notifications`, in `TABLE_SCHEMAS`."""
+    """The tables `publishers`, `subscribers`, `publications`, `notifications` and `changes`, in `TABLE_SCHEMAS`."""
+    if workload.wishes:
+        raise InputError("a workload with priorities or deadlines is made where it is used; it cannot be stored")
     publishers = [
-        {"publisher": n, **_row(registration), "high_rate": n == workload.high_rate}
+        {"publisher": n, **_row(registration), "high_rate": n in workload.high_rate}
         for n, registration in enumerate(workload.advertisements)
     ]
     subscribers = [{"subscriber": n, **_row(registration)} for n, registration in enumerate(workload.subscriptions)]
+    changes = [
+        {"change": n, "at_ns": change.at_ns, "kind": change.kind, **_row(change.registration)}
+        for n, change in enumerate(workload.changes)
+    ]
     published = workload.publications
     rows = pa.array(np.arange(workload.notifications.num_rows, dtype=np.int32))
     notifications = workload.notifications.add_column(0, "row", rows)
@@ -60,11 +68,12 @@ def workload_tables(workload: Workload) -> dict[str, pa.Table]:
         "subscribers": pa.Table.from_pylist(subscribers, TABLE_SCHEMAS["subscribers"]),
         "publications": pa.Table.from_arrays(times, schema=TABLE_SCHEMAS["publications"]),
         "notifications": notifications.cast(TABLE_SCHEMAS["notifications"]),
+        "changes": pa.Table.from_pylist(changes, TABLE_SCHEMAS["changes"]),
     }
 
 
 def workload_from_tables(tables: Mapping[str, pa.Table]) -> Workload:
-    """The workload that these tables hold; their rows may come in any order."""
+    """The workload in these tables; their rows may be in any order."""
     ordered = {name: _ordered(tables, name) for name in TABLE_SCHEMAS}
     parsed: dict[str, Filter] = {}
     publishers = ordered["publishers"]
@@ -72,12 +81,15 @@ def workload_from_tables(tables: Mapping[str, pa.Table]) -> Workload:
     at_ns, publisher, row = (
         np.array(ordered["publications"][name].to_numpy()) for name in TABLE_SCHEMAS["publications"].names
     )
+    changes = ordered["changes"]
+    moments, kinds = (changes[name].to_pylist() for name in ("at_ns", "kind"))
     return Workload(
         ordered["notifications"].drop_columns(["row"]).cast(NOTIFICATIONS_SCHEMA).combine_chunks(),
         _registrations(publishers, parsed),
         _registrations(ordered["subscribers"], parsed),
         Publications(at_ns, publisher, row),
-        fast[0] if fast else None,
+        tuple(fast),
+        tuple(map(Change, moments, kinds, _registrations(changes, parsed))),
     )
 
 

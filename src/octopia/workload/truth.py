@@ -1,10 +1,10 @@
-"""Who must receive what, by brute force: every filter against every row of a table, on whole columns.
+"""The expected deliveries, by brute force: every filter against every row of a table, on whole columns.
 
-Rules of this file: it judges brokers and indexes, so it shares no code with them; it answers as `octopia.matches` does
-row by row, and a row of nulls alone satisfies only a filter that asks for nothing. Rows are taken `BATCH_ROWS` at a
-time. On one batch a predicate is evaluated once, however many filters hold it; its answer is kept as one bit per row
-in a cache of at most `CACHE_BYTES_MAX`, from which the one that was longest not used goes first. Memory beyond that
-is `PAIRS_MAX` pairs and those of one filter.
+This module judges brokers and indexes, so it does not share code with them. It gives the same answers as
+`octopia.matches` row by row; a row with only nulls satisfies only a filter without conditions. Rows are taken
+`BATCH_ROWS` at a time. On one batch a predicate is evaluated once, however many filters hold it; its answer is kept as
+one bit per row in an LRU cache of at most `CACHE_BYTES_MAX`. Memory beyond that is `PAIRS_MAX` pairs and those of one
+filter.
 """
 
 from collections import OrderedDict
@@ -46,17 +46,10 @@ def match_counts(filters: Sequence[Filter], table: Rows) -> npt.NDArray[np.int64
     return counts
 
 
-def truth_pairs(filters: Sequence[Filter], table: Rows) -> pa.RecordBatch:
-    """All pairs (row, filter) that match, as numbers; within each `BATCH_ROWS` rows by filter, then row."""
-    found = list(truth_batches(filters, [table]))
-    pairs = pa.Table.from_batches(found, PAIRS_SCHEMA).combine_chunks()
-    return pairs.to_batches()[0] if pairs.num_rows else pa.RecordBatch.from_pylist([], PAIRS_SCHEMA)
-
-
 def truth_batches(
     filters: Sequence[Filter], tables: Iterable[Rows], batch_rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """The same for tables that come one after the other, rows counted on, in record batches.
+    """All pairs (row, filter) that match, as numbers, of consecutive tables with rows numbered throughout.
 
     There is one for each `batch_rows` rows, or more where these have more than `PAIRS_MAX` pairs.
     """
@@ -94,7 +87,7 @@ def _record_batch(rows: list[npt.NDArray[np.int64]], start: int, first: int) -> 
 
 
 class _Batch:
-    """Some rows, ready to be asked: columns are read when first needed, answers to predicates are kept as bits."""
+    """Some rows, ready to be queried: columns are read on first use, answers to predicates are kept as bits."""
 
     def __init__(self, batch: Rows, first: int) -> None:
         self._batch = batch
@@ -116,7 +109,7 @@ class _Batch:
         return np.flatnonzero(self.mask(filter))
 
     def count(self, filter: Filter) -> int:
-        """How many rows match."""
+        """The number of rows that match."""
         return int(np.bitwise_count(self._filter_bits(filter)).sum())
 
     def _filter_bits(self, filter: Filter) -> _Bits:

@@ -1,11 +1,11 @@
 """One predicate on one whole column, from the definition of the language, in array arithmetic.
 
-Rules of this file: it judges the index, so it shares no code with it. Null is absent: it satisfies no predicate and no
+This module judges the index, so it does not share code with it. Null is absent: it satisfies no predicate and no
 negation. Numbers are compared by value, exactly: the constant is brought to the type of the column (the next integer
 below or above for a column of integers, the nearest float and which side it lies on for a column of floats), never the
 column to the type of the constant. Strings are compared on the distinct values of the column; the order of UTF-8 bytes
-is the order of code points. Types that are no plain column of values (unions and the like) are read value by value.
-NaN and values that are no values of the language are refused with their column and row.
+is the order of code points. Types that are not a plain column of values (unions and the like) are read value by value.
+NaN and values outside the language are refused with their column and row.
 """
 
 from collections.abc import Callable

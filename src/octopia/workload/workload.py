@@ -1,37 +1,50 @@
-"""The whole workload: who is connected where with what filter, and who publishes which notification when.
+"""The whole workload: the clients with their brokers and filters, and the schedule of publications.
 
-Rules of this file: everything follows from the spec, the overlay and the quotes. More subscribers leave the first ones
-as they were, and so do more publishers as long as each has a symbol of its own (the subscriptions follow the published
-symbols). Each publisher starts at a random moment within its first period and then publishes at even intervals, its
-notifications in the order of their dates, from the first again when they are used up. The selectivity of every filter
-is measured by `truth` on the notifications, each of which counts once, however often it is published. The high-rate
-publisher of a burst is the last one.
+Everything follows from the spec, the overlay and the quotes. More subscribers leave the first ones as they were, and so
+do more publishers as long as each has a symbol of its own (the subscriptions follow the published symbols). Each
+publisher starts at a random moment within its first period and then publishes at even intervals, its notifications in
+the order of their dates, from the first again when they are used up. The selectivity of every filter is measured by
+`truth` on the notifications, each of which counts once, however often it is published. The high-rate publishers of
+bursts are the last ones, in the order of the bursts; each has its own interested subscribers. With churn, clients
+withdraw and register while others publish: a subscriber comes back with a filter of its own kind and another number, a
+publisher with the advertisement it had; while it has none it publishes nothing. High-rate publishers stay.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import fsum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from octopia.errors import InputError
 from octopia.language import Filter
 from octopia.topology import BrokerId, Scot
+from octopia.workload.churn import Turn, draw_turns
+from octopia.workload.client_places import client_brokers, place_high_rate, place_interested
 from octopia.workload.draws import below, sample, stream
 from octopia.workload.filters import advertisement_filter, subscription_filters
-from octopia.workload.market import Market, Symbols, checked_quotes, draw_symbols, make_market
-from octopia.workload.places import client_brokers, place_interested
-from octopia.workload.spec import BurstSpec, WorkloadSpec, period_ns, rounded
+from octopia.workload.market import Market, Symbols, checked_quotes, draw_symbols, high_rate_counts, make_market
+from octopia.workload.spec import BurstSpec, ChurnSpec, WorkloadSpec, period_ns, rounded
 from octopia.workload.truth import match_counts
+from octopia.workload.wishes import Wish, WishSpec, draw_wishes
 
 HIGH_RATE_CLIENT = "high-rate"
+Count: TypeAlias = Callable[[Sequence[Filter], pa.Table], npt.NDArray[np.int64]]
+ChangeKind: TypeAlias = Literal["subscribe", "unsubscribe", "advertise", "unadvertise"]
+
+
+def high_rate_client(number: int) -> str:
+    """The name of a high-rate publisher, counted from 0: `high-rate`, `high-rate-2`, `high-rate-3`, …"""
+    return HIGH_RATE_CLIENT if number == 0 else f"{HIGH_RATE_CLIENT}-{number + 1}"
 
 
 @dataclass(frozen=True)
 class Registration:
-    """One advertisement or subscription: whose, at which broker, and the measured share of notifications it matches."""
+    """One advertisement or subscription: its client, its broker, and the measured share of notifications it matches."""
 
     client: str
     broker: BrokerId
@@ -40,9 +53,21 @@ class Registration:
     selectivity: float
 
 
+@dataclass(frozen=True)
+class Change:
+    """A client registers, or withdraws a registration, `at_ns` after the start of publishing.
+
+    A withdrawal names the registration that it ends; only its client, broker and id count.
+    """
+
+    at_ns: int
+    kind: ChangeKind
+    registration: Registration
+
+
 @dataclass(frozen=True, eq=False)
 class Publications:
-    """What is published when, by time, then publisher; the three arrays are read-only.
+    """The schedule of publications, by time, then publisher; the three arrays are read-only.
 
     `at_ns` is the offset from the start of publishing, `publisher` the index into the advertisements, `row` that into
     the notifications.
@@ -61,7 +86,7 @@ class Publications:
 
 
 class Spread(NamedTuple):
-    """Of some selectivities."""
+    """A summary of selectivities."""
 
     mean: float
     least: float
@@ -69,7 +94,7 @@ class Spread(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What the filters of a workload were measured to match."""
+    """The measured selectivities of a workload's filters."""
 
     advertisements: Spread
     subscriptions: Spread
@@ -77,26 +102,39 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Clients, notifications (`NOTIFICATIONS_SCHEMA`, distinct rows) and publications.
+    """Clients, notifications (`NOTIFICATIONS_SCHEMA`, distinct rows), publications and changes.
 
-    `high_rate` is the index of the high-rate publisher among the advertisements.
+    `high_rate` are the indices of the high-rate publishers among the advertisements. `advertisements` and
+    `subscriptions` are in force before publishing begins. `changes` happen during publishing and are sorted by time; at
+    the same time they come before publications. All registrations of a client are at one broker, and an id is reused
+    only after it was withdrawn. `wishes` has the delivery options by client.
     """
 
     notifications: pa.Table
     advertisements: tuple[Registration, ...]
     subscriptions: tuple[Registration, ...]
     publications: Publications
-    high_rate: int | None = None
+    high_rate: tuple[int, ...] = ()
+    changes: tuple[Change, ...] = ()
+    wishes: Mapping[str, Wish] = field(default_factory=dict)
+
+    def clients(self) -> dict[str, BrokerId]:
+        """All clients that ever register, and their brokers, in the order in which they come."""
+        every = (*self.advertisements, *self.subscriptions, *(change.registration for change in self.changes))
+        brokers: dict[str, BrokerId] = {}
+        for registration in every:
+            brokers.setdefault(registration.client, registration.broker)
+        return brokers
 
     def summary(self) -> Summary:
         """The measured selectivities."""
         return Summary(_spread(self.advertisements), _spread(self.subscriptions))
 
-    def interested(self) -> tuple[int, ...]:
-        """The indices of the subscriptions that the high-rate publisher's notifications match; () without a burst."""
-        if self.high_rate is None:
+    def interested(self, burst: int = 0) -> tuple[int, ...]:
+        """The indices of the subscriptions that the notifications of a burst match; () if there is no such burst."""
+        if burst >= len(self.high_rate):
             return ()
-        rows = np.unique(self.publications.row[self.publications.publisher == self.high_rate])
+        rows = np.unique(self.publications.row[self.publications.publisher == self.high_rate[burst]])
         counts = match_counts([s.filter for s in self.subscriptions], self.notifications.take(pa.array(rows)))
         return tuple(np.flatnonzero(counts).tolist())
 
@@ -107,6 +145,8 @@ class Workload:
             self.advertisements == other.advertisements
             and self.subscriptions == other.subscriptions
             and self.high_rate == other.high_rate
+            and self.changes == other.changes
+            and self.wishes == other.wishes
             and self.notifications.equals(other.notifications)
             and np.array_equal(mine.at_ns, theirs.at_ns)
             and np.array_equal(mine.publisher, theirs.publisher)
@@ -118,33 +158,44 @@ def make_workload(
     spec: WorkloadSpec,
     overlay: Scot,
     quotes: pa.Table,
-    burst: BurstSpec | None = None,
+    bursts: Sequence[BurstSpec] = (),
     symbols: Sequence[str] | None = None,
+    churn: ChurnSpec | None = None,
+    wishes: WishSpec | None = None,
+    *,
+    count: Count = match_counts,
 ) -> Workload:
-    """The workload of these settings on this overlay.
+    """The workload of these settings on this overlay, with any number of bursts.
 
-    `symbols` are all symbols of the data where `quotes` holds only some, for example those that `draw_symbols` gave.
+    `symbols` are all symbols of the data if `quotes` holds only some, for example those from `draw_symbols`. `count`
+    returns how many notifications each filter matches; only the selectivities depend on it.
     """
     table = checked_quotes(quotes)
-    drawn = draw_symbols(spec, table["symbol"].unique().to_pylist() if symbols is None else symbols, burst)
-    market = make_market(spec, drawn, quotes, burst)
-    advertisements = _advertisements(spec, overlay, drawn, market)
-    high_rate = None if burst is None else len(advertisements) - 1
-    subscriptions = _subscriptions(spec, overlay, drawn, market, burst, advertisements[-1].broker)
-    publications = _publications(spec, drawn, market, burst)
-    return Workload(market.notifications, advertisements, subscriptions, publications, high_rate)
+    drawn = draw_symbols(spec, table["symbol"].unique().to_pylist() if symbols is None else symbols, bursts)
+    market = make_market(spec, drawn, quotes, high_rate_counts(drawn, bursts))
+    advertisements = _advertisements(spec, overlay, drawn, market, bursts, count)
+    hosts = [advertisement.broker for advertisement in advertisements[spec.publishers :]]
+    subscriptions = _subscriptions(spec, overlay, drawn, market, bursts, hosts, count)
+    publications = _publications(spec, drawn, market, bursts)
+    high_rate = tuple(range(spec.publishers, len(advertisements)))
+    workload = Workload(market.notifications, advertisements, subscriptions, publications, high_rate)
+    if wishes is not None:
+        workload = replace(workload, wishes=draw_wishes(spec, wishes, interested_subscribers(spec, bursts)))
+    return workload if churn is None else _churned(workload, spec, churn, drawn, market, count)
 
 
-def _advertisements(spec: WorkloadSpec, overlay: Scot, symbols: Symbols, market: Market) -> tuple[Registration, ...]:
+def _advertisements(
+    spec: WorkloadSpec, overlay: Scot, symbols: Symbols, market: Market, bursts: Sequence[BurstSpec], count: Count
+) -> tuple[Registration, ...]:
     names = [f"p{number}" for number in range(spec.publishers)]
-    published = list(symbols.of_publishers)
-    if symbols.high_rate is not None:
-        names.append(HIGH_RATE_CLIENT)
-        published.append(symbols.high_rate)
+    names += [high_rate_client(number) for number in range(len(bursts))]
+    published = (*symbols.of_publishers, *symbols.high_rate)
     brokers = client_brokers(overlay, spec.placement, spec.seed, "publishers", range(len(names)))
+    asked = [burst.cluster for burst in bursts]
+    brokers[spec.publishers :] = place_high_rate(overlay, asked, brokers[spec.publishers :])
     by_symbol = {symbol: advertisement_filter(market, symbol) for symbol in symbols.every}
     filters = [by_symbol[symbol] for symbol in published]
-    return _registered(names, brokers, "a", filters, market)
+    return _registered(names, brokers, "a", filters, market, count)
 
 
 def _subscriptions(
@@ -152,40 +203,54 @@ def _subscriptions(
     overlay: Scot,
     symbols: Symbols,
     market: Market,
-    burst: BurstSpec | None,
-    last_publisher: BrokerId,
+    bursts: Sequence[BurstSpec],
+    hosts: Sequence[BrokerId],
+    count: Count,
 ) -> tuple[Registration, ...]:
     numbers = range(spec.subscribers)
     brokers = client_brokers(overlay, spec.placement, spec.seed, "subscribers", numbers)
-    interested: list[int] = []
-    if burst is not None:
-        interested = interested_subscribers(spec, burst)
+    wanted: dict[int, str] = {}
+    parts = zip(interested_subscribers(spec, bursts), hosts, symbols.high_rate, strict=True)
+    for interested, host, symbol in parts:
         placed = [brokers[number] for number in interested]
-        moved = place_interested(overlay, spec.placement, spec.seed, last_publisher, placed)
+        moved = place_interested(overlay, spec.placement, spec.seed, host, placed)
         for number, broker in zip(interested, moved, strict=True):
             brokers[number] = broker
-    filters = subscription_filters(spec, symbols, market, numbers, interested)
-    return _registered([f"s{number}" for number in numbers], brokers, "s", filters, market)
+            wanted[number] = symbol
+    filters = subscription_filters(spec, symbols, market, numbers, wanted)
+    return _registered([f"s{number}" for number in numbers], brokers, "s", filters, market, count)
 
 
-def interested_subscribers(spec: WorkloadSpec, burst: BurstSpec) -> list[int]:
-    """The numbers of the subscribers that want the high-rate symbol, in the order in which they are placed."""
-    count = burst.interested(spec.subscribers)
-    return [int(n) for n in sample(stream(spec.seed, "interested"), spec.subscribers, count)]
+def interested_subscribers(spec: WorkloadSpec, bursts: Sequence[BurstSpec]) -> list[list[int]]:
+    """The numbers of the interested subscribers by burst, in the order of placement; each is in at most one."""
+    counts = [burst.interested(spec.subscribers) for burst in bursts]
+    if sum(counts) > spec.subscribers:
+        raise InputError(
+            f"{len(bursts)} bursts interest {sum(counts):,} subscribers, each another one, and there are "
+            f"{spec.subscribers:,}; lower interested_share or raise the number of subscribers"
+        )
+    drawn = iter(sample(stream(spec.seed, "interested"), spec.subscribers, sum(counts)).tolist())
+    return [list(islice(drawn, count)) for count in counts]
 
 
 def _registered(
-    names: Sequence[str], brokers: Sequence[BrokerId], prefix: str, filters: Sequence[Filter], market: Market
+    names: Sequence[str],
+    brokers: Sequence[BrokerId],
+    prefix: str,
+    filters: Sequence[Filter],
+    market: Market,
+    count: Count,
+    first: int = 0,
 ) -> tuple[Registration, ...]:
-    shares = match_counts(filters, market.notifications) / market.notifications.num_rows
+    shares = count(filters, market.notifications) / market.notifications.num_rows
     parts = zip(names, brokers, filters, shares.tolist(), strict=True)
     return tuple(
         Registration(name, broker, f"{prefix}{number}", filter, share)
-        for number, (name, broker, filter, share) in enumerate(parts)
+        for number, (name, broker, filter, share) in enumerate(parts, first)
     )
 
 
-def _publications(spec: WorkloadSpec, symbols: Symbols, market: Market, burst: BurstSpec | None) -> Publications:
+def _publications(spec: WorkloadSpec, symbols: Symbols, market: Market, bursts: Sequence[BurstSpec]) -> Publications:
     period = period_ns(spec.rate_per_minute)
     phases = below(stream(spec.seed, "phase"), np.arange(spec.publishers), period)
     turns = np.arange(spec.notifications_per_publisher, dtype=np.int64)
@@ -194,18 +259,72 @@ def _publications(spec: WorkloadSpec, symbols: Symbols, market: Market, burst: B
     at = [(phases[:, None] + turns * period).ravel()]
     publisher = [np.repeat(np.arange(spec.publishers), len(turns))]
     row = [(first[:, None] + turns % count[:, None]).ravel()]
-    if burst is not None and symbols.high_rate is not None:
+    for number, (burst, symbol) in enumerate(zip(bursts, symbols.high_rate, strict=True), spec.publishers):
         fast = period_ns(burst.rate_per_minute)
         turns = np.arange(burst.notifications, dtype=np.int64)
-        phase = below(stream(spec.seed, "phase"), [spec.publishers], fast) + rounded(burst.start_s * 1e9)
+        phase = below(stream(spec.seed, "phase"), [number], fast) + rounded(burst.start_s * 1e9)
         at.append(phase + turns * fast)
-        publisher.append(np.full(len(turns), spec.publishers))
-        row.append(market.first_row[symbols.high_rate] + turns % market.row_count[symbols.high_rate])
+        publisher.append(np.full(len(turns), number))
+        row.append(market.first_row[symbol] + turns % market.row_count[symbol])
     at_ns, who, which = (np.concatenate(parts) for parts in (at, publisher, row))
     order = np.lexsort((who, at_ns))
     return Publications(at_ns[order], who[order].astype(np.int32), which[order].astype(np.int32))
 
 
+def _churned(
+    workload: Workload, spec: WorkloadSpec, churn: ChurnSpec, symbols: Symbols, market: Market, count: Count
+) -> Workload:
+    """The workload with changes, and without publications of clients that have no advertisement at the time."""
+    span_ns = spec.notifications_per_publisher * period_ns(spec.rate_per_minute)
+    of_publishers, of_subscribers = churn.counts(span_ns)
+    publishers = draw_turns(spec.seed, "publishers", spec.publishers, of_publishers, span_ns)
+    subscribers = draw_turns(spec.seed, "subscribers", spec.subscribers, of_subscribers, span_ns)
+    fresh = range(spec.subscribers, spec.subscribers + sum(not turn.leaves for turn in subscribers))
+    filters = subscription_filters(spec, symbols, market, fresh)
+    comers = [turn.client for turn in subscribers if not turn.leaves]
+    names, brokers = ([getattr(workload.subscriptions[n], part) for n in comers] for part in ("client", "broker"))
+    comes = iter(_registered(names, brokers, "s", filters, market, count, fresh.start))
+    again = (
+        replace(workload.advertisements[turn.client], id=f"a{number}")
+        for number, turn in enumerate((t for t in publishers if not t.leaves), len(workload.advertisements))
+    )
+    changes = [
+        *_changes(publishers, workload.advertisements, again, "unadvertise", "advertise"),
+        *_changes(subscribers, workload.subscriptions, comes, "unsubscribe", "subscribe"),
+    ]
+    inorder = tuple(sorted(changes, key=lambda change: change.at_ns))
+    return replace(workload, changes=inorder, publications=_while_advertised(workload.publications, publishers))
+
+
+def _changes(
+    turns: Iterable[Turn],
+    at_first: Sequence[Registration],
+    fresh: Iterator[Registration],
+    withdraw: ChangeKind,
+    register: ChangeKind,
+) -> Iterator[Change]:
+    held = list(at_first)
+    for turn in turns:
+        if turn.leaves:
+            yield Change(turn.at_ns, withdraw, held[turn.client])
+        else:
+            held[turn.client] = next(fresh)
+            yield Change(turn.at_ns, register, held[turn.client])
+
+
+def _while_advertised(publications: Publications, turns: Iterable[Turn]) -> Publications:
+    kept = np.ones(len(publications), dtype=np.bool_)
+    at_ns, publisher = publications.at_ns, publications.publisher
+    for turn in turns:
+        # a later turn says anew what comes after it
+        kept[(publisher == turn.client) & (at_ns >= turn.at_ns)] = not turn.leaves
+    return Publications(at_ns[kept], publisher[kept], publications.row[kept])
+
+
 def _spread(registrations: Iterable[Registration]) -> Spread:
-    shares = [registration.selectivity for registration in registrations]
+    return spread_of([registration.selectivity for registration in registrations])
+
+
+def spread_of(shares: Sequence[float]) -> Spread:
+    """Mean, least and most of some selectivities."""
     return Spread(fsum(shares) / len(shares), min(shares), max(shares)) if shares else Spread(0.0, 0.0, 0.0)

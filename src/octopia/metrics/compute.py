@@ -1,11 +1,11 @@
 """Metrics of one run, computed by DuckDB over its Parquet files.
 
-Rules of this file: DuckDB is an extra and is imported when it is asked for. It gets a bound on memory and threads,
-spills to a folder of its own that is gone afterwards, and installs nothing. Results are ordered, and equal traces give
-equal results, to the last digit. A table of the trace that is not there is an error that names it.
+DuckDB is an extra and is imported on first use. It gets a bound on memory and threads, spills to its own temporary
+folder, and installs nothing. Results are ordered, and equal traces give equal results, to the last digit. A missing
+table of the trace is an error that names it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from octopia.errors import InputError, OctopiaError
+from octopia.errors import InputError
+from octopia.extras import missing
 from octopia.metrics.facts import Facts, facts_of
 from octopia.metrics.metric import Metric
 from octopia.metrics.registry import METRICS, metrics_named
@@ -30,7 +31,7 @@ THREADS: Final = 1
 
 
 class Value(NamedTuple):
-    """One number of a metric: `part` says which (mean, p99, a kind of message). None where there is none."""
+    """One number of a metric: `part` says which (mean, p99, a kind of message). None if it has no value."""
 
     metric: str
     part: str
@@ -48,7 +49,7 @@ def run(
     """The named metrics (all, unless told) of the run in a folder, each a table of its shape."""
     wanted = list(METRICS.values()) if names is None else metrics_named(names)
     known = facts if facts is not None else facts_of(load_run(folder))
-    with _connected(folder, known, memory_max, threads) as connection:
+    with _with_trace(folder, known, memory_max, threads) as connection:
         return {metric.name: _result(connection, metric) for metric in wanted}
 
 
@@ -69,12 +70,36 @@ def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
+def ask(tables: Mapping[str, pa.Table], sql: str, *, memory_max: str = MEMORY_MAX, threads: int = THREADS) -> pa.Table:
+    """The answer to one query over tables in memory."""
+    with _connected(memory_max, threads) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(sql).to_arrow_table()
+
+
 @contextmanager
-def _connected(folder: Path, facts: Facts, memory_max: str, threads: int) -> "Iterator[DuckDBPyConnection]":
+def _with_trace(folder: Path, facts: Facts, memory_max: str, threads: int) -> "Iterator[DuckDBPyConnection]":
+    with _connected(memory_max, threads) as connection:
+        import duckdb
+
+        for table in TABLES:
+            file = folder / f"{table}.parquet"
+            try:
+                # By name, not in SQL text: a path may contain any character.
+                connection.read_parquet(str(file)).create_view(table)
+            except duckdb.Error as error:
+                raise InputError(f"{file}: cannot be read: {_first_line(error)}") from None
+        connection.register("facts", facts.table())
+        yield connection
+
+
+@contextmanager
+def _connected(memory_max: str, threads: int) -> "Iterator[DuckDBPyConnection]":
     try:
         import duckdb
     except ImportError:
-        raise OctopiaError("metrics of a run need DuckDB: pip install octopia[sim]") from None
+        raise missing("duckdb", "metrics of a run") from None
     with TemporaryDirectory(prefix="octopia-metrics-") as spill:
         config: dict[str, Any] = {
             "memory_limit": memory_max,
@@ -88,16 +113,8 @@ def _connected(folder: Path, facts: Facts, memory_max: str, threads: int) -> "It
         except duckdb.Error as error:
             raise InputError(f"DuckDB does not take these settings: {_first_line(error)}") from None
         with connection:
-            # In a process without a script of its own DuckDB takes itself to be asked by a person, and draws one.
+            # Without a script, DuckDB believes that it runs interactively, and draws a progress bar.
             connection.execute("SET enable_progress_bar = false")
-            for table in TABLES:
-                file = folder / f"{table}.parquet"
-                try:
-                    # By name, not in SQL text: a path may hold anything.
-                    connection.read_parquet(str(file)).create_view(table)
-                except duckdb.Error as error:
-                    raise InputError(f"{file}: cannot be read: {_first_line(error)}") from None
-            connection.register("facts", facts.table())
             yield connection
 
 

@@ -1,9 +1,10 @@
 """Clients on brokers.
 
-Rules of this file: a client's broker depends on the seed, its role and its number, not on how many clients there are.
-`random`: any broker, each as likely. `edge`: the same among edge brokers. `spread`: brokers in the overlay's order, in
-turn. The interested subscribers of a burst are placed by the same rule, but for two things: none is on the high-rate
-publisher's broker, and the first of them, one per cluster, are put into the clusters, so that all clusters are targets.
+A client's broker depends on the seed, its role and its number, not on how many clients there are. `random`: any broker,
+with equal probability. `edge`: the same among edge brokers. `spread`: brokers in the overlay's order, in turn.
+High-rate publishers are placed by the same rule, but each in a cluster of its own as long as there is one. The
+interested subscribers of a burst are placed by the same rule, but for two things: none is on the high-rate publisher's
+broker, and the first of them, one per cluster, are put into the clusters, so that all clusters are targets.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,23 @@ def client_brokers(overlay: Scot, rule: PlacementRule, seed: int, role: str, num
     if rule == "spread":
         return [allowed[n % len(allowed)] for n in counters.tolist()]
     return [allowed[n] for n in below(stream(seed, f"broker of {role}"), counters, len(allowed)).tolist()]
+
+
+def place_high_rate(overlay: Scot, asked: Sequence[int | None], brokers: Sequence[BrokerId]) -> list[BrokerId]:
+    """Where high-rate publishers go, given the cluster each asks for, if any, and where it would be by the rule alone.
+
+    The region is the rule's. A publisher that does not ask for a cluster goes to the next one, starting at the rule's,
+    without an earlier high-rate publisher.
+    """
+    placed: list[BrokerId] = []
+    for wanted, broker in zip(asked, brokers, strict=True):
+        if wanted is not None and wanted >= overlay.clusters:
+            raise InputError(f"cluster is {wanted}: the overlay has the clusters 0 to {overlay.clusters - 1}")
+        taken = {other.cluster for other in placed}
+        free = ((broker.cluster + step) % overlay.clusters for step in range(overlay.clusters))
+        alone = next((cluster for cluster in free if cluster not in taken), broker.cluster)
+        placed.append(BrokerId(broker.region, alone if wanted is None else wanted))
+    return placed
 
 
 def place_interested(
