@@ -2,10 +2,33 @@
 
     octopia.spark.register(spark)                      the format "octopia" for readStream, writeStream and write
     octopia.spark.match(notifications, subscriptions)  content matching as an operation on tables
+    octopia.spark.watch(spark, folder, out)            what live brokers record, window by window
 
-Rules of this file: names only; the work is done in `octopia.pipeline`, the one folder that imports pyspark.
+Names only; the work is done in `octopia.pipeline`, the one folder that imports pyspark.
 """
 
-from octopia.pipeline import SparkSettings, match, open_session, register, stream_errors
+from octopia.pipeline import (
+    SparkSettings,
+    Subscriptions,
+    WatchOptions,
+    match,
+    open_session,
+    register,
+    review,
+    stream_errors,
+    subscribe,
+    watch,
+)
 
-__all__ = ["SparkSettings", "match", "open_session", "register", "stream_errors"]
+__all__ = [
+    "SparkSettings",
+    "Subscriptions",
+    "WatchOptions",
+    "match",
+    "open_session",
+    "register",
+    "review",
+    "stream_errors",
+    "subscribe",
+    "watch",
+]

@@ -26,12 +26,12 @@ def until(condition: Callable[[], Any]) -> Any:
 class Brokers:
     """An overlay whose event loop runs in a thread of its own."""
 
-    def __init__(self, tree: str = "path:2", clusters: int = 2, **limits: Any) -> None:
+    def __init__(self, tree: str = "path:2", clusters: int = 2, *, record: Any = None, **limits: Any) -> None:
         # A peer that is slow to answer is slow, not gone: nothing here is about heartbeats.
         quick = {"link_grace_s": 0.3, "link_give_up_s": 2.0, "heartbeat_s": HANG_S, "handshake_s": HANG_S, **limits}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self.live = Live(tree, clusters, net_limits=NetLimits(**quick))
+        self.live = Live(tree, clusters, net_limits=NetLimits(**quick), record=record)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -2,6 +2,7 @@
 
 import gzip
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from octopia.errors import InputError
-from octopia.pipeline import Session, quote_parts, stage_quotes
-from octopia.pipeline.run import STAGES
+from octopia.pipeline import Session, quote_parts, quote_remote, stage_quotes
 from octopia.pipeline.spec import PipelineSpec, QuotesSpec
 from octopia.pipeline.stages import Event, Runner
 from octopia.pipeline.storage import LocalStore
+from octopia.pipeline.whole import STAGES
 from octopia.workload import QUOTES_SCHEMA, REJECTS_SCHEMA, read_quotes, synthetic_quotes
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -60,6 +61,10 @@ def rejects_of(out: Path) -> list[tuple[str, int, str]]:
     return [(Path(file).name, line, reason) for file, line, reason, _ in tuples(table(out, "rejects"))]
 
 
+def inputs_of(out: Path) -> list[tuple[Any, ...]]:
+    return [(Path(row[0]).name, *row[2:]) for row in tuples(table(out, "inputs"))]
+
+
 def write(folder: Path) -> Path:
     """Files as users have them: plain, gzip, and in a folder of their own."""
     (folder / "inner").mkdir(parents=True)
@@ -78,7 +83,15 @@ def test_files_of_users_become_typed_quotes_and_rejects_with_their_place(session
         ("b.csv.gz", 4, "date cannot be read in the order dmy"),
         ("b.csv.gz", 5, "another row has the same symbol and date"),
     ]
-    assert done.rows == {"quotes": 5, "rejects": 4}
+    assert done.rows == {"quotes": 5, "rejects": 4, "inputs": 2}
+    assert inputs_of(tmp_path / "out") == [
+        ("a.csv", "read", None, 5, 3, 2),
+        ("b.csv.gz", "read", None, 4, 2, 2),
+    ]
+    assert table(tmp_path / "out", "inputs")["bytes"].to_pylist() == [
+        len(GOOD),
+        (tmp_path / "in" / "inner" / "b.csv.gz").stat().st_size,
+    ]
     (note,) = done.notes
     assert note == (
         f"4 of 9 rows are no good quotes; the first is {tmp_path}/in/a.csv, line 6: high is below low (most often: "
@@ -95,6 +108,7 @@ def test_strict_makes_bad_rows_an_error_and_leaves_no_table(session: Session, tm
     assert run(session, tmp_path / "out", paths=(str(tmp_path / "good.csv"),), strict=True).rows == {
         "quotes": 3,
         "rejects": 0,
+        "inputs": 1,
     }
 
 
@@ -105,25 +119,28 @@ def same_as_without_spark(session: Session, tmp_path: Path, paths: tuple[str, ..
     assert table(tmp_path / "out", "rejects").cast(REJECTS_SCHEMA).equals(rejects)
 
 
-def test_a_large_file_cut_into_parts_gives_the_same_rows_and_lines(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some bad rows, some blank lines, windows line ends, days and months in doubt until the very last line."""
-    lines = ["\ufeff", "Date,Open,High,Low,Close,Volume,Symbol"]
-    for day in range(1, 13):
-        for number in range(40):
+def large(days: int, symbols: int) -> str:
+    """Some bad rows, some blank lines, days and months in doubt until the very last line."""
+    lines = ["Date,Open,High,Low,Close,Volume,Ticker"]
+    for day in range(1, days + 1):
+        for number in range(symbols):
             low, bad = 5 + number, number == day
             lines.append(f"{day:02}-05-2010,{low},{low + 2},{low},{low + 1},{'x' if bad else day},S{number:02}")
             lines += [""] * (number == 7)
-    lines.append("31-05-2010,1,1,1,1,1,LAST")
-    (tmp_path / "large.csv").write_bytes("\r\n".join(lines).encode())
+    return "\n".join([*lines, "31-05-2010,1,1,1,1,1,SLAST"])
+
+
+def test_a_large_file_cut_into_parts_gives_the_same_rows_and_lines(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large.csv").write_bytes(("\ufeff\n" + large(12, 40)).replace("\n", "\r\n").encode())
     monkeypatch.setattr(stage_quotes, "cut_file", lambda file: quote_parts.cut_file(file, 1000))
     monkeypatch.setattr(stage_quotes, "in_tasks", lambda parts: quote_parts.in_tasks(parts, 1500))
     assert len(quote_parts.cut_file(str(tmp_path / "large.csv"), 1000)) == 15
     same_as_without_spark(session, tmp_path, (str(tmp_path / "large.csv"),))
     found = table(tmp_path / "out", "quotes")
     assert (found.num_rows, table(tmp_path / "out", "rejects").num_rows) == (12 * 40 + 1 - 12, 12)
-    assert found["date"].to_pylist()[0] == date(2010, 5, 31)
+    assert found["date"].to_pylist()[-1] == date(2010, 5, 31)
 
 
 def test_parquet_and_repeats_over_several_files(session: Session, tmp_path: Path) -> None:
@@ -160,13 +177,21 @@ def test_many_small_files_are_few_tasks(tmp_path: Path) -> None:
     assert [part for task in tasks for part in task] == parts
 
 
+def by_address(patch: pytest.MonkeyPatch, part_bytes: int | None = None) -> None:
+    """Hadoop's own name for the local file system is an address that is no path for us."""
+    patch.setattr(stage_quotes, "_sorted_paths", lambda paths: ([], [f"file:{path}" for path in paths]))
+    if part_bytes is not None:
+        patch.setattr(stage_quotes, "read_remote", partial(quote_remote.read_remote, part_bytes=part_bytes))
+
+
 def test_files_at_an_address_are_fetched_by_spark(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hadoop's own name for the local file system is an address that is no path for us."""
     write(tmp_path / "in")
-    monkeypatch.setattr(stage_quotes, "_sorted_paths", lambda paths: ([], [f"file:{path}" for path in paths]))
-    run(session, tmp_path / "out", paths=(str(tmp_path / "in"),))
+    (tmp_path / "in" / "old.zip").write_bytes(b"PK")
+    (tmp_path / "in" / "odd [1] %20.csv").write_text("a,b\n1,2\n")
+    by_address(monkeypatch)
+    done = run(session, tmp_path / "out", paths=(str(tmp_path / "in"),))
     assert tuples(table(tmp_path / "out", "quotes")) == QUOTES
     assert [(line, reason) for _, line, reason in rejects_of(tmp_path / "out")] == [
         (6, "high is below low"),
@@ -174,6 +199,138 @@ def test_files_at_an_address_are_fetched_by_spark(
         (4, "date cannot be read in the order dmy"),
         (5, "another row has the same symbol and date"),
     ]
+    assert [row[:2] for row in inputs_of(tmp_path / "out")] == [
+        ("a.csv", "read"),
+        ("b.csv.gz", "read"),
+        ("odd [1] %20.csv", "rejected"),
+        ("old.zip", "skipped"),
+    ]
+    assert [note.partition(":")[0] for note in done.notes[:2]] == [
+        "1 of 4 files were skipped",
+        "1 of 4 files could not be read",
+    ]
+    monkeypatch.setattr(stage_quotes, "_sorted_paths", lambda paths: ([], [f"file:{path}/a.csv" for path in paths]))
+    assert run(session, tmp_path / "one", paths=(str(tmp_path / "in"),)).rows["quotes"] == 3
+
+
+def test_large_files_at_an_address_are_read_in_splits(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain text in many splits, gzip in one, blank lines and odd line ends: rows and line numbers of one reading."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    body = large(12, 40)
+    (folder / "large one.csv").write_bytes(b"\xef\xbb\xbf\n\n" + body.encode())
+    (folder / "dos.csv").write_bytes(body.replace(",S", ",D").replace("\n", "\r\n").encode())
+    (folder / "packed.csv.gz").write_bytes(gzip.compress(body.replace(",S", ",P").encode()))
+    quotes, rejects = read_quotes(folder)
+    by_address(monkeypatch, 100)
+    monkeypatch.setattr(quote_remote, "BLOCK_BYTES", 300)
+    for name, value in (("maxPartitionBytes", "1500"), ("openCostInBytes", "1")):
+        session.spark.conf.set(f"spark.sql.files.{name}", value)
+    try:
+        splits = quote_remote._lines(session.spark, [f"file:{folder}/dos.csv"]).select("start").distinct().count()
+        run(session, tmp_path / "out", paths=(str(folder),))
+    finally:
+        for name in ("maxPartitionBytes", "openCostInBytes"):
+            session.spark.conf.unset(f"spark.sql.files.{name}")
+    assert splits > 5
+    assert table(tmp_path / "out", "quotes").cast(QUOTES_SCHEMA).equals(quotes)
+    found = [(file.removeprefix("file:"), *rest) for file, *rest in tuples(table(tmp_path / "out", "rejects"))]
+    assert found == tuples(rejects)
+    assert len(found) == 3 * 12
+
+
+def test_a_file_that_is_not_quotes_stops_nothing_unless_strict(session: Session, tmp_path: Path) -> None:
+    """Everything that a folder of a user may hold beside quotes: each named once, with what to do about it."""
+    folder = tmp_path / "in"
+    (folder / "_temporary").mkdir(parents=True)
+    header = "date,open,high,low,close,volume,symbol\n"
+    packed = gzip.compress((header + "2004-12-20,1,1,1,1,1,A\n").encode() * 100)
+    contents: dict[str, bytes | str] = {
+        "a.csv": GOOD,
+        "empty.csv": "",
+        "header.csv": header,
+        "twice.csv": header.replace("symbol", "symbol,Close") + "2004-12-20,1,1,1,1,1,A,2\n",
+        "names.csv": "a,b\n1,2\n",
+        "dates.csv": header + "01-02-2018,1,1,1,1,1,A\n",
+        "cut.csv.gz": packed[:-20],
+        "wide.csv": (header + "2004-12-20,1,1,1,1,1,A\n").encode("utf-16"),
+        "no.parquet": b"PAR1 and nothing else",
+        "readme.txt": "These are quotes of the exchange.\n",
+        "old.zip": b"PK\x03\x04",
+        "old.csv.bz2": b"BZh9",
+        "ticks.jsonl": "{}\n",
+        "notes.md": "#",
+        ".hidden.csv": GOOD,
+        "_temporary/part.csv": GOOD,
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = run(session, tmp_path / "out", paths=(str(folder),))
+    hidden = "hidden: its name, or a folder's, begins with . or _"
+    found = inputs_of(tmp_path / "out")
+    assert [(name, state, reason) for name, state, reason, *_ in found] == [
+        (".hidden.csv", "skipped", hidden),
+        ("part.csv", "skipped", hidden),
+        ("a.csv", "read", None),
+        ("cut.csv.gz", "rejected", ("the gzip file is damaged or cut short (Compressed file ended before the "
+         "end-of-stream marker was reached)")),
+        ("dates.csv", "rejected", ("dates such as 01-02-2018 may be day-month-year or month-day-year, and no date of "
+         "the file tells which; say date_order='dmy' or date_order='mdy'")),
+        ("empty.csv", "empty", "the file is empty"),
+        ("header.csv", "empty", "no rows below the line that names the columns"),
+        ("names.csv", "rejected", ("no column for date, open, high, low, close, volume among: a, b; the first line "
+         "must name the columns")),
+        ("no.parquet", "rejected", found[8][2]),
+        ("notes.md", "skipped", "not CSV or Parquet by its name (.md)"),
+        ("old.csv.bz2", "skipped", ".bz2 files are not read: unpack it"),
+        ("old.zip", "skipped", ".zip files are not read: unpack it"),
+        ("readme.txt", "skipped", "its first line names no columns of quotes"),
+        ("ticks.jsonl", "skipped", "JSON is not read: convert it to CSV or Parquet"),
+        ("twice.csv", "rejected", ("2 columns are named close (columns 5, 8): rename or remove all but the one "
+         "that holds the close")),
+        ("wide.csv", "rejected", "the file is UTF-16; save it as UTF-8"),
+    ]  # fmt: skip
+    assert found[8][2].startswith("the Parquet file cannot be read")
+    # of a file that breaks off, no row is used
+    assert {row[1] for row in tuples(table(tmp_path / "out", "quotes"))} == {"AAII", "ZZ"}
+    assert rejects_of(tmp_path / "out") == [
+        ("a.csv", 6, "high is below low"),
+        ("a.csv", 7, "wrong number of fields"),
+        ("empty.csv", 1, "the file is empty"),
+    ]
+    assert [note.partition(":")[0] for note in done.notes] == [
+        "7 of 16 files were skipped",
+        "6 of 16 files could not be read",
+        "2 of 16 files hold no rows",
+        f"3 of 6 rows are no good quotes; the first is {folder}/a.csv, line 6",
+    ]
+    with pytest.raises(
+        InputError, match=r"cut.csv.gz: the gzip file is damaged .* \(and 5 more files cannot be read\)"
+    ):
+        run(session, tmp_path / "strict", paths=(str(folder),), strict=True)
+
+
+def test_a_large_file_that_cannot_be_used_does_not_stop_the_others(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found in the first pass, over its parts, here and at an address."""
+    header = "date,open,high,low,close,volume,symbol\n"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text(GOOD)
+    (tmp_path / "in" / "dates.csv").write_text(header + "01-02-2018,1,1,1,1,1,A\n" * 100)
+    (tmp_path / "in" / "names.csv").write_text("a,b\n" + "1,2\n" * 1000)
+    monkeypatch.setattr(stage_quotes, "cut_file", lambda file: quote_parts.cut_file(file, 500))
+    for place in ("here", "address"):
+        if place == "address":
+            by_address(monkeypatch, 500)
+        run(session, tmp_path / place, paths=(str(tmp_path / "in"),))
+        assert [(name, state, (reason or "")[:14]) for name, state, reason, *_ in inputs_of(tmp_path / place)] == [
+            ("a.csv", "read", ""),
+            ("dates.csv", "rejected", "dates such as "),
+            ("names.csv", "rejected", "no column for "),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -181,13 +338,18 @@ def test_files_at_an_address_are_fetched_by_spark(
     [
         ("a,b\n1,2\n", "no column for date, open, high, low, close, volume among: a, b"),
         ("date,open,high,low,close,volume,symbol\n01-02-2018,1,1,1,1,1,A\n", "may be day-month-year or month-day-year"),
+        ("", "the file is empty; there are no quotes to work with"),
+        ("date,open,high,low,close,volume,symbol\n", "no rows below the line that names the columns"),
+        ("PK\x03\x04", "zip archives are not read; unpack it"),
+        ("BZh9", "bzip2 files are not read; unpack it"),
+        ('{"date": 1}\n', "JSON is not read; convert it to CSV or Parquet"),
     ],
 )
 def test_files_that_cannot_be_used_are_told_with_their_name(
     session: Session, tmp_path: Path, content: str, problem: str
 ) -> None:
     (tmp_path / "odd.csv").write_text(content)
-    with pytest.raises(InputError, match=f"stage quotes: {tmp_path}/odd.csv: .*{problem}"):
+    with pytest.raises(InputError, match=f"^{tmp_path}/odd.csv: .*{problem}"):
         run(session, tmp_path / "out", paths=(str(tmp_path / "odd.csv"),))
 
 
@@ -213,7 +375,11 @@ def test_made_quotes_do_not_depend_on_how_the_work_is_divided(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     monkeypatch.setattr(stage_quotes, "MADE_ROWS", at_once)
-    assert run(session, tmp_path, seed=5, symbols=7, days=50).rows == {"quotes": 350, "rejects": 0}
+    assert run(session, tmp_path, seed=5, symbols=7, days=50).rows == {
+        "quotes": 350,
+        "rejects": 0,
+        "inputs": 0,
+    }
     assert table(tmp_path, "quotes").cast(QUOTES_SCHEMA).equals(synthetic_quotes(5, 7, 50))
     assert table(tmp_path, "rejects").schema.names == REJECTS_SCHEMA.names
 

@@ -3,6 +3,7 @@
 import gzip
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from octopia.errors import InputError, LanguageError, OctopiaError
 from octopia.pipeline import PipelineError, Session, open_session
+from octopia.pipeline.tasks import Task, run_tasks, task_scratch
 
 
 def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,6 +137,34 @@ def test_a_job_that_ctrl_c_cancelled_is_an_interrupt(session: Session) -> None:
         session.spark.range(1).count()
     with session.errors("work"):
         assert session.spark.range(1).count() == 1
+
+
+def test_a_failure_while_tidying_up_after_ctrl_c_is_an_interrupt(session: Session) -> None:
+    """PySpark reads rows from a socket; interrupted there, it asks Java for the end of the job, and that raises."""
+    from py4j.protocol import Py4JError
+
+    def read() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise Py4JError("java.net.SocketException: Broken pipe")
+
+    with pytest.raises(KeyboardInterrupt), session.errors("stage truth"):
+        read()
+
+
+def test_temporary_files_of_a_task_go_with_the_session(session: Session) -> None:
+    """A task that is cancelled is killed, so its files must be where the session tidies up."""
+
+    def where(payload: bytes) -> bytes:
+        with task_scratch():
+            return tempfile.mkdtemp().encode()
+
+    end = run_tasks(session, where, [Task("where", b"")])["where"]
+    assert end.answer is not None
+    local = session.spark.sparkContext.getConf().get("spark.local.dir")
+    assert local is not None
+    assert Path(local) in Path(end.answer.decode()).parents
 
 
 def test_an_error_is_a_pipeline_error_or_an_input_error() -> None:

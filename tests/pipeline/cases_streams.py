@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ from pyspark.sql import types as t
 
 from octopia.errors import OctopiaError
 from octopia.pipeline import Session
-from octopia.spark import register, stream_errors
+from octopia.spark import register, stream_errors, subscribe
 from tests.pipeline.brokers import Brokers, until
 
 AT = "a,0"
@@ -131,6 +132,31 @@ def test_a_stream_goes_on_through_restarts_of_query_and_broker(
     query.stop()
 
 
+def test_subscribe_lets_the_broker_check_what_it_can(session: Session, overlay: Brokers, tmp_path: Path) -> None:
+    """The broker sends what the pushed part lets through, and Spark applies all of the condition."""
+    options = {"url": overlay.url(AT), "spool": str(tmp_path / "spool"), "filter": "s like '%'"}
+    condition = "n >= 5 and n % 2 = 0 and (n < 8 or n > 12)"
+    stream = subscribe(session.spark, condition, "n long, s string", **options)
+    rows: list[int] = []
+
+    def run() -> Any:
+        writer = stream.writeStream.foreachBatch(lambda frame, _: rows.extend(row.n for row in frame.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        with stream_errors("stream"):
+            assert query.awaitTermination(200)
+        return query
+
+    run()
+    publisher = overlay.publisher("b,1", "n > -1 and s like '%'")
+    overlay.publish(publisher, [{"n": n, "s": "x"} for n in range(20)])
+    last = run().lastProgress
+    assert sorted(rows) == [n for n in range(20) if n >= 5 and n % 2 == 0 and (n < 8 or n > 12)]
+    # `n % 2` is Spark's to check: the broker sent 5, 6, 7 and 13 to 19
+    assert json.loads(last["sources"][0]["endOffset"])["rows"] == 10
+    with pytest.raises(OctopiaError, match=r"nothing of 'n % 2 = 0' can be asked of a broker"):
+        subscribe(session.spark, "n % 2 = 0", "n long", url=overlay.url(AT))
+
+
 def test_a_batch_that_is_written_again_has_the_same_ids(session: Session, overlay: Brokers, tmp_path: Path) -> None:
     """The log says that batch 0 was begun, and not that it was done: as after a crash between the two."""
     spark = session.spark
@@ -171,30 +197,64 @@ def test_a_batch_that_is_written_again_has_the_same_ids(session: Session, overla
 
 def test_the_examples_of_the_manual_run(session: Session, overlay: Brokers, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "streams.md").read_text(encoding="utf-8")
-    reading, writing, batch = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     for old, new in (("octopia://127.0.0.1:7400", overlay.url(AT)), ("/var/", f"{tmp_path}/")):
-        reading, writing, batch = (block.replace(old, new) for block in (reading, writing, batch))
-    publisher = overlay.publisher("b,1", "symbol is not null and close > 0 and volume > 0")
+        page = page.replace(old, new)
+    starting, reading, writing, batch = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[:4]
+    publisher = overlay.publisher("b,1", "class = 'quote' and symbol is not null and close > 0 and volume > 0")
     client = overlay.call(overlay.live.client("a,1"))
     overlay.call(client.start_subscription(subscription := client.subscribe("high = true or high = false")))
-    names: dict[str, Any] = {"spark": session.spark}
-    exec(reading + writing, names)  # noqa: S102
+    names: dict[str, Any] = {}
+    exec(starting + reading + writing, names)  # noqa: S102
+    assert names["spark"].sparkContext is session.spark.sparkContext, "the running session is used"
     until(lambda: overlay.subscribed(AT))
     quotes = [("AAPL", 150.5), ("AAPL", 99.0), ("IBM", 120.0), ("AAPL", 250)]
-    overlay.publish(publisher, [{"symbol": symbol, "close": close, "volume": 7} for symbol, close in quotes])
-    alerts = [{"symbol": "AAPL", "close": 150.5, "high": False}, {"symbol": "AAPL", "close": 250.0, "high": True}]
+    rows = [{"class": "quote", "symbol": symbol, "close": close, "volume": 7} for symbol, close in quotes]
+    overlay.publish(publisher, rows)
+    alerts = [
+        {"class": "alert", "symbol": "AAPL", "close": 150.5, "high": False},
+        {"class": "alert", "symbol": "AAPL", "close": 250.0, "high": True},
+    ]
 
-    def next_alerts() -> list[Any]:
+    def next_alerts(count: int = 2) -> list[Any]:
         got: list[Any] = []
-        while len(got) < 2:
+        while len(got) < count:
             got += [dict(d.notification) for d in overlay.call(subscription.next_batch())]
         return got
 
     assert next_alerts() == alerts
+    # What is written is not read: two quotes went through, and no more come when the next batch is over.
+    overlay.publish(publisher, rows[-1:])
+    assert [alert["close"] for alert in next_alerts(1)] == [250.0]
+    names["query"].processAllAvailable()
+    assert json.loads(names["query"].lastProgress["sources"][0]["endOffset"])["rows"] == 3
     names["query"].stop()
-    names["alerts_of_today"] = session.spark.createDataFrame(alerts, "symbol string, close double, high boolean")
+    schema = "class string, symbol string, close double, high boolean"
+    names["alerts_of_today"] = session.spark.createDataFrame(alerts, schema)
     exec(batch, names)  # noqa: S102
     assert sorted(next_alerts(), key=lambda alert: alert["close"]) == alerts
+
+
+def test_the_example_prints_the_quotes_of_a_stream(
+    session: Session, overlay: Brokers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "stream.py"))
+    publisher = overlay.publisher("b,1", "symbol is not null and price > 0")
+    writer = example["quotes"](session.spark, overlay.url(AT), str(tmp_path / "spool")).writeStream
+    query = writer.foreachBatch(example["show"]).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    # In force by now: nothing that is published from here on is missed.
+    overlay.publish(publisher, [{"symbol": "AAPL", "price": 120.5}, {"symbol": "IBM", "price": 80.0}])
+    printed = ""
+
+    def has_printed() -> bool:
+        nonlocal printed
+        query.processAllAvailable()
+        printed += capsys.readouterr().out
+        return bool(printed)
+
+    until(has_printed)
+    query.stop()
+    assert printed == "AAPL at 120.5\n"
 
 
 def told(work: Any) -> str:
@@ -211,7 +271,8 @@ def test_what_goes_wrong_with_reading_is_one_line(session: Session, overlay: Bro
         frame.writeStream.format("noop").start().awaitTermination()
 
     assert told(lambda: stream("n long", url="octopia://127.0.0.1:1")) == (
-        "PipelineError: quotes: octopia://127.0.0.1:1 cannot be reached: Connection refused"
+        "PipelineError: quotes: octopia://127.0.0.1:1 cannot be reached: Connection refused; is a broker running there?"
+        " Start one with: octopia serve"
     )
     assert told(lambda: stream("n long", fitler="n > 1")) == (
         "InputError: quotes: unknown option 'fitler' for reading (did you mean filter?)"

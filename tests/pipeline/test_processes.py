@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from octopia.pipeline.java import find_java, make_java_home, spark_home
 from octopia.topology import Scot, parse_tree
 from octopia.workload import (
     TABLE_SCHEMAS,
@@ -22,11 +23,11 @@ from octopia.workload import (
     WorkloadSpec,
     make_workload,
     synthetic_quotes,
-    truth_pairs,
     workload_from_tables,
 )
 from tests.patience import HANG_S, PATIENT_SPARK
 from tests.pipeline.cluster import standalone
+from tests.workload.rows import truth_pairs
 
 # The longest takes a minute of an idle machine, and a busy one has other things to do.
 pytestmark = [pytest.mark.skipif(os.name == "nt", reason="POSIX signals"), pytest.mark.timeout(1200)]
@@ -99,15 +100,14 @@ def test_ctrl_c_cancels_the_job_ends_the_jvm_and_prints_nothing(tmp_path: Path) 
 PIPELINE = f"""{PATIENT_SPARK}
 import json, sys
 from octopia.pipeline import SparkSettings
-from octopia.pipeline.run import run_pipeline
-from octopia.pipeline.spec import PipelineSpec, QuotesSpec, SimulateSpec
-from octopia.topology import Scot, parse_tree
-from octopia.workload import WorkloadSpec
+from octopia.pipeline.whole import run_pipeline
+from octopia.pipeline.spec import PipelineSpec, QuotesSpec, pipeline_settings
 
 master, out = sys.argv[1:]
 conf = {QUICK}
-spec = PipelineSpec(QuotesSpec(seed=2, symbols=30, days=25), WorkloadSpec(12, 40, 0.1, "mixed", 20, seed=4), None,
-                    Scot(parse_tree("path:3"), 3), SimulateSpec(("snr", "idr")))
+played = pipeline_settings(publishers=12, subscribers=40, selectivity=0.1, shape="mixed", first_seed=4,
+                           notifications_per_publisher=20, overlay="path:3", clusters=3, systems=("snr", "idr"))
+spec = PipelineSpec(QuotesSpec(seed=2, symbols=30, days=25), played)
 events = run_pipeline(out, spec, settings=SparkSettings(master=master, conf=conf, executor_wait_s={HANG_S}))
 print(json.dumps([[event.stage, event.state, dict(event.rows)] for event in events]))
 """
@@ -158,9 +158,9 @@ def test_the_pipeline_on_a_standalone_cluster_of_two_workers(tmp_path: Path) -> 
     )
     events = json.loads(done.stdout)
     assert events[:4] == [
-        ["quotes", "finished", {"quotes": 750, "rejects": 0}],
+        ["quotes", "finished", {"quotes": 750, "rejects": 0, "inputs": 0}],
         ["notifications", "finished", {"notifications": 240}],
-        ["workload", "finished", {"publishers": 12, "subscribers": 40, "publications": 240}],
+        ["workload", "finished", {"publishers": 12, "subscribers": 40, "publications": 240, "changes": 0}],
         ["truth", "finished", {"truth": pairs.num_rows}],
     ]
     assert [event[:2] for event in events[4:]] == [
@@ -209,3 +209,37 @@ def test_more_memory_than_there_is(tmp_path: Path) -> None:
 def test_options_that_java_does_not_know(tmp_path: Path) -> None:
     conf = "{'spark.driver.extraJavaOptions': '-XX:NoSuchThing=1 -XX:-IgnoreUnrecognizedVMOptions'}"
     assert "check spark.driver.extraJavaOptions" in error_of(tmp_path, OPEN.format(f"conf={conf}"))
+
+
+def test_spark_submit_with_the_wheel_alone(tmp_path: Path) -> None:
+    """The package comes to driver and workers as a wheel, and the session is the one that spark-submit made."""
+    root = Path(__file__).parent.parent.parent
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    (tmp_path / "quotes.csv").write_text("date,open,high,low,close,volume,Name\n2004-12-20,1,3,1,2,100,A\n")
+    application = tmp_path / "submit.py"
+    # says where the package came from, and then is the example
+    seen = f"import octopia, pathlib; pathlib.Path({str(tmp_path / 'seen')!r}).write_text(octopia.__file__)\n"
+    application.write_text(seen + (root / "examples" / "submit.py").read_text(encoding="utf-8"), encoding="utf-8")
+    environment = os.environ | {
+        "JAVA_HOME": str(make_java_home(find_java(), spark_home(), tmp_path / "java")),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    conf = {**QUICK, "spark.ui.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    command = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[1]", "--py-files", str(wheel)]
+    command += [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+    command += [str(application), "pipeline", "quotes", "--quotes", str(tmp_path / "quotes.csv")]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "out")],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "seen").read_text().startswith(str(wheel))
+    assert pq.read_table(tmp_path / "out" / "quotes").num_rows == 1

@@ -1,6 +1,7 @@
 """Schemas, values and options of the data source, without a JVM. Expected tables are written by hand."""
 
 import random
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from octopia.pipeline.source.columns import (
 from octopia.pipeline.source.options import read_options, write_options
 from octopia.wire import encode_parcel
 
+pytestmark = pytest.mark.usefixtures("kernels")
 URL = {"url": "octopia://127.0.0.1:7400"}
 
 
@@ -147,6 +149,18 @@ def test_columns_beside_the_attributes() -> None:
     assert (second["price"], second["own"]) == (None, None)
 
 
+def test_times_are_text_of_iso_8601() -> None:
+    told = ["2024-01-02T10:00:00Z", "2024-01-02 11:00:00.25+01:00", "2024-01-02 10:00", "soon", 1704189600, None]
+    wanted = schema(at=t.TimestampType(), _unfit=t.ArrayType(t.StringType()))
+    rows = rows_of(wanted, [{"at": one} if one else {"n": 1} for one in told])
+    ten = datetime(2024, 1, 2, 10, tzinfo=UTC)
+    assert [row["at"] for row in rows] == [ten, ten.replace(microsecond=250_000), ten, None, None, None]
+    assert [row["_unfit"] for row in rows] == [None, None, None, ["at"], ["at"], None]
+    batch = pa.RecordBatch.from_arrays([pa.array([ten, None], pa.timestamp("us", tz="Europe/Berlin"))], names=["at"])
+    columns = attribute_columns(t.StructType([t.StructField("at", t.TimestampType())]), reading=False)
+    assert notifications_of(batch, columns) == [{"at": "2024-01-02T10:00:00.000000+00:00"}, {}]
+
+
 @pytest.mark.parametrize(
     ("field", "message"),
     [
@@ -167,7 +181,7 @@ def test_schemas_that_cannot_be_read(field: t.StructField, message: str) -> None
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        (t.StructField("d", t.TimestampType()), "column 'd' is timestamp, which no notification carries: cast it"),
+        (t.StructField("d", t.DateType()), "column 'd' is date, which no notification carries: cast it"),
         (
             t.StructField("d", t.DecimalType(10, 2)),
             "column 'd' is decimal(10,2): numbers travel as integers or doubles",
@@ -241,7 +255,7 @@ def test_columns_that_are_not_advertised_are_named() -> None:
     ("given", "message"),
     [
         ({}, "option 'url' is missing: where a broker listens, for example octopia://127.0.0.1:7400"),
-        ({"url": "ftp://x"}, "option 'url': 'ftp://x' is no url of a broker"),
+        ({"url": "ftp://x"}, "option 'url': 'ftp://x' is not a broker URL"),
         ({**URL}, "option 'filter' is missing: what to subscribe to"),
         ({**URL, "filter": "price >"}, "option 'filter': nothing to go with '>' at position 7"),
         ({**URL, "filter": "x > 0", "splool": "a"}, "unknown option 'splool' for reading (did you mean spool?)"),

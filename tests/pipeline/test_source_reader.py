@@ -84,11 +84,23 @@ def numbered(*numbers: int) -> list[dict[str, Any]]:
 def test_batches_are_the_same_whenever_they_are_asked_for(brokers: Brokers, publisher: Client, tmp_path: Path) -> None:
     query = Query(brokers, tmp_path, numPartitions=3)
     brokers.publish(publisher, numbered(1000))
-    until(lambda: query.reader.reportLatestOffset() == {**query.start, "rows": 1000})
+    until(lambda: (query.reader.reportLatestOffset() or {})["rows"] == 1000)
+    report = query.reader.reportLatestOffset() or {}
+    assert {name: value for name, value in report.items() if name != "metrics"} == {**query.start, "rows": 1000}
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.rows"))
+    lag_s = report["metrics"].pop("lagSeconds")
+    assert lag_s >= 0
+    assert report["metrics"] == {
+        "lagRows": 1000,
+        "spoolBytes": size,
+        "spoolBytesMax": 1024**3,
+        "spoolIsFull": False,
+    }
     first, middle = query.batch(400)
     assert first == list(range(400))
     assert query.between(query.start, middle) == first
     query.commit(middle)
+    assert (query.reader.reportLatestOffset() or {})["metrics"]["lagRows"] == 600
     assert query.batch(400) == (list(range(400, 800)), {**middle, "rows": 800})
     rest, end = query.batch()
     assert rest == list(range(400, 1000))
@@ -180,7 +192,7 @@ def test_away_for_longer_than_the_session(brokers: Brokers, publisher: Client, t
     assert query.take(200) == [*range(100), *range(200, 300)]
     assert (query.start["gaps"], query.start["dropped"]) == (1, 0)
     query.stop()
-    strict = Query(brokers, tmp_path, checkpoint, sessionSeconds=0, onLoss="fail")
+    strict = Query(brokers, tmp_path, checkpoint, sessionSeconds=0, failOnDataLoss="true")
     with pytest.raises(OctopiaError, match="notifications were lost: 2 sessions not taken up in time; onLoss=count"):
         strict.batch()
     strict.stop()
@@ -308,6 +320,17 @@ def test_another_filter_is_another_session(brokers: Brokers, publisher: Client, 
     assert other.take(5) == list(range(15, 20))
     assert other.start["gaps"] == 1
     other.stop()
+
+
+def test_a_checkpoint_that_is_ahead_of_the_spool(brokers: Brokers, publisher: Client, tmp_path: Path) -> None:
+    """As after a crash of the machine: as many rows that come now would be passed over."""
+    query = Query(brokers, tmp_path)
+    brokers.publish(publisher, numbered(10))
+    checkpoint = (query.take(10), query.stop())[1]
+    ahead = Query(brokers, tmp_path, {**checkpoint, "rows": 15})
+    with pytest.raises(InputError, match=r"the checkpoint is at row 15 and the spool .* ended with row 10"):
+        ahead.batch()
+    ahead.stop()
 
 
 def test_a_broker_that_refuses_or_is_not_there(brokers: Brokers, tmp_path: Path) -> None:

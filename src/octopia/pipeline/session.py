@@ -1,11 +1,11 @@
-"""The one factory of Spark sessions: found Java, started JVM, quiet, and gone without a trace afterwards.
+"""The only factory of Spark sessions: finds Java, starts the JVM quietly, and cleans up afterwards.
 
     with open_session(SparkSettings(master="local[2]")) as session:
         session.spark.read.parquet(...)
 
-Rules of this file: one session at a time in a process, as Spark has it. A session that somebody else started (a
-notebook, `pyspark`) is used as it is and left running. All that is written goes to a scratch folder in the system's
-place for temporary files, which is removed at the end.
+There is one session at a time in a process, as in Spark itself. A session started elsewhere (a notebook, `pyspark`) is
+used as it is and left running. All output goes to a scratch folder in the system's temporary directory, which is
+removed at the end.
 """
 
 import contextlib
@@ -22,7 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from octopia.pipeline.failures import PipelineError, spark_errors
+from octopia.errors import PipelineError
+from octopia.extras import install
+from octopia.pipeline.failures import spark_errors
 from octopia.pipeline.interrupts import Interrupts
 from octopia.pipeline.java import Java, find_java
 from octopia.pipeline.settings import SparkSettings
@@ -35,12 +37,12 @@ if TYPE_CHECKING:
 MASTER_TIMEOUT_S: Final = 5.0
 STOP_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.1
-# These print what they also raise.
+# These loggers print what is also raised.
 _LOUD_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
 
 
 class Session:
-    """A running Spark session; `spark` is what PySpark calls one. Ends with its `with` block."""
+    """A running Spark session; `spark` is PySpark's object. Ends with its `with` block."""
 
     def __init__(self, spark: "SparkSession", settings: SparkSettings, *, java: Java | None, owned: bool) -> None:
         self.spark = spark
@@ -49,30 +51,58 @@ class Session:
         self.owned = owned
         self.interrupts = Interrupts(self.cancel_jobs)
 
+    @property
+    def is_connect(self) -> bool:
+        """Whether it uses Spark Connect: `match` and streams work, whatever needs its own driver does not."""
+        return is_connect(self.spark)
+
     def cancel_jobs(self) -> None:
         """Stop whatever runs; safe to call from any thread."""
-        self.spark.sparkContext.cancelAllJobs()
+        if self.is_connect:
+            self.spark.interruptAll()
+        else:
+            self.spark.sparkContext.cancelAllJobs()
 
     @contextlib.contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """As `spark_errors`; the failure of a job that Ctrl-C cancelled is a KeyboardInterrupt."""
+        """Like `spark_errors`, but the failure of a job that Ctrl-C cancelled is a KeyboardInterrupt.
+
+        So is an error while cleaning up after it: PySpark asks Java how the job ended, and Java says "Broken pipe".
+        """
         try:
             with spark_errors(what):
                 yield
-        except Exception:
-            if self.interrupts.settle():
+        except Exception as error:
+            if self.interrupts.settle() or _follows_interrupt(error):
                 raise KeyboardInterrupt from None
             raise
         if self.interrupts.settle():
             raise KeyboardInterrupt
 
 
+def _follows_interrupt(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
+
+
 @contextlib.contextmanager
-def open_session(settings: SparkSettings | None = None) -> Iterator[Session]:
-    """A session for the length of a `with` block; the running one, if there is one."""
+def open_session(settings: SparkSettings | None = None, *, classic: str = "") -> Iterator[Session]:
+    """A session for a `with` block; the running one, if there is one.
+
+    A running session may use Spark Connect, and with `SPARK_REMOTE` set a new one does. `classic` names the feature
+    that cannot work on it; then it is refused at once.
+    """
     settings = settings or SparkSettings()
     require_spark()
-    if (running := _running()) is not None:
+    running = _running() or (None if classic else _remote())
+    if running is None and os.environ.get("SPARK_REMOTE"):
+        raise PipelineError(f"SPARK_REMOTE is set, and {classic} does not run on Spark Connect: unset it, use --master")
+    if running is not None:
+        if classic:
+            require_classic(running, classic)
         session = Session(running, settings, java=None, owned=False)
         with session.interrupts.installed():
             yield session
@@ -87,24 +117,59 @@ def open_session(settings: SparkSettings | None = None) -> Iterator[Session]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def require_spark() -> None:
-    """Say what to install, if pyspark is not there."""
-    if find_spec("pyspark") is None:
-        raise PipelineError("the pipeline needs Spark, which is not installed: pip install 'octopia[spark]'")
-    if os.environ.get("SPARK_REMOTE"):
+def is_connect(spark: Any) -> bool:
+    """Whether this session uses Spark Connect: it has no local JVM, and no `sparkContext`."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def require_classic(spark: Any, what: str) -> None:
+    """Refuse at once what does not run on Spark Connect."""
+    if is_connect(spark):
         raise PipelineError(
-            "SPARK_REMOTE is set, and the pipeline does not run on Spark Connect: unset it, use --master"
+            f"{what} does not run on Spark Connect: it works on the driver; start a session of your own, with a master "
+            "(octopia.spark.open_session). match, readStream and writeStream do run on it"
         )
+
+
+def require_spark() -> None:
+    """Raise an error that says what to install if pyspark is missing."""
+    if find_spec("pyspark") is None:
+        raise PipelineError(f"the pipeline needs Spark, which is not installed: {install('pyspark')}")
 
 
 def _running() -> "SparkSession | None":
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession()
+    if active is None and os.environ.get("PYSPARK_GATEWAY_PORT"):
+        # spark-submit has already started the JVM, and set the master and everything else.
+        return SparkSession.builder.getOrCreate()
+    return active
+
+
+def _remote() -> "SparkSession | None":
+    """A Spark Connect session, if the environment names a server."""
+    address = os.environ.get("SPARK_REMOTE")
+    if not address:
+        return None
+    missing = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if not _is_there(name)]
+    if missing:
+        raise PipelineError("SPARK_REMOTE is set, and Spark Connect is not installed: pip install 'pyspark[connect]'")
+    from pyspark.sql import SparkSession
+
+    with spark_errors(f"Spark Connect at {address}"):
+        return SparkSession.builder.remote(address).getOrCreate()
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def check_reachable(settings: SparkSettings) -> None:
-    """A standalone master must take a connection; Spark itself would try for a minute, and say little."""
+    """A standalone master must accept a connection; Spark itself would try for a minute, and say little."""
     tried = []
     for host, port in settings.master_addresses:
         try:
@@ -121,7 +186,7 @@ def check_reachable(settings: SparkSettings) -> None:
 def _started(settings: SparkSettings, java: Java, scratch: Path) -> Iterator[Session]:
     from octopia.pipeline.gateway import Gateway
 
-    # Workers must run this Python, not the first on their PATH; whoever has set it knows better.
+    # Workers must run this Python, not the first on their PATH; a value set by the user wins.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in _LOUD_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -150,7 +215,7 @@ def _new_session(gateway: "Gateway", settings: SparkSettings, interrupts: Interr
 
 
 def _wait_for_executor(spark: "SparkSession", settings: SparkSettings) -> None:
-    """A cluster without room queues an application without a word: better an error now than a job that never starts."""
+    """A cluster without room queues an application silently: an error now is better than a job that never starts."""
     if not settings.waits_for_executors:
         return
     context: Any = spark.sparkContext
@@ -166,7 +231,7 @@ def _wait_for_executor(spark: "SparkSession", settings: SparkSettings) -> None:
 
 
 def _close(gateway: "Gateway") -> None:
-    """Stop the context and the JVM, whatever state they are in, and let PySpark forget both."""
+    """Stop the context and the JVM, whatever state they are in, and make PySpark forget both."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -186,6 +251,6 @@ def _stop_context(gateway: "Gateway") -> None:
 
     context = SparkContext._active_spark_context  # noqa: SLF001
     if context is not None and gateway.alive:
-        # The JVM may end, or be ended, in the middle of it; py4j raises all kinds of things then.
+        # The JVM may end, or be ended, in the middle of it; py4j then raises all kinds of errors.
         with contextlib.suppress(Exception):
             context.stop()

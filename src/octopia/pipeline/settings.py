@@ -1,8 +1,7 @@
-"""How Spark is set: the one place for masters, memory and configuration.
+"""Spark settings: the only place for masters, memory and configuration.
 
-Rules of this file: it decides and starts nothing. What a person gives (`conf`) wins over what stands here. Nothing that
-Spark writes on its own (warehouse, metastore, shuffle files, logs) may land in the working directory: all of it goes to
-the session's scratch folder.
+It starts nothing. The user's `conf` overrides the values here. Files that Spark writes on its own (warehouse,
+metastore, shuffle files, logs) must not land in the working directory: all of them go to the session's scratch folder.
 """
 
 import os

@@ -1,73 +1,113 @@
-"""One simulation of the pipeline's workload, as a worker runs it: tables in, a trace and its judgement out.
+"""Runs of cells in Spark tasks: those of the pipeline, on its tables, and those of any experiment.
 
-    DIR/.runs/NAME/*.parquet    the trace
-    DIR/.runs/NAME/done.json    the answer; it comes last, so a folder that has one is complete
+    DIR/.runs/NAME/*.parquet         the trace of a run of the pipeline
+    DIR/.runs/NAME/METRIC.parquet    its metrics (`measures.py`), if the trace is small enough
+    DIR/.runs/NAME/result.json       the result; written last, so a folder that has one is complete
 
-Rules of this file: everything follows from the order, which is plain JSON, and from the tables it names, so a run is
-the same in any worker; it is `octopia.sim.simulate`, as in `octopia simulate`, and `octopia.sim.check_run` judges it. A
-worker writes to its own disk and copies when it is done: an attempt that is killed leaves nothing that counts.
+An order is plain JSON and contains everything that its run depends on, so a run gives the same result in any worker.
+A cell with a workload of its own is run by `octopia.experiments.run_cell`, into the folder and with the files of
+`octopia simulate`, so either can continue the work of the other. A run on the pipeline's tables is written to the
+worker's own disk and copied at the end: an attempt that is killed leaves nothing behind that counts.
 """
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from octopia.experiments import Cell
-from octopia.pipeline.places import copy_to, read_arrow
-from octopia.sim import Finding, Run, check_run, simulate
+from octopia.experiments import (
+    RESULT_FILE,
+    Cell,
+    Result,
+    WorkloadTables,
+    play_and_check,
+    run_cell,
+    save_result,
+)
+from octopia.pipeline.measures import has_duckdb, is_small, measure
+from octopia.pipeline.tasks import Task, TaskEnd, run_tasks, task_scratch
+from octopia.pipeline.worker_files import copy_to, read_arrow
 from octopia.workload import TABLE_SCHEMAS, workload_from_tables
 
+if TYPE_CHECKING:
+    from octopia.pipeline.session import Session
+
 RUNS: Final = ".runs"
-DONE: Final = "done.json"
 PROGRESS: Final = ".progress"
-# Of a run's time; the rest is checking.
+# Share of a run's time by phase: where it begins and how long it is; the rest is checking.
 _SHARES: Final = {"advertise": (0.0, 0.1), "subscribe": (0.1, 0.2), "publish": (0.3, 0.6)}
 _TELL_S: Final = 0.5
 
+# Called with the share of the work that is done, and the number of runs that have ended.
+OnShare = Callable[[float, int], None]
+
 
 class Order(Struct, frozen=True):
-    """What to run, on the tables of which place, and under which name to keep it there."""
+    """A cell to run, and the folder of a place to keep it in; the pipeline's tables are at the same place.
+
+    `measures` is the key of the metrics to compute in the same task; "" leaves them to Spark.
+    """
 
     cell: Cell
     place: str
-    name: str
+    folder: str
+    measures: str = ""
 
 
-class Done(Struct, frozen=True):
-    """What became of an order."""
+def run_orders(
+    session: "Session", orders: Sequence[Order], *, retries: int, on_share: OnShare = lambda share, ended: None
+) -> dict[str, TaskEnd]:
+    """Run all orders, each in a task of its own; the ends by folder."""
+    costs = {order.folder: order.cell.cost for order in orders}
+    total = sum(costs.values()) or 1.0
+    shares = dict.fromkeys(costs, 0.0)
 
-    order: Order
-    run: Run
-    findings: tuple[Finding, ...]
-    selectivity: float
+    def ended(end: TaskEnd) -> None:
+        shares[end.name] = 1.0
+        tell()
+
+    def tell() -> None:
+        for order in orders:
+            shares[order.folder] = max(shares[order.folder], _noted_share(order))
+        on_share(sum(shares[name] * costs[name] for name in costs) / total, sum(s == 1 for s in shares.values()))
+
+    tasks = [Task(order.folder, msgspec.json.encode(order), order.cell.cost) for order in orders]
+    return run_tasks(session, run_order, tasks, retries=retries, on_end=ended, on_poll=tell)
 
 
 def run_order(payload: bytes) -> bytes:
-    """Run an order; the answer is a `Done`."""
+    """In a worker: run an order; the answer is its `Result`."""
     order = msgspec.json.decode(payload, type=Order)
+    if isinstance(order.cell.quotes, WorkloadTables):
+        result = _run_on_tables(order)
+    else:
+        result = run_cell(order.cell, Path(order.place) / order.folder)
+    return msgspec.json.encode(result, order="deterministic")
+
+
+def _run_on_tables(order: Order) -> Result:
     cell = order.cell
     workload = workload_from_tables({name: read_arrow(order.place, name) for name in TABLE_SCHEMAS})
-    with tempfile.TemporaryDirectory(prefix="octopia-run-") as scratch:
+    with task_scratch(), tempfile.TemporaryDirectory(prefix="octopia-run-") as scratch:
         folder = Path(scratch)
-        run = simulate(workload, cell.overlay, cell.run, folder, _teller(order))
-        findings = check_run(workload, cell.overlay, folder)
-        done = Done(order, run, findings, workload.summary().subscriptions.mean)
-        answer = msgspec.json.encode(done, order="deterministic")
-        (folder / DONE).write_bytes(answer)
-        copy_to(folder, order.place, f"{RUNS}/{order.name}", DONE)
-    return answer
+        # The audit compares deliveries with the truth, so nothing here does.
+        result = play_and_check(cell, workload, cell.overlay, folder, _teller(order), deliveries=False)
+        if order.measures and is_small(result.run) and has_duckdb():
+            measure(folder, result, order.measures)
+        save_result(result, folder)
+        copy_to(folder, order.place, order.folder, RESULT_FILE)
+    return result
 
 
 def _teller(order: Order) -> Callable[[str, int, int, int], None] | None:
-    """Notes beside the runs how far this one is; only where a plain file can be written, and best effort."""
+    """Notes progress beside the run; only where a plain file can be written, and errors do not matter."""
     if "://" in order.place:
         return None
-    note = Path(order.place) / RUNS / f"{order.name}{PROGRESS}"
+    note = _note(order)
     told_at = 0.0
 
     def tell(phase: str, done: int, of: int, hops: int) -> None:
@@ -84,17 +124,21 @@ def _teller(order: Order) -> Callable[[str, int, int, int], None] | None:
     return tell
 
 
-def noted_share(place: str, name: str) -> float:
-    """How far a run said it is; 0 where it said nothing."""
+def _noted_share(order: Order) -> float:
+    """The progress that a run has noted; 0 if there is none."""
     try:
-        return float((Path(place) / RUNS / f"{name}{PROGRESS}").read_text(encoding="ascii"))
+        return float(_note(order).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0.0
 
 
-def done_of(found: Any) -> Done | None:
-    """The answer in a `done.json` that was read; None for anything else."""
+def _note(order: Order) -> Path:
+    return Path(order.place) / f"{order.folder}{PROGRESS}"
+
+
+def result_of(found: Any) -> Result | None:
+    """The result in a `result.json` that was read; None for anything else."""
     try:
-        return msgspec.convert(found, Done)
+        return msgspec.convert(found, Result)
     except (msgspec.ValidationError, ValueError):
         return None

@@ -1,37 +1,96 @@
-"""What a run of the pipeline is about: the settings of all stages, and the plain values they become in a manifest.
+"""The settings of a pipeline run: where quotes come from, and the experiment that is run on them.
 
-Rules of this file: values only, checked when they are made. A setting stands once; a stage names the settings that its
-tables follow from, so that a change of another stage's settings does not run it again.
+Clients, overlay, systems and model have the settings of any experiment (`octopia.experiments.Settings`), and the runs
+are its cells, one per system. A stage lists the settings that its tables depend on, so changing others does not run it
+again. Those lists are also stored with the tables: `made_with` reads them back, so a stage that is run alone describes
+the tables on disk and not the settings given to it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, get_args
+from typing import Any, Final, get_args
+
+import msgspec
+from msgspec import UNSET, structs
 
 from octopia.errors import InputError
+from octopia.experiments import Cell, Experiment, Settings, Shown, changed, make_cells
 from octopia.hints import maybe_meant
-from octopia.routing import CongestionParameters, check_routings
-from octopia.sim import Model, load_model
-from octopia.topology import Scot, default_clusters, parse_tree
-from octopia.workload import BurstSpec, DayOrder, WorkloadSpec, spec_fields, synthetic_quotes
+from octopia.metrics import METRICS
+from octopia.pipeline.manifest import read_record
+from octopia.pipeline.storage import AnyStore
+from octopia.routing import check_routings
+from octopia.topology import Scot
+from octopia.workload import DayOrder, synthetic_quotes
 
-EVALUATION = "evaluation"
+# Settings that decide which notifications are published; that of the seed is called `first_seed` among them.
+PUBLISHED_SETTINGS: Final = ("first_seed", "publishers", "notifications_per_publisher")
+# Of a burst, if there is one.
+BURST_SETTINGS: Final = (
+    "burst_rate_per_minute",
+    "burst_notifications",
+    "burst_interested_share",
+    "burst_start_s",
+    "bursts",
+    "burst_rate_shares",
+    "burst_stagger_s",
+)
+WORKLOAD_SETTINGS: Final = (
+    *PUBLISHED_SETTINGS,
+    *("overlay", "clusters", "subscribers", "selectivity", "shape", "placement", "rate_per_minute"),
+    *("changes_per_minute", "changes_of_advertisements"),
+)
+RUN_SETTINGS: Final = (
+    *("systems", "model", "model_parameters", "tau", "window_s", "covering", "sites", "site_count", "site_delay_ms"),
+    *("advertise_every_s", "subscribe_every_s", "queue_sample_s", "delay_bound_s", "block_notifications"),
+)
+# These follow from the others: one point, one seed.
+_FIXED: Final = ("vary", "points", "seeds")
+
+# The most telling first. The delays, which the opening of the page shows already, are last.
+_SHOWN: Final = (
+    Shown(metric="queue_over_time", part="total", title="Queued messages", kind="series"),
+    Shown(metric="high_rate_queue", part="until_empty", title="Mean Q_l at the high-rate publisher's broker"),
+    Shown(metric="messages_per_request", part="advertise", title="IMs per advertisement"),
+    Shown(metric="srt_entries", part="mean", title="Mean SRT entries per broker"),
+    Shown(metric="prt_entries", part="mean", title="Mean PRT entries per broker"),
+    Shown(metric="messages_per_request", part="publish", title="IMs per notification"),
+    Shown(metric="max_delay", part="", title="Maximum delay of deliveries in a row", kind="series"),
+    Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers"),
+    Shown(metric="high_rate_delay", part="mean", title="Mean delivery delay, high-rate publisher"),
+    Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
+    Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile"),
+)
+_OF_BURSTS: Final = ("high_rate_queue", "others_delay", "high_rate_delay")
+PIPELINE: Final = Experiment(
+    name="pipeline",
+    title="Pipeline",
+    question="one workload, several systems",
+    axis="subscribers",
+    settings=Settings(
+        systems=("snr", "idr", "tid"), vary="subscribers", points=(2000,), seeds=1, first_seed=1, sites="none"
+    ),
+    scaled=(),
+    publishes=True,
+    has_burst=False,
+    metrics=tuple(METRICS),
+    shown=tuple(shown for shown in _SHOWN if shown.metric not in _OF_BURSTS),
+    paper=False,
+)
+PIPELINE_WITH_BURST: Final = structs.replace(PIPELINE, has_burst=True, shown=_SHOWN)
 
 
-def evaluation_overlay() -> Scot:
-    """The paper's evaluation overlay: 14 regions, 5 clusters."""
-    clusters = default_clusters(EVALUATION)
-    assert clusters is not None, "the paper says how many"  # noqa: S101
-    return Scot(parse_tree(EVALUATION), clusters)
+def pipeline_settings(**changes: Any) -> Settings:
+    """The pipeline's default settings with some of them changed."""
+    return changed(PIPELINE.settings, changes, "pipeline")
 
 
 @dataclass(frozen=True)
 class QuotesSpec:
-    """Where quotes come from: files and folders, or, where none are named, a seed.
+    """Where quotes come from: files and folders, or a seed if there are none.
 
-    `strict` makes bad rows an error. `date_order` (`dmy` or `mdy`) settles dates such as 07-02-2018 where a file leaves
-    it open.
+    `strict` makes bad rows and unreadable files an error. `date_order` (`dmy` or `mdy`) settles dates such as
+    07-02-2018 if the file itself does not.
     """
 
     paths: tuple[str, ...] = ()
@@ -48,61 +107,112 @@ class QuotesSpec:
             hint = maybe_meant(str(self.date_order), known)
             raise InputError(f"date_order is {self.date_order!r}: give {' or '.join(known)}{hint}")
         if not self.paths:
-            # The last symbol is made, to see here and not in a worker whether the numbers are possible.
+            # Making the last symbol shows here, and not in a worker, whether the numbers are possible.
             last = range(self.symbols - 1, self.symbols) if self.symbols > 0 else self.symbols
             synthetic_quotes(self.seed, last, self.days, self.start)
 
 
 @dataclass(frozen=True)
-class SimulateSpec:
-    """Which systems play the workload, on which simulated machines, and how they are judged.
+class PipelineSpec:
+    """All settings of a pipeline. `burst` adds the high-rate publishers that the settings describe.
 
-    A delivery is late that takes longer than `late_after_s`; None: no time is promised, and none is late. A run that
-    fails is tried `retries` more times.
+    A delivery is late if it takes longer than `late_after_s`; with None, no delivery is late. A failed run is retried
+    `retries` times.
     """
 
-    systems: tuple[str, ...] = ("snr", "idr", "tid")
-    model: Model = field(default_factory=lambda: load_model("paper"))
-    tau: float = 10.0
-    window_s: float = 0.05
-    delay_bound_s: float = 1.0
-    block_notifications: int = 1000
+    quotes: QuotesSpec = field(default_factory=QuotesSpec)
+    settings: Settings = PIPELINE.settings
+    burst: bool = False
     late_after_s: float | None = None
     retries: int = 1
 
     def __post_init__(self) -> None:
         try:
-            # none of one's own: a table is kept by the names of the systems, and would not know of other code
-            check_routings(self.systems, own=False)
+            # Built-in routings only: tables are kept by the names of systems and would not notice a change of code.
+            check_routings(self.settings.systems, own=False)
         except InputError as error:
             raise InputError(f"systems: {error}") from None
-        try:
-            CongestionParameters(self.tau, self.window_s)
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        for name, least in (("delay_bound_s", 1e-9), ("late_after_s", 0.0), ("block_notifications", 1), ("retries", 0)):
+        for name in ("late_after_s", "retries"):
             value = getattr(self, name)
-            if value is not None and not least <= value <= 1e6:
-                raise InputError(f"{name} is {value!r}: give {least:g} to 1,000,000")
+            if value is not None and not 0 <= value <= 1e6:
+                raise InputError(f"{name} is {value!r}: give 0 to 1,000,000")
+        usual = PIPELINE.settings
+        for setting in structs.fields(Settings):
+            name = setting.name
+            used = name in (*WORKLOAD_SETTINGS, *BURST_SETTINGS, *RUN_SETTINGS, *_FIXED)
+            if not used and getattr(self.settings, name) != getattr(usual, name):
+                raise InputError(f"{name}: the pipeline does not have this setting; use octopia simulate")
+        one = {"vary": "subscribers", "points": (self.settings.subscribers,), "seeds": 1}
+        object.__setattr__(self, "settings", changed(self.settings, one, "pipeline"))
+        make_cells(self.experiment, self.settings)
+
+    @property
+    def experiment(self) -> Experiment:
+        return PIPELINE_WITH_BURST if self.burst else PIPELINE
+
+    @property
+    def cells(self) -> list[Cell]:
+        """One run for each system."""
+        return make_cells(self.experiment, self.settings)
+
+    @property
+    def cell(self) -> Cell:
+        """The run of the first system, for everything that is the same in all of them."""
+        return self.cells[0]
 
 
-@dataclass(frozen=True)
-class PipelineSpec:
-    """The settings of all stages."""
-
-    quotes: QuotesSpec = field(default_factory=QuotesSpec)
-    workload: WorkloadSpec = field(default_factory=WorkloadSpec)
-    burst: BurstSpec | None = None
-    overlay: Scot = field(default_factory=evaluation_overlay)
-    simulate: SimulateSpec = field(default_factory=SimulateSpec)
+def parameters_of(spec: PipelineSpec, names: tuple[str, ...]) -> dict[str, Any]:
+    """These settings as plain values, for the record of a table; the seed has the name that records give it."""
+    values = {name: msgspec.to_builtins(getattr(spec.settings, name)) for name in names}
+    if "first_seed" in values:
+        values["seed"] = values.pop("first_seed")
+    return values
 
 
-def burst_fields(burst: BurstSpec | None) -> Mapping[str, Any] | None:
-    """The settings of a burst, or None."""
-    return None if burst is None else spec_fields(burst)
+def workload_parameters_of(spec: PipelineSpec) -> dict[str, Any]:
+    """All settings of the clients, and the overlay that they are placed on: its name may be that of a file."""
+    values = parameters_of(spec, (*WORKLOAD_SETTINGS, *BURST_SETTINGS) if spec.burst else WORKLOAD_SETTINGS)
+    return {**values, "burst": spec.burst, "brokers": _brokers(spec.cell.overlay)}
 
 
-def overlay_fields(overlay: Scot) -> dict[str, Any]:
-    """The overlay as plain values: two with the same brokers and links give the same."""
+def run_parameters_of(spec: PipelineSpec) -> dict[str, Any]:
+    """The settings of the runs, with what the name of a model or an overlay file means now."""
+    run = spec.cell.run
+    meant = {"model_values": msgspec.to_builtins(run.model)}
+    if run.sites is not UNSET:
+        meant["site_values"] = msgspec.to_builtins(run.sites)
+    return {**parameters_of(spec, RUN_SETTINGS), **meant}
+
+
+def made_with(store: AnyStore, spec: PipelineSpec, *tables: str) -> PipelineSpec:
+    """The settings that these tables on disk were made with; everything else as in `spec`."""
+    parameters: dict[str, Any] = {}
+    for table in tables:
+        record = read_record(store, table)
+        assert record is not None, "the runner has read it"  # noqa: S101
+        parameters |= record["parameters"]
+    names = (*WORKLOAD_SETTINGS, *BURST_SETTINGS, *RUN_SETTINGS)
+    values = {name: parameters[name] for name in names if name in parameters}
+    if "seed" in parameters:
+        values["first_seed"] = parameters["seed"]
+    burst = parameters.get("burst", spec.burst)
+    return replace(spec, settings=changed(spec.settings, values, "the tables on disk"), burst=burst)
+
+
+def cells_on_disk(store: AnyStore, spec: PipelineSpec) -> list[Cell]:
+    """The runs of the workload on disk, on the overlay it was made for: an overlay file may have changed since."""
+    record = read_record(store, "publishers")
+    assert record is not None, "the runner has read it"  # noqa: S101
+    brokers = record["parameters"]["brokers"]
+    overlay = {
+        "nodes": tuple(brokers["nodes"]),
+        "edges": tuple((one, other) for one, other in brokers["edges"]),
+        "clusters": brokers["clusters"],
+    }
+    return [structs.replace(cell, **overlay) for cell in made_with(store, spec, "publishers").cells]
+
+
+def _brokers(overlay: Scot) -> dict[str, Any]:
+    """An overlay as plain values; equal for two overlays with the same brokers and links."""
     edges = sorted(sorted(edge) for edge in overlay.tree.edges)
     return {"nodes": list(overlay.tree.nodes), "edges": edges, "clusters": overlay.clusters}

@@ -1,43 +1,68 @@
-"""Stage 6, audit: the truth against what the clients got, in Spark SQL; no rows means that the audit passed.
+"""Stage 6, audit: the truth against what the clients got, in SQL; no rows means that the audit passed.
 
     lost        a client whose filter the notification matches did not get it
     duplicated  a client got it more than once
-    unwanted    a client got it that no filter of his asks for
+    unwanted    delivered to a client that did not subscribe to it
     late        a client got it, or got it last, later than `late_after_s` after it was published
 
-Rules of this file: one text for all systems and all sizes. It reads the trace and the truth, which share no code; a
-notification that its broker refused is not wanted by anybody. A row says which notification (the request that published
+One text for all systems and all sizes, and for both engines: DuckDB answers it for traces of up to `DUCKDB_ROWS_MAX`
+rows, which takes a fraction of a second where Spark needs several to plan and start its stages; Spark answers it for
+all others, and where DuckDB is not installed. It reads the trace and the truth, which share no code; a
+notification that its broker refused is not wanted by anybody. Where clients change their registrations, a notification
+that meets a change may come or not (`audit_changes.py`). A row says which notification (the request that published
 it and its row in `notifications`), which publisher and client, and the client's host broker; `copies` is how often the
 client got it, `arrived` how many copies came to that broker over links.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
+from octopia.metrics import ask
+from octopia.pipeline.audit_changes import WANTED
 from octopia.pipeline.manifest import Parameters
+from octopia.pipeline.measures import has_duckdb
 from octopia.pipeline.spec import PipelineSpec
 from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
 from octopia.pipeline.views import session_with
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
 KINDS: Final = ("lost", "duplicated", "unwanted", "late")
-INPUTS: Final = ("truth", "subscribers", "requests", "deliveries", "clients", "brokers", "hops")
+INPUTS: Final = (
+    "truth",
+    "publishers",
+    "subscribers",
+    "changes",
+    "requests",
+    "deliveries",
+    "clients",
+    "brokers",
+    "hops",
+)
+# All rows of all inputs together, a hundred bytes each in memory.
+DUCKDB_ROWS_MAX: Final = 3_000_000
+# Of the largest table only what the text asks for.
+_COLUMNS: Final = {"hops": ["system", "kind", "request", "receiver", "handled_ns"]}
 _SECOND_NS: Final = 1_000_000_000
 
-SQL: Final = """\
-WITH published AS (
-  SELECT system, request, client AS publisher, issued_ns, `row`, refused FROM requests WHERE kind = 'publish'
-), wanted AS (
-  SELECT DISTINCT published.system, published.request, clients.client
+# Where nothing changes: who wants it must get it.
+_WANTED: Final = """\
+, wanted AS (
+  SELECT DISTINCT published.system, published.request, clients.client, 1 AS must
   FROM published
-  JOIN truth ON truth.`row` = published.`row`
+  JOIN truth ON truth.row = published.row
   JOIN subscribers ON subscribers.subscriber = truth.subscriber
   JOIN clients ON clients.system = published.system AND clients.name = subscribers.client
   WHERE published.refused IS NULL
-), got AS (
+)"""
+
+_SQL: Final = """\
+WITH published AS (
+  SELECT system, request, client AS publisher, issued_ns, handled_ns, requests.row, refused
+  FROM requests WHERE kind = 'publish'
+){wanted}, got AS (
   SELECT system, request, client, COUNT(*) AS copies, MAX(delivered_ns) AS last_ns
   FROM deliveries GROUP BY system, request, client
 ), judged AS (
@@ -46,25 +71,31 @@ WITH published AS (
     COALESCE(wanted.request, got.request) AS request,
     COALESCE(wanted.client, got.client) AS client,
     wanted.client IS NOT NULL AS is_wanted,
+    COALESCE(wanted.must, 0) AS must,
     COALESCE(got.copies, 0) AS copies,
     got.last_ns
   FROM wanted FULL OUTER JOIN got
     ON got.system = wanted.system AND got.request = wanted.request AND got.client = wanted.client
 ), timed AS (
-  SELECT judged.*, published.publisher, published.`row`, judged.last_ns - published.issued_ns AS delay_ns
+  SELECT judged.*, published.publisher, published.row, judged.last_ns - published.issued_ns AS delay_ns
   FROM judged
   LEFT JOIN published ON published.system = judged.system AND published.request = judged.request
+), odd AS (
+  SELECT * FROM timed
+  WHERE (must = 1 AND copies = 0) OR copies > 1 OR NOT is_wanted OR delay_ns > {late_after_ns}
+), kinds AS (
+  SELECT 'lost' AS finding UNION ALL SELECT 'duplicated' UNION ALL SELECT 'unwanted' UNION ALL SELECT 'late'
 ), found AS (
-  SELECT *, EXPLODE(FILTER(ARRAY(
-    CASE WHEN is_wanted AND copies = 0 THEN 'lost' END,
-    CASE WHEN copies > 1 THEN 'duplicated' END,
-    CASE WHEN NOT is_wanted THEN 'unwanted' END,
-    CASE WHEN delay_ns > {late_after_ns} THEN 'late' END
-  ), kind -> kind IS NOT NULL)) AS finding
-  FROM timed
+  SELECT odd.*, kinds.finding
+  FROM odd JOIN kinds ON CASE kinds.finding
+    WHEN 'lost' THEN must = 1 AND copies = 0
+    WHEN 'duplicated' THEN copies > 1
+    WHEN 'unwanted' THEN NOT is_wanted
+    ELSE delay_ns > {late_after_ns}
+  END
 ), placed AS (
   SELECT
-    found.system, found.finding, found.request, found.`row`, publishers.name AS publisher, clients.name AS client,
+    found.system, found.finding, found.request, found.row, publishers.name AS publisher, clients.name AS client,
     clients.broker, brokers.region, brokers.cluster, found.copies, found.delay_ns
   FROM found
   LEFT JOIN clients ON clients.system = found.system AND clients.client = found.client
@@ -85,30 +116,40 @@ ORDER BY system, finding, request, client"""
 
 def make_audit(work: Work[PipelineSpec]) -> Outputs:
     """The table `audit`."""
-    urls = {name: work.store.url(name) for name in INPUTS}
-    schemas = {name: work.tables[name].schema for name in INPUTS}
-    found = audit(work.session.spark, urls, work.spec.simulate.late_after_s, schemas).persist()
-    work.cleanup.callback(found.unpersist)
-    counts = {row.finding: row["count"] for row in found.groupBy("finding").count().collect()}
+    changing = work.rows("changes") > 0
+    text = audit_sql(work.spec.late_after_s, changing=changing)
+    small = sum(map(work.rows, INPUTS)) <= DUCKDB_ROWS_MAX and has_duckdb()
+    found, counts = _by_duckdb(work, text) if small else _by_spark(work, text)
     told = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if kind in counts)
     work.notes.append(f"the audit did not pass: {told}; see the table audit" if told else "the audit passed")
     return {"audit": found}
 
 
-def audit(
-    spark: "SparkSession",
-    urls: Mapping[str, str],
-    late_after_s: float | None = None,
-    schemas: "Mapping[str, StructType] | None" = None,
-) -> "DataFrame":
-    """All findings in the tables `INPUTS`, which are at these places."""
+def _by_duckdb(work: Work[PipelineSpec], text: str) -> tuple[pa.Table, dict[str, int]]:
+    found = ask({name: work.here(name, _COLUMNS.get(name)) for name in INPUTS}, text)
+    return found, {row["values"]: row["counts"] for row in found["finding"].value_counts().to_pylist()}
+
+
+def _by_spark(work: Work[PipelineSpec], text: str) -> "tuple[DataFrame, dict[str, int]]":
+    urls = {name: work.store.url(name) for name in INPUTS}
+    schemas = {name: work.tables[name].schema for name in INPUTS}
+    found = session_with(work.session.spark, urls, schemas=schemas).sql(text).persist()
+    work.cleanup.callback(found.unpersist)
+    return found, {row.finding: row["count"] for row in found.groupBy("finding").count().collect()}
+
+
+def audit_sql(late_after_s: float | None = None, *, changing: bool = False, wanted: str = "") -> str:
+    """The text; the one for changes gives the same where there are none, and takes longer.
+
+    `wanted` says in another way who may and who must get what: a table of that name, after `published`.
+    """
     late_after_ns = "NULL" if late_after_s is None else str(round(late_after_s * _SECOND_NS))
-    return session_with(spark, urls, schemas=schemas).sql(SQL.format(late_after_ns=late_after_ns))
+    return _SQL.format(wanted=wanted or (WANTED if changing else _WANTED), late_after_ns=late_after_ns)
 
 
 def audit_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
     """When a delivery is late."""
-    return {"late_after_s": spec.simulate.late_after_s}
+    return {"late_after_s": spec.late_after_s}
 
 
 AUDIT: Final = Stage(
@@ -118,5 +159,5 @@ AUDIT: Final = Stage(
     outputs=("audit",),
     make=make_audit,
     parameters=audit_parameters,
-    code=("octopia.pipeline.stage_audit", "octopia.pipeline.views"),
+    code=("octopia.pipeline.stage_audit", "octopia.pipeline.audit_changes", "octopia.pipeline.views"),
 )

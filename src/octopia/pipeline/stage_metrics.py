@@ -1,25 +1,42 @@
-"""Stage 7, metrics: every metric of `octopia.metrics` as Spark SQL over the traces, of any size.
+"""Stage 7, metrics: every metric of `octopia.metrics` over the traces, of any size.
 
-Rules of this file: the texts are those that DuckDB runs, unchanged; here they are asked of one system at a time, in a
-session where the tables of the trace have their names. The numbers come back in the rows that the experiments use
-(`METRICS_SCHEMA`, `SERIES_SCHEMA`), so what shows them need not know where they come from. Several metrics are asked at
-once: a small one leaves most of a machine idle.
+The texts are the same for both engines, and so are the numbers, but for the last digit of a float. Small traces were
+measured by DuckDB in the task that simulated them (`measures.py`); what was found then is gathered here, and measured
+now if the definitions have changed since. Large traces, and those of which only the tables are left, are asked in Spark
+SQL: one session for each system, in which the tables of its trace have their names, and several queries of all systems
+at once, since a small one leaves most of a machine idle.
 """
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import pyarrow as pa
 
-from octopia.experiments import METRICS_SCHEMA, SERIES_SCHEMA, Cell, metric_rows, metrics_table, series_table
-from octopia.metrics import METRICS, Facts, facts_of, metrics_named
+from octopia.experiments import METRICS_SCHEMA, SERIES_SCHEMA, Result, facts_of_cell
+from octopia.metrics import METRICS, Facts
+from octopia.pipeline.arrow import plain_schema
 from octopia.pipeline.failures import spark_errors
 from octopia.pipeline.manifest import Parameters
-from octopia.pipeline.simulations import Done
+from octopia.pipeline.measures import (
+    CODE,
+    LINKS,
+    LINKS_SCHEMA,
+    MeasureOrder,
+    Measures,
+    files_of,
+    has_duckdb,
+    is_small,
+    measure_order,
+    measures_key,
+    measures_of,
+    read_measures,
+)
 from octopia.pipeline.spec import PipelineSpec
-from octopia.pipeline.stage_run import done_of_runs
+from octopia.pipeline.stage_run import folder_of, results_of_runs
 from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
+from octopia.pipeline.tasks import Task, run_tasks
 from octopia.pipeline.views import session_with
 from octopia.trace import TABLES
 
@@ -27,8 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-# A table of its own: one row per system and link.
-LINKS: Final = "link_queues"
 # Rows of a trace per partition of a shuffle; small traces in many partitions cost more than they save.
 _ROWS_PER_PARTITION: Final = 500_000
 _AT_ONCE: Final = 4
@@ -36,81 +51,107 @@ _AT_ONCE: Final = 4
 
 def make_metrics(work: Work[PipelineSpec]) -> Outputs:
     """The tables `metrics`, `series` and `link_queues`."""
-    done = done_of_runs(work.tables["runs"])
-    urls = {name: work.store.url(name) for name in TABLES}
-    schemas = {name: work.tables[name].schema for name in TABLES}
-    rows, series, links = [], [SERIES_SCHEMA.empty_table()], []
-    for number, one in enumerate(done):
-        cell = one.order.cell
-
-        def tell(count: int, number: int = number, system: str = cell.system) -> None:
-            work.tell((number + count / len(METRICS)) / len(done), f"{system}: {count} of {len(METRICS)} metrics")
-
-        tables = spark_metrics(
-            work.session.spark, urls, facts_of_done(one), system=cell.system, schemas=schemas, on_done=tell
-        )
-        rows += metric_rows(cell, tables)
-        series.append(series_table(cell, tables))
-        links.append(_of_system(cell, tables[LINKS]))
+    done = results_of_runs(work.here("runs"))
+    _measure_kept(work, [one for one in done if not _is_measured(work, one)])
+    here = [one for one in done if _is_measured(work, one)]
+    found = {one.cell.system: _read(work, one) for one in here}
+    found |= _by_spark(work, [one for one in done if one not in here])
+    every = [found[one.cell.system] for one in done]
     return {
-        "metrics": metrics_table(rows).cast(_plain(METRICS_SCHEMA)),
-        "series": pa.concat_tables(series).cast(_plain(SERIES_SCHEMA)),
-        LINKS: pa.concat_tables(links),
+        "metrics": _together(METRICS_SCHEMA, [one.metrics for one in every]),
+        "series": _together(SERIES_SCHEMA, [one.series for one in every]),
+        LINKS: _together(LINKS_SCHEMA, [one.links for one in every]),
     }
 
 
-def spark_metrics(
-    spark: "SparkSession",
-    urls: Mapping[str, str],
-    facts: Facts,
-    names: list[str] | None = None,
-    *,
-    system: str | None = None,
-    schemas: "Mapping[str, StructType] | None" = None,
-    on_done: Callable[[int], None] = lambda count: None,
-) -> dict[str, pa.Table]:
-    """What `octopia.metrics.run` gives for a folder, for the tables of a trace at these places."""
-    wanted = list(METRICS.values()) if names is None else metrics_named(names)
-    own = session_with(spark, urls, system, schemas)
-    own.createDataFrame(facts.table()).createOrReplaceTempView("facts")
-    _fit(own)
+def _together(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *tables]).cast(plain_schema(schema))
 
+
+# -- by DuckDB
+
+
+def _is_measured(work: Work[PipelineSpec], one: Result) -> bool:
+    files = files_of(measures_key()).values()
+    return is_small(one.run) and all(work.store.exists(f"{folder_of(one.cell)}/{file}") for file in files)
+
+
+def _read(work: Work[PipelineSpec], one: Result) -> Measures:
+    return read_measures(work.place, folder_of(one.cell), measures_key())
+
+
+def _measure_kept(work: Work[PipelineSpec], runs: Sequence[Result]) -> None:
+    """Have the small ones measured whose traces are still there. What cannot be done so is left to Spark."""
+    orders = {
+        one.cell.name: MeasureOrder(work.place, folder_of(one.cell), one, measures_key())
+        for one in runs
+        if has_duckdb() and is_small(one.run) and work.store.exists(f"{folder_of(one.cell)}/hops.parquet")
+    }
+    if orders:
+        tasks = [Task(name, msgspec.json.encode(order)) for name, order in orders.items()]
+        run_tasks(work.session, measure_order, tasks, retries=0)
+
+
+# -- by Spark
+
+
+def _by_spark(work: Work[PipelineSpec], runs: Sequence[Result]) -> dict[str, Measures]:
+    """Queries of all systems, a few at a time; a system's answers are put together when all are there."""
+    urls = {name: work.store.url(name) for name in TABLES}
+    schemas = {name: work.tables[name].schema for name in TABLES}
+    found: dict[str, Measures] = {}
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="octopia-metric") as executor:
+        asked = {}
+        for one in runs:
+            system, facts = one.cell.system, facts_of_cell(one)
+            own = _session(work.session.spark, urls, facts, one.run.rows["hops"], system=system, schemas=schemas)
+            asked[system] = _asked(executor, own, list(METRICS))
+        for number, one in enumerate(runs):
+            system = one.cell.system
+
+            def tell(count: int, number: int = number, system: str = system) -> None:
+                work.tell((number + count / len(METRICS)) / len(runs), f"{system}: {count} of {len(METRICS)} metrics")
+
+            found[system] = measures_of(one.cell, _answers(asked[system], tell))
+    return found
+
+
+def _asked(executor: ThreadPoolExecutor, own: "SparkSession", names: Sequence[str]) -> "dict[str, Future[pa.Table]]":
     def ask(sql: str) -> pa.Table:
         with spark_errors("metrics"):
             return own.sql(sql).toArrow()
 
+    return {name: executor.submit(ask, METRICS[name].sql) for name in names}
+
+
+def _answers(
+    asked: "Mapping[str, Future[pa.Table]]", on_done: Callable[[int], None] = lambda count: None
+) -> dict[str, pa.Table]:
     found = {}
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="octopia-metric") as executor:
-        asked = {metric.name: executor.submit(ask, metric.sql) for metric in wanted}
-        for name, answer in asked.items():
-            found[name] = answer.result()
-            on_done(len(found))
+    for name, answer in asked.items():
+        found[name] = answer.result()
+        on_done(len(found))
     return found
 
 
-def facts_of_done(done: Done) -> Facts:
-    """What metrics must know of a run beside its trace."""
-    cell = done.order.cell
-    return facts_of(done.run, block_notifications=cell.block_notifications, delay_bound_ns=cell.delay_bound_ns)
-
-
-def _fit(spark: "SparkSession") -> None:
-    """Plans for the size of the trace: compiling a query, or changing it on the way, takes longer than a small one."""
-    rows = spark.table("hops").count()
-    there = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
-    spark.conf.set("spark.sql.shuffle.partitions", str(max(1, min(there, -(-rows // _ROWS_PER_PARTITION)))))
-    if rows <= _ROWS_PER_PARTITION:
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
-        spark.conf.set("spark.sql.codegen.wholeStage", "false")
-
-
-def _of_system(cell: Cell, table: pa.Table) -> pa.Table:
-    return table.add_column(0, "system", pa.array([cell.system] * table.num_rows, pa.string()))
-
-
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """Without promises that Spark's tables do not keep."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+def _session(
+    spark: "SparkSession",
+    urls: Mapping[str, str],
+    facts: Facts,
+    hops: int,
+    *,
+    system: str | None = None,
+    schemas: "Mapping[str, StructType] | None" = None,
+) -> "SparkSession":
+    """The tables of one trace, with plans for its size: compiling a query takes longer than running a small one."""
+    own = session_with(spark, urls, system, schemas)
+    own.createDataFrame(facts.table()).createOrReplaceTempView("facts")
+    there = int(str(own.conf.get("spark.sql.shuffle.partitions")))
+    own.conf.set("spark.sql.shuffle.partitions", str(max(1, min(there, -(-hops // _ROWS_PER_PARTITION)))))
+    if hops <= _ROWS_PER_PARTITION:
+        own.conf.set("spark.sql.adaptive.enabled", "false")
+        own.conf.set("spark.sql.codegen.wholeStage", "false")
+    return own
 
 
 def metrics_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
@@ -120,15 +161,10 @@ def metrics_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
 
 METRICS_STAGE: Final = Stage(
     name="metrics",
-    about="every metric, as Spark SQL over the traces",
+    about="every metric, as SQL over the traces",
     inputs=("runs", *TABLES),
     outputs=("metrics", "series", LINKS),
     make=make_metrics,
     parameters=metrics_parameters,
-    code=(
-        "octopia.metrics",
-        "octopia.experiments.run_cell",
-        "octopia.pipeline.stage_metrics",
-        "octopia.pipeline.views",
-    ),
+    code=(*CODE, "octopia.pipeline.stage_metrics", "octopia.pipeline.views"),
 )

@@ -1,14 +1,14 @@
-"""Stage 1, quotes: files of users, or a seed, become the tables `quotes` and `rejects`.
+"""Stage 1, quotes: users' files, or a seed, become the tables `quotes`, `rejects` and `inputs`.
 
-Rules of this file: what a good row is, is decided by `octopia.workload.clean_quotes` alone; here its work is divided.
-Files are read where the tasks run, so their folder must be one that all workers see; files at an address (hdfs://,
-s3a://) are fetched by Spark, whole. A bad row never stops a run, unless `strict` is set, and is never lost. Of several
-rows of one symbol and date the first by file and line is kept. `quotes` is sorted by symbol and date over all its
-files if it was read, and stands in the order of the symbols' numbers if it was made.
+Only `octopia.workload.clean_quotes` decides which rows are good; this stage divides the work. Files are read where the
+tasks run, so all workers must see their folder; files at an address (hdfs://, s3a://) are read by Spark
+(`quote_remote.py`). Neither a bad row nor a bad file stops a run unless `strict` is set, and none is lost: rows go to
+`rejects`, files to `inputs`. Of several rows with one symbol and date, the first by file and line is kept. `quotes` is
+sorted by symbol and date over all its files if it was read, and is in the order of the symbols' numbers if it was made.
 """
 
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
@@ -17,11 +17,22 @@ import pyarrow as pa
 
 from octopia.errors import InputError
 from octopia.pipeline.arrow import empty_frame, spark_schema
-from octopia.pipeline.manifest import Parameters, files_digest
+from octopia.pipeline.manifest import Parameters, digest, files_digest
+from octopia.pipeline.quote_increments import judged_rows
+from octopia.pipeline.quote_inputs import (
+    INPUTS_SCHEMA,
+    Seen,
+    check_inputs,
+    inputs_table,
+    make_inputs,
+    told_inputs,
+    with_repeats,
+)
 from octopia.pipeline.quote_parts import Measure, Part, clean_part, cut_file, in_tasks, measure_part, settle_parts
+from octopia.pipeline.quote_remote import RemoteFile, list_remote, read_remote, without_file
 from octopia.pipeline.spec import PipelineSpec, QuotesSpec
 from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
-from octopia.pipeline.storage import FileSeen, HadoopStore
+from octopia.pipeline.storage import FileSeen
 from octopia.workload import (
     QUOTES_SCHEMA,
     REJECTS_SCHEMA,
@@ -29,8 +40,8 @@ from octopia.workload import (
     Cleaned,
     DateEvidence,
     DayOrder,
-    clean_file,
-    quote_files,
+    Skipped,
+    find_quotes,
     synthetic_quotes,
     without_repeats,
 )
@@ -40,26 +51,37 @@ if TYPE_CHECKING:
 
 # Rows that a task makes at once from a seed.
 MADE_ROWS: Final = 200_000
-# A file at an address passes through Spark in one piece.
-FETCHED_BYTES_MAX: Final = 1 << 30
 _REASONS_SHOWN: Final = 3
 
-# A judged row: a quote with its place, or, with a reason, a reject.
+# A judged row: a quote with its place; with a reason, a reject; with a problem, the end of an unreadable file.
 _JUDGED: Final = pa.schema(
     [field.with_nullable(True) for field in SOURCED_SCHEMA]
-    + [pa.field("reason", pa.string()), pa.field("text", pa.string())]
+    + [pa.field(name, pa.string()) for name in ("reason", "text", "problem")]
 )
 _Batches = Iterator[pa.RecordBatch]
 
 
 def make_quotes(work: Work[PipelineSpec]) -> Outputs:
-    """The two tables."""
+    """The three tables."""
     spec = work.spec.quotes
     if not spec.paths:
-        return {"quotes": _made(work, spec), "rejects": empty_frame(work.session.spark, REJECTS_SCHEMA)}
-    judged = _judged(work, spec).persist()
+        return {
+            "quotes": _made(work, spec),
+            "rejects": REJECTS_SCHEMA.empty_table(),
+            "inputs": INPUTS_SCHEMA.empty_table(),
+        }
+    found = _found(spec.paths, lambda: work.session)
+
+    def read(names: set[str]) -> "tuple[DataFrame, dict[str, str]]":
+        return _judged(work.session.spark, found.only(names), spec.date_order)
+
+    left_out = {left.file for left in found.skipped}
+    seen = {file.name: file for file in found.seen() if file.name not in left_out}
+    key = digest([work.recipe.code, spec.date_order])
+    judged, refused = judged_rows(work, seen, key, read, spark_schema(_JUDGED)) if seen else read(set())
+    judged = judged.select(*_JUDGED.names).persist()
     work.cleanup.callback(judged.unpersist)
-    return _sorted_out(work, spec, judged)
+    return _sorted_out(work, spec, found, judged, refused)
 
 
 # -- from a seed
@@ -79,20 +101,46 @@ def _made(work: Work[PipelineSpec], spec: QuotesSpec) -> "DataFrame":
 
 
 def _tasks(spark: "SparkSession", count: int) -> "DataFrame":
-    """A table of the numbers below `count`, a partition each."""
+    """A table of the numbers below `count`, one per partition."""
     return spark.range(0, count, 1, max(1, count))
 
 
 # -- from files
 
 
-def _judged(work: Work[PipelineSpec], spec: QuotesSpec) -> "DataFrame":
-    """Every row of every file, good or not."""
-    local, remote = _sorted_paths(spec.paths)
-    frames = [_fetched(work.session.spark, remote, spec.date_order)] if remote else []
+@dataclass
+class _Found:
+    """The selected files, on this machine and at addresses, and the ones that were left out."""
+
+    local: list[str] = field(default_factory=list)
+    remote: list[RemoteFile] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def seen(self) -> list[FileSeen]:
+        """Every file with its size and time."""
+        here = [*self.local, *(left.file for left in self.skipped if Path(left.file).exists())]
+        found = []
+        for file in here:
+            status = Path(file).stat()
+            found.append(FileSeen(file, status.st_size, status.st_mtime_ns))
+        return found + [FileSeen(*file) for file in self.remote]
+
+    def only(self, names: set[str]) -> "_Found":
+        """The files with these names."""
+        remote = [file for file in self.remote if FileSeen(*file).name in names]
+        return _Found([file for file in self.local if file in names], remote, self.skipped)
+
+
+def _found(paths: tuple[str, ...], sessions: Sessions) -> _Found:
+    local, addresses = _sorted_paths(paths)
+    found = _Found()
     if local:
-        frames.append(_read(work.session.spark, local, spec.date_order))
-    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        found.local, found.skipped = find_quotes(local)
+    for address in addresses:
+        files, skipped = list_remote(sessions().spark, address)
+        found.remote += [file for file in files if file not in found.remote]
+        found.skipped += skipped
+    return found
 
 
 def _sorted_paths(paths: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -108,86 +156,98 @@ def _sorted_paths(paths: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return local, remote
 
 
-def _read(spark: "SparkSession", paths: list[str], date_order: DayOrder | None) -> "DataFrame":
-    by_file = [cut_file(file) for file in quote_files(paths)]
+def _judged(spark: "SparkSession", found: _Found, date_order: DayOrder | None) -> "tuple[DataFrame, dict[str, str]]":
+    """Every row of every file, good or not, and why some files could not even be opened."""
+    frames: list[DataFrame] = []
+    refused: dict[str, str] = {}
+    if found.local:
+        frame, refused = _read(spark, found.local, date_order)
+        frames.append(frame)
+    if found.remote:
+        more, unclear = read_remote(spark, found.remote, date_order, _as_judged, spark_schema(_JUDGED))
+        frames += more
+        refused |= unclear
+    together = frames[0] if frames else empty_frame(spark, _JUDGED)
+    for frame in frames[1:]:
+        together = together.unionByName(frame)
+    return together, refused
+
+
+def _read(spark: "SparkSession", files: list[str], date_order: DayOrder | None) -> "tuple[DataFrame, dict[str, str]]":
+    by_file = [cut_file(file) for file in files]
     cut = [parts for parts in by_file if len(parts) > 1]
-    settled = {parts[0].file: parts for parts in _settled(spark, cut, date_order)}
-    parts = [part for parts in by_file for part in settled.get(parts[0].file, parts)]
+    settled, refused = _settled(spark, cut, date_order)
+    parts = [part for parts in by_file for part in settled.get(parts[0].file, parts) if part.file not in refused]
     tasks = in_tasks(parts)
 
     def read(batches: _Batches) -> _Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for part in tasks[number]:
-                    yield from _as_judged(clean_part(part, date_order))
+                    yield from _as_judged(part.file, clean_part(part, date_order))
 
-    return _tasks(spark, len(tasks)).mapInArrow(read, spark_schema(_JUDGED))
+    return _tasks(spark, len(tasks)).mapInArrow(read, spark_schema(_JUDGED)), refused
 
 
-def _settled(spark: "SparkSession", cut: list[list[Part]], date_order: DayOrder | None) -> list[list[Part]]:
+def _settled(
+    spark: "SparkSession", cut: list[list[Part]], date_order: DayOrder | None
+) -> tuple[dict[str, list[Part]], dict[str, str]]:
     """For files in several parts: a first pass over all parts, which counts lines and looks at dates."""
     every = [part for parts in cut for part in parts]
     if not every:
-        return []
+        return {}, {}
     schema = pa.schema(
         [
             ("part", pa.int64()),
             *((name, pa.int64()) for name in ("lines", "dmy", "mdy", "either")),
             ("example", pa.string()),
+            ("problem", pa.string()),
         ]
     )
 
     def measure(batches: _Batches) -> _Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                lines, dates = measure_part(every[number])
-                row = {"part": number, "lines": lines, "dmy": dates.only_dmy, "mdy": dates.only_mdy}
-                row |= {"either": dates.either, "example": dates.example}
+                row: dict[str, object] = {"part": number}
+                try:
+                    lines, dates = measure_part(every[number])
+                except InputError as error:
+                    row["problem"] = without_file(str(error), every[number].file)
+                else:
+                    row |= {"lines": lines, "dmy": dates.only_dmy, "mdy": dates.only_mdy}
+                    row |= {"either": dates.either, "example": dates.example}
                 yield pa.RecordBatch.from_pylist([row], schema)
 
     rows = _tasks(spark, len(every)).mapInArrow(measure, spark_schema(schema)).orderBy("part").collect()
-    measures = iter([(row.lines, DateEvidence(row.dmy, row.mdy, row.either, row.example)) for row in rows])
-    return [settle_parts(parts, [Measure(*next(measures)) for _ in parts], date_order) for parts in cut]
+    refused = {every[row.part].file: row.problem for row in rows if row.problem is not None}
+    measures = iter(rows)
+    settled = {}
+    for parts in cut:
+        own = [next(measures) for _ in parts]
+        file = parts[0].file
+        if file not in refused:
+            found = [Measure(row.lines, DateEvidence(row.dmy, row.mdy, row.either, row.example)) for row in own]
+            try:
+                settled[file] = settle_parts(parts, found, date_order)
+            except InputError as error:
+                refused[file] = without_file(str(error), file)
+    return settled, refused
 
 
-def _fetched(spark: "SparkSession", addresses: list[str], date_order: DayOrder | None) -> "DataFrame":
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    files = reader.load(addresses).select("path", "content")
-
-    def read(batches: _Batches) -> _Batches:
-        for batch in batches:
-            for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-                yield from _as_judged(_clean_bytes(path, content.as_buffer(), date_order))
-
-    return files.mapInArrow(read, spark_schema(_JUDGED))
-
-
-def _clean_bytes(path: str, content: pa.Buffer, date_order: DayOrder | None) -> Iterator[Cleaned]:
-    """A fetched file, as a file of this machine for as long as it is read."""
-    with tempfile.TemporaryDirectory(prefix="octopia-quotes-") as folder:
-        copy = Path(folder) / Path(urlparse(path).path).name
-        copy.write_bytes(content)
-        try:
-            for cleaned in clean_file(str(copy), date_order):
-                yield Cleaned(_renamed(cleaned.quotes, path), _renamed(cleaned.rejects, path))
-        except InputError as error:
-            raise InputError(str(error).replace(str(copy), path)) from None
-
-
-def _renamed(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
-    place = batch.schema.get_field_index("file")
-    return batch.set_column(place, batch.schema.field(place), pa.repeat(pa.scalar(file, pa.string()), batch.num_rows))
-
-
-def _as_judged(cleaned: Iterator[Cleaned]) -> _Batches:
-    for quotes, rejects in cleaned:
-        for batch in (quotes, rejects):
-            if batch.num_rows:
-                yield _widened(batch)
+def _as_judged(file: str, cleaned: Iterator[Cleaned]) -> _Batches:
+    """The rows of a file, or of a part of it; if reading fails, the last row says why."""
+    try:
+        for quotes, rejects in cleaned:
+            for batch in (quotes, rejects):
+                if batch.num_rows:
+                    yield _widened(batch)
+    except InputError as error:
+        problem = without_file(str(error), file)
+        yield pa.RecordBatch.from_pylist([{"file": file, "line": 0, "problem": problem}], _JUDGED)
 
 
 def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with all columns of `_JUDGED`, those it lacks null."""
+    """The batch with all columns of `_JUDGED`; missing ones are null."""
     there = set(batch.schema.names)
     columns = [
         batch.column(field.name) if field.name in there else pa.nulls(batch.num_rows, field.type) for field in _JUDGED
@@ -198,48 +258,86 @@ def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
 # -- good rows, bad rows, repeated rows
 
 
-def _sorted_out(work: Work[PipelineSpec], spec: QuotesSpec, judged: "DataFrame") -> Outputs:
+def _sorted_out(
+    work: Work[PipelineSpec], spec: QuotesSpec, found: _Found, judged: "DataFrame", refused: Mapping[str, str]
+) -> Outputs:
     from pyspark.sql import Observation
     from pyspark.sql import functions as fn
 
+    inputs = make_inputs({file.name: file.size for file in found.seen()}, found.skipped, _seen(judged), refused)
+    check_inputs(inputs, strict=spec.strict)
+    work.notes += told_inputs(inputs)
+    judged = _of_good_files(judged, [one.file for one in inputs if one.state == "rejected"])
     is_good = fn.col("reason").isNull()
     keys = ("symbol", "date", "file", "line")
-    # By symbol and date: rows that repeat each other meet, and the table is in order from file to file.
+    # By symbol and date: repeated rows meet, and the table is sorted from file to file.
     ordered = judged.where(is_good).repartitionByRange("symbol", "date").sortWithinPartitions(*keys)
     unique = ordered.mapInArrow(_repeats_told, spark_schema(_JUDGED))
     repeated = Observation()
     counts = fn.count_if(~is_good).alias("repeated"), fn.count(fn.lit(1)).alias("rows")
     quotes = unique.observe(repeated, *counts).where(is_good).select(*QUOTES_SCHEMA.names)
 
+    def repeats() -> "DataFrame":
+        return unique.where(~is_good).select(*REJECTS_SCHEMA.names)
+
     def rejects() -> "DataFrame":
         bad = judged.where(~is_good).select(*REJECTS_SCHEMA.names)
-        # Most data has none, and then the sorting need not be done again.
+        # Most data has none, and then it need not be sorted again.
         if repeated.get["repeated"]:
-            bad = bad.unionByName(unique.where(~is_good).select(*REJECTS_SCHEMA.names))
+            bad = bad.unionByName(repeats())
         _tell(work, spec, bad, good=repeated.get["rows"] - repeated.get["repeated"])
         return bad.orderBy("file", "line")
 
-    return {"quotes": quotes, "rejects": rejects}
+    def files() -> pa.Table:
+        if not repeated.get["repeated"]:
+            return inputs_table(inputs)
+        counts = {row.file: row["count"] for row in repeats().groupBy("file").count().collect()}
+        return inputs_table(with_repeats(inputs, counts))
+
+    return {"quotes": quotes, "rejects": rejects, "inputs": files}
+
+
+def _seen(judged: "DataFrame") -> dict[str, Seen]:
+    """The findings of the tasks, by file."""
+    from pyspark.sql import functions as fn
+
+    is_row = fn.col("problem").isNull()
+    rows = judged.groupBy("file").agg(
+        fn.count_if(is_row).alias("rows"),
+        fn.count("reason").alias("rejects"),
+        fn.max("problem").alias("problem"),
+        fn.max("reason").alias("reason"),
+    )
+    return {row.file: Seen(row.rows, row.rejects, row.problem, row.reason) for row in rows.collect()}
+
+
+def _of_good_files(judged: "DataFrame", rejected: list[str]) -> "DataFrame":
+    from pyspark.sql import functions as fn
+
+    if not rejected:
+        return judged
+    bad = judged.sparkSession.createDataFrame(pa.table({"file": rejected}))
+    return judged.join(fn.broadcast(bad), "file", "left_anti").select(*_JUDGED.names)
 
 
 def _repeats_told(batches: _Batches) -> _Batches:
-    """Sorted good rows in, the same out, those that repeat another as rejects. Batch by batch, one row carried over."""
+    """Sorted good rows in, the same out, with repeated rows as rejects. Batch by batch; one row is carried over."""
     carried: pa.Table | None = None
     for batch in batches:
         fresh = pa.Table.from_batches([batch]).select(SOURCED_SCHEMA.names).cast(SOURCED_SCHEMA)
         table = fresh if carried is None else pa.concat_tables([carried, fresh])
         quotes, rejects = without_repeats(table)
         if carried is not None:
-            # it was handed on with its own batch
+            # it was passed on with its own batch
             quotes = quotes.slice(1)
         for part in (*quotes.to_batches(), *rejects.to_batches()):
             yield _widened(part)
-        # the last row stands for its symbol and date: whichever of its repeats is carried, the next are repeats too
+        # the last row represents its symbol and date: whichever repeat is carried, the next ones are repeats too
         carried = fresh.slice(fresh.num_rows - 1)
 
 
 def _tell(work: Work[PipelineSpec], spec: QuotesSpec, bad: "DataFrame", good: int) -> None:
-    """How many rows are rejects, and why; with `strict` an error."""
+    """Report how many rows are rejects, and why; with `strict`, raise an error."""
     from pyspark.sql import functions as fn
 
     reasons = bad.groupBy("reason").agg(fn.count(fn.lit(1)).alias("rows")).orderBy(fn.desc("rows"), "reason").collect()
@@ -258,7 +356,7 @@ def _tell(work: Work[PipelineSpec], spec: QuotesSpec, bad: "DataFrame", good: in
     work.notes.append(f"{told}; see the table rejects")
 
 
-# -- what the tables follow from
+# -- parameters
 
 
 def quotes_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
@@ -267,37 +365,31 @@ def quotes_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
     if not quotes.paths:
         made = ("seed", "symbols", "days")
         return {name: getattr(quotes, name) for name in made} | {"start": quotes.start.isoformat()}
-    files = list(_files_seen(quotes.paths, sessions))
+    found = _found(quotes.paths, sessions)
+    files = found.seen()
     return {
         "paths": list(quotes.paths),
         "strict": quotes.strict,
         "date_order": quotes.date_order,
         "files": len(files),
         "bytes": sum(file.size for file in files),
-        "fingerprint": files_digest(files),
+        "fingerprint": files_digest([*files, *(FileSeen(left.file, 0, 0) for left in found.skipped)]),
     }
-
-
-def _files_seen(paths: tuple[str, ...], sessions: Sessions) -> Iterator[FileSeen]:
-    local, remote = _sorted_paths(paths)
-    for file in quote_files(local) if local else ():
-        seen = Path(file).stat()
-        yield FileSeen(file, seen.st_size, seen.st_mtime_ns)
-    for address in remote:
-        for one in HadoopStore(address, lambda: sessions().spark).files(""):
-            if one.size > FETCHED_BYTES_MAX:
-                raise InputError(
-                    f"{address}/{one.name}: {one.size:,} bytes; split it into files of at most {FETCHED_BYTES_MAX:,}"
-                )
-            yield one._replace(name=f"{address}/{one.name}")
 
 
 QUOTES: Final = Stage(
     name="quotes",
     about="quote files, or a seed, to typed quotes",
     inputs=(),
-    outputs=("quotes", "rejects"),
+    outputs=("quotes", "rejects", "inputs"),
     make=make_quotes,
     parameters=quotes_parameters,
-    code=("octopia.workload", "octopia.pipeline.stage_quotes", "octopia.pipeline.quote_parts"),
+    code=(
+        "octopia.workload",
+        "octopia.pipeline.stage_quotes",
+        "octopia.pipeline.quote_increments",
+        "octopia.pipeline.quote_inputs",
+        "octopia.pipeline.quote_parts",
+        "octopia.pipeline.quote_remote",
+    ),
 )

@@ -3,21 +3,23 @@
     runner = Runner(store, spec, session)
     runner.run([QUOTES, NOTIFICATIONS])
 
-Rules of this file: it knows no stage. A stage reads tables and returns tables, and does nothing else; the runner reads,
+It knows no stage. A stage reads tables and returns tables, and does nothing else; the runner reads,
 writes, counts and remembers. A table takes its place only when it is complete, with its record; a run that is stopped
 leaves complete tables, and the next one goes on from there. The stages are run in the order given, and every stage
 finds the tables that it needs on disk, so each can be run alone.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from octopia.errors import InputError
+from octopia.pipeline.arrow import plain_schema, spark_schema
 from octopia.pipeline.manifest import (
     RECORD,
     Parameters,
@@ -29,11 +31,19 @@ from octopia.pipeline.manifest import (
     write_manifest,
 )
 from octopia.pipeline.storage import AnyStore, new_name, recover, replace
+from octopia.pipeline.worker_files import read_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from octopia.pipeline.session import Session
+
+_FILE: Final = "part-00000.parquet"
+# Spark reads a large file by groups of rows, each in a task.
+_GROUP_ROWS: Final = 1 << 20
+# What is smaller than this, the driver reads and writes itself.
+HERE_BYTES_MAX: Final = 64 << 20
 
 Spec = TypeVar("Spec")
 Made: TypeAlias = "DataFrame | pa.Table"
@@ -75,6 +85,47 @@ class Work(Generic[Spec]):
     notes: list[str] = field(default_factory=list)
     # what is given back when the tables are written
     cleanup: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def place(self) -> str:
+        """Where workers, and Arrow, find the tables."""
+        return self.store.url("").rstrip("/")
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has, from its record."""
+        record = read_record(self.store, table)
+        assert record is not None, "the runner has read it"  # noqa: S101
+        return int(record["rows"])
+
+    def here(self, table: str, columns: list[str] | None = None) -> pa.Table:
+        """A small table, read without a job of Spark: that takes longer than reading it."""
+        return read_arrow(self.place, table, columns)
+
+
+class Tables(Mapping[str, "DataFrame"]):
+    """The tables of a stage as DataFrames, made when they are first used.
+
+    Columns come from the tables' records: without them Spark starts a job for each table to look into one of its files.
+    """
+
+    def __init__(self, session: "Session", store: AnyStore, names: Sequence[str]) -> None:
+        self._session = session
+        self._store = store
+        self._frames: dict[str, DataFrame | None] = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> "DataFrame":
+        frame = self._frames[name]
+        if frame is None:
+            record = read_record(self._store, name) or {}
+            columns = ", ".join(f"`{column}` {kind}" for column, kind in record.get("columns", {}).items())
+            frame = self._frames[name] = read_table(self._session, self._store.url(name), columns or None)
+        return frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frames)
+
+    def __len__(self) -> int:
+        return len(self._frames)
 
 
 @dataclass(frozen=True)
@@ -138,7 +189,7 @@ class Runner(Generic[Spec]):
         begin = time.monotonic()
         session = self._sessions()
         with session.errors(f"stage {stage.name}"):
-            tables = {name: read_table(session, self._store.url(name)) for name in stage.inputs}
+            tables = Tables(session, self._store, stage.inputs)
             work = Work(self._spec, session, tables, self._store, recipe, self._progress_of(stage))
             with work.cleanup:
                 rows = self._write(stage, recipe, work, begin)
@@ -184,12 +235,13 @@ class Runner(Generic[Spec]):
         rows: dict[str, int] = {}
         for name, output in made.items():
             table = output() if callable(output) else output
-            rows[name], columns = write_table(work.session, table, self._store.url(new_name(name)))
+            rows[name], columns = write_table(work.session, self._store, new_name(name), table)
             record = make_record(
                 recipe,
+                self._store,
+                new_name(name),
                 rows=rows[name],
                 columns=columns,
-                files=self._store.files(new_name(name)),
                 took_s=time.monotonic() - begin,
                 java=str(work.session.java.version) if work.session.java else "",
             )
@@ -199,20 +251,39 @@ class Runner(Generic[Spec]):
         return rows
 
 
-def read_table(session: "Session", url: str) -> "DataFrame":
-    """The table at a place whose name is taken as it is: Spark would take brackets and stars in it for a pattern."""
-    return session.spark.read.option("__globPaths__", "false").parquet(url)
+def read_table(session: "Session", url: str, schema: "StructType | str | None" = None) -> "DataFrame":
+    """The table at a place whose name is taken as it is: Spark would take brackets and stars in it for a pattern.
+
+    Without a `schema` Spark starts a job that looks into a file.
+    """
+    reader = session.spark.read.option("__globPaths__", "false")
+    return (reader if schema is None else reader.schema(schema)).parquet(url)
 
 
-def write_table(session: "Session", table: Made, url: str) -> tuple[int, dict[str, str]]:
+def write_table(session: "Session", store: AnyStore, name: str, table: Made) -> tuple[int, dict[str, str]]:
     """Write Parquet; how many rows, and the columns with their types. Counting costs no second pass."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as fn
 
+    if isinstance(table, pa.Table) and table.nbytes <= HERE_BYTES_MAX:
+        return _write_here(store, name, table)
     # In one piece: of a table whose first chunk is empty Spark takes no rows at all.
     frame = session.spark.createDataFrame(table.combine_chunks()) if isinstance(table, pa.Table) else table
     seen = Observation()
     counted = frame.observe(seen, fn.count(fn.lit(1)).alias("rows"))
-    counted.write.mode("overwrite").parquet(url)
-    columns = {one.name: one.dataType.simpleString() for one in frame.schema.fields}
-    return int(seen.get["rows"]), columns
+    counted.write.mode("overwrite").parquet(store.url(name))
+    return int(seen.get["rows"]), _types(frame.schema)
+
+
+def _write_here(store: AnyStore, name: str, table: pa.Table) -> tuple[int, dict[str, str]]:
+    """What the driver holds already, it writes itself: a job of Spark would take longer than most of these tables."""
+    plain = table.cast(plain_schema(table.schema))
+    sink = pa.BufferOutputStream()
+    # no schema of Arrow's own in the file: it is to be read as those that Spark writes
+    pq.write_table(plain, sink, compression="zstd", row_group_size=_GROUP_ROWS, store_schema=False)
+    store.write_bytes(f"{name}/{_FILE}", sink.getvalue().to_pybytes())
+    return plain.num_rows, _types(spark_schema(plain.schema))
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {one.name: one.dataType.simpleString() for one in schema.fields}

@@ -1,10 +1,11 @@
 """Where tables live: a folder of this machine (or one that all machines share), or an address that Spark can reach.
 
-Rules of this file: both kinds offer the same few operations, and both replace a table in one step as far as a reader
+Both kinds offer the same few operations, and both replace a table in one step as far as a reader
 can see: the new one is written beside the old one and renamed. If the process dies between two renames, `recover` puts
 things right. Names that begin with a dot are ours and are no tables.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from octopia.errors import InputError
-from octopia.pipeline.failures import PipelineError, spark_errors
+from octopia.errors import InputError, PipelineError
+from octopia.pipeline.failures import spark_errors
 
 NEW: Final = ".new"
 OLD: Final = ".old"
@@ -22,7 +23,7 @@ _LOCK: Final = ".lock"
 
 
 class FileSeen(NamedTuple):
-    """A file as a fingerprint sees it."""
+    """A file as seen by a fingerprint."""
 
     name: str
     size: int
@@ -35,19 +36,22 @@ class Store(Protocol):
     place: str
 
     def url(self, name: str) -> str:
-        """What Spark reads or writes for a table, or a file of one."""
+        """The URL with which Spark reads or writes a table, or a file of one."""
 
     def files(self, name: str) -> list[FileSeen]:
-        """The files in a table, by name; none where there is no such table. Those of Spark itself are left out."""
+        """The files of a table, by name; none if there is no such table. Spark's own files are left out."""
+
+    def checksum(self, name: str) -> str:
+        """A checksum of a file's content; a copy has the same one."""
 
     def read_json(self, name: str) -> Any:
-        """A JSON file; None where it is not there, or is damaged."""
+        """A JSON file; None if it is missing or damaged."""
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file, all or nothing."""
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        """Write a file, all or nothing; folders on the way are made."""
+        """Write a file, all or nothing; missing folders are created."""
 
     def exists(self, name: str) -> bool: ...
 
@@ -66,7 +70,7 @@ def replace(store: Store, name: str) -> None:
 
 
 def recover(store: Store, name: str) -> None:
-    """What an ended process left: a half-written table goes, one that was moved aside comes back."""
+    """Clean up after a process that ended: a half-written table is removed, one that was moved aside comes back."""
     store.remove(new_name(name))
     if store.exists(f".{name}{OLD}"):
         if store.exists(name):
@@ -76,12 +80,12 @@ def recover(store: Store, name: str) -> None:
 
 
 def new_name(table: str) -> str:
-    """Under which a table is written before it is complete."""
+    """The name under which a table is written before it is complete."""
     return f".{table}{NEW}"
 
 
 def is_data(file: str) -> bool:
-    """Whether a file of a table holds rows: Spark's own notes and checksums begin with `_` or a dot."""
+    """Whether a file of a table contains rows: Spark's own notes and checksums begin with `_` or a dot."""
     return not file.rpartition("/")[2].startswith(("_", "."))
 
 
@@ -105,6 +109,13 @@ class LocalStore:
                 seen = path.stat()
                 found.append(FileSeen(path.relative_to(top).as_posix(), seen.st_size, seen.st_mtime_ns))
         return found
+
+    def checksum(self, name: str) -> str:
+        try:
+            with (self.folder / name).open("rb") as file:
+                return hashlib.file_digest(file, "md5").hexdigest()
+        except OSError as error:
+            raise InputError(f"{self.url(name)}: {error.strerror or error}") from None
 
     def read_json(self, name: str) -> Any:
         try:
@@ -140,7 +151,7 @@ class LocalStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One run at a time: two would take each other's half-written tables away."""
+        """One run at a time: two would remove each other's half-written tables."""
         try:
             import fcntl
         except ImportError:  # a system without it: nothing to hold
@@ -187,6 +198,25 @@ class HadoopStore:
                 if is_data(file):
                     found.append(FileSeen(file, status.getLen(), status.getModificationTime() * 1_000_000))
             return sorted(found)
+
+    def checksum(self, name: str) -> str:
+        """The storage's own checksum, if it keeps one; a plain file is read by the JVM; an object store guards its own
+        data.
+
+        Reading everything in an object store would cost more than most stages, so the time of a file counts instead.
+        """
+        with spark_errors(self.url(name)):
+            system, path = self._path(name)
+            kept = system.getFileChecksum(path)
+            if kept is not None:
+                return str(kept.toString())
+            if system.getScheme() != "file":
+                return str(system.getFileStatus(path).getModificationTime())
+            stream = system.open(path)
+            try:
+                return str(self._spark()._jvm.org.apache.commons.codec.digest.DigestUtils.md5Hex(stream))  # noqa: SLF001
+            finally:
+                stream.close()
 
     def read_json(self, name: str) -> Any:
         with spark_errors(self.url(name)):
@@ -237,7 +267,7 @@ class HadoopStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Such file systems have no locks that end with their holder."""
+        """These file systems have no locks that end with their holder."""
         yield
 
 
@@ -245,7 +275,7 @@ AnyStore = LocalStore | HadoopStore
 
 
 def open_store(place: str | os.PathLike[str], spark: Callable[[], Any]) -> AnyStore:
-    """The store at a path or an address; `spark` is asked for a session only if the address needs one."""
+    """The store at a path or an address; `spark` is called for a session only if the address needs one."""
     text = os.fspath(place)
     return HadoopStore(text, spark) if "://" in text else LocalStore(text)
 
@@ -256,7 +286,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _told(place: str) -> Iterator[None]:
-    """An error of the file system as ours, with the place."""
+    """Convert an error of the file system to ours, with the place."""
     try:
         yield
     except OSError as error:

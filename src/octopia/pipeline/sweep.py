@@ -1,8 +1,7 @@
-"""Cells of experiments as tasks of Spark: what `octopia.experiments.sweep` does on one machine, on many.
+"""Cells of experiments as Spark tasks: what `octopia.experiments.sweep` does on one machine, on many.
 
-Rules of this file: a cell is run by `octopia.experiments.run_cell`, into the same folder and with the same files as
-there, so either can go on with what the other has begun. The folder is one that all machines see. A cell that fails is
-tried again and reported; the others go on. Finished cells are not run again.
+All machines must see the folder. A failed cell is retried and reported, and does not stop the others. Finished cells
+are not run again.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,35 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
-from octopia.experiments import RUNS_FOLDER, Cell, Failure, Result, Sweep, finished, run_cell
-from octopia.pipeline.tasks import Task, TaskEnd, run_tasks
+from octopia.experiments import RUNS_FOLDER, Cell, Failure, Result, Sweep, finished
+from octopia.pipeline.simulations import Order, run_orders
 
 if TYPE_CHECKING:
     from octopia.pipeline.session import Session
 
-# Told which share of the work is done, how many cells are, and of how many.
-OnShare = Callable[[float, int, int], None]
-
-
-class CellOrder(Struct, frozen=True):
-    """A cell, and the folder that it is run into."""
-
-    cell: Cell
-    folder: str
-
-
-def run_cell_order(payload: bytes) -> bytes:
-    """In a worker: run a cell; what comes of it stays in its folder."""
-    order = msgspec.json.decode(payload, type=CellOrder)
-    run_cell(order.cell, Path(order.folder))
-    return order.folder.encode()
-
-
-def folder_of(cell: Cell, out: Path) -> Path:
-    """Where a cell is kept: as `octopia simulate --out OUT/EXPERIMENT` keeps it."""
-    return out.absolute() / cell.experiment / RUNS_FOLDER / cell.name
+# Called with the share of the work that is done, the number of finished cells, and that of all cells.
+OnSweep = Callable[[float, int, int], None]
 
 
 def spark_sweep(
@@ -47,39 +26,29 @@ def spark_sweep(
     out: Path,
     *,
     retries: int = 1,
-    on_share: OnShare = lambda share, count, of: None,
+    on_share: OnSweep = lambda share, count, of: None,
 ) -> Sweep:
-    """Run the cells that are not finished yet; all cells' results, in order. No session where there is nothing to do.
+    """Run the cells that are not finished yet; the results of all, in order. No session is started for nothing.
 
-    Ctrl-C goes on to the caller: what is finished stays, and the next call takes it up.
+    Ctrl-C is passed on to the caller: finished cells are kept, and the next call continues from there.
     """
-    waiting = [cell for cell in cells if finished(cell, folder_of(cell, out)) is None]
-    total = sum(cell.cost for cell in waiting) or 1.0
-    costs = {str(folder_of(cell, out)): cell.cost for cell in waiting}
-    ended = 0.0
-    count = len(cells) - len(waiting)
-
-    def end_of(end: TaskEnd) -> None:
-        nonlocal ended, count
-        ended, count = ended + costs[end.name], count + 1
-        on_share(ended / total, count, len(cells))
-
-    ends: dict[str, TaskEnd] = {}
+    place = str(out.absolute())
+    orders = [Order(cell, place, f"{cell.experiment}/{RUNS_FOLDER}/{cell.name}") for cell in cells]
+    found = {order.folder: finished(order.cell, out / order.folder) for order in orders}
+    waiting = [order for order in orders if found[order.folder] is None]
+    kept = len(cells) - len(waiting)
+    reasons: dict[str, str] = {}
     if waiting:
-        on_share(0.0, count, len(cells))
-        tasks = [
-            Task(folder, msgspec.json.encode(CellOrder(cell, folder)), cell.cost)
-            for cell, folder in zip(waiting, costs, strict=True)
-        ]
-        ends = run_tasks(sessions(), run_cell_order, tasks, retries=retries, on_end=end_of)
-    results: list[Result] = []
-    failures: list[Failure] = []
-    for cell in cells:
-        folder = folder_of(cell, out)
-        result = finished(cell, folder)
-        if result is not None:
-            results.append(result)
-        else:
-            end = ends.get(str(folder))
-            failures.append(Failure(cell, end.error if end is not None and end.error else f"{folder}: no result there"))
-    return Sweep(results=tuple(results), failures=tuple(failures), reused=len(cells) - len(waiting), interrupted=False)
+        on_share(0.0, kept, len(cells))
+        tell = lambda share, ended: on_share(share, kept + ended, len(cells))  # noqa: E731
+        for folder, end in run_orders(sessions(), waiting, retries=retries, on_share=tell).items():
+            if end.answer is None:
+                reasons[folder] = end.error
+            else:
+                found[folder] = msgspec.json.decode(end.answer, type=Result)
+    return Sweep(
+        results=tuple(result for order in orders if (result := found[order.folder]) is not None),
+        failures=tuple(Failure(order.cell, reasons[order.folder]) for order in orders if order.folder in reasons),
+        reused=kept,
+        interrupted=False,
+    )

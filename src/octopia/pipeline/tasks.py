@@ -1,16 +1,18 @@
-"""Many pieces of work as tasks of Spark, each a job of one task: what fails, or is stopped, takes no other with it.
+"""Many pieces of work as Spark tasks, each a job with one task: one that fails or is stopped does not affect others.
 
-Rules of this file: it knows nothing of the work but bytes in and bytes out. An error of the work comes back as a row,
-not as a failed job; it is tried again, unless it is the input that is wrong, which would fail again. A job that Spark
-gives up (its Python process was killed too often) counts as such an error. Jobs are started from threads, at most as
-many at once as there are cores, the most costly first, so that the last ones to end are short. Ctrl-C cancels them all.
+This module knows nothing about the work except bytes in and bytes out. An error of the work comes back as a row, not as
+a failed job; it is retried, unless the input is at fault, which would fail again. A job that Spark gives up (its Python
+process was killed too often) counts as such an error. Jobs are started from threads, at most as many at once as there
+are cores, the most expensive first, so that the last ones to end are short. Ctrl-C cancels them all.
 """
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -34,7 +36,7 @@ Function = Callable[[bytes], bytes]
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work; `cost` is how long it takes beside others."""
+    """One piece of work; `cost` is its expected time relative to others."""
 
     name: str
     payload: bytes
@@ -43,12 +45,14 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskEnd:
-    """How a task ended: with an answer, or with an error after so many attempts."""
+    """The end of a task: an answer, or an error after a number of attempts."""
 
     name: str
     answer: bytes | None
     error: str
     attempts: int
+    # the input is at fault, and retrying would not help
+    wrong_input: bool = False
 
 
 def run_tasks(
@@ -60,7 +64,7 @@ def run_tasks(
     on_end: Callable[[TaskEnd], None] = lambda end: None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> dict[str, TaskEnd]:
-    """Run all; `on_end` is told each end as it comes, `on_poll` is called some times a second meanwhile."""
+    """Run all; `on_end` is called with each end as it comes, `on_poll` a few times a second meanwhile."""
     context = session.spark.sparkContext
     at_once = max(1, min(context.defaultParallelism, len(tasks), AT_ONCE_MAX))
     ends: dict[str, TaskEnd] = {}
@@ -85,7 +89,7 @@ def run_tasks(
 
 
 def _cancel(context: Any, executor: ThreadPoolExecutor, open_ones: "set[Future[TaskEnd]]") -> None:
-    """Again and again, since a job that is still being planned cannot be cancelled yet."""
+    """Cancel repeatedly, since a job that is still being planned cannot be cancelled yet."""
     executor.shutdown(wait=False, cancel_futures=True)
     give_up_at = time.monotonic() + CANCEL_S
     while any(future.running() for future in open_ones) and time.monotonic() < give_up_at:
@@ -105,7 +109,7 @@ def _attempts(session: "Session", function: Function, task: Task, retries: int) 
             return TaskEnd(task.name, answer, "", attempt)
         if not again:
             break
-    return TaskEnd(task.name, None, error, attempt)
+    return TaskEnd(task.name, None, error, attempt, wrong_input=not again)
 
 
 def _once(session: "Session", function: Function, task: Task) -> tuple[bytes | None, str, bool]:
@@ -120,6 +124,25 @@ def _once(session: "Session", function: Function, task: Task) -> tuple[bytes | N
         session.spark.sparkContext.setJobGroup(_GROUP, task.name, interruptOnCancel=True)
         (row,) = session.spark.range(0, 1, 1, 1).mapInArrow(run, spark_schema(_ANSWER)).collect()
     return (None if row.answer is None else bytes(row.answer)), row.error or "", bool(row.again)
+
+
+@contextlib.contextmanager
+def task_scratch() -> Iterator[None]:
+    """In a worker: temporary files go where Spark keeps its own for this application, and are removed with them.
+
+    A task that is cancelled is killed, and cannot clean up. Elsewhere nothing changes.
+    """
+    from pyspark import SparkFiles
+
+    before = tempfile.tempdir
+    # set in workers only; the driver does not need it
+    root = getattr(SparkFiles, "_root_directory", None) if getattr(SparkFiles, "_is_running_on_worker", False) else None
+    if root is not None and Path(root).is_dir():
+        tempfile.tempdir = root
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def answer_of(function: Function, payload: bytes) -> dict[str, Any]:

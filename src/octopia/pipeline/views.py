@@ -1,8 +1,7 @@
-"""Tables on disk under their names, for SQL texts: a session of its own for each set of them.
+"""Tables on disk under their names, for SQL: a session of its own for each set of them.
 
-Rules of this file: temporary views are per session in Spark; a new session shares the running context, its cores and
-its memory, and costs nothing. So two sets of tables can be asked at once under the same names, and the views of whoever
-started Spark stay as they are.
+Temporary views are per session in Spark; a new session shares the running context, its cores and its memory, and costs
+nothing. So two sets of tables can be queried at once under the same names, and the user's own views stay as they are.
 """
 
 from collections.abc import Mapping
@@ -19,15 +18,15 @@ def session_with(
     system: str | None = None,
     schemas: "Mapping[str, StructType] | None" = None,
 ) -> "SparkSession":
-    """A session in which these tables have these names; of one system only, and without that column, if told.
+    """A session in which these tables have these names; optionally for one system only, and without that column.
 
-    Without their `schemas` Spark looks into a file of each.
+    Without their `schemas`, Spark looks into a file of each.
     """
     from pyspark.sql import functions as fn
 
     own = spark.newSession()
     for name, url in urls.items():
-        # The name is taken as it is: Spark would take brackets and stars in it for a pattern.
+        # The name is taken literally: Spark would take brackets and stars in it for a pattern.
         reader = own.read.option("__globPaths__", "false")
         frame = (reader.schema(schemas[name]) if schemas is not None else reader).parquet(url)
         if system is not None:

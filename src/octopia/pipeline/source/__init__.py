@@ -1,35 +1,47 @@
 """The Spark data source `octopia`: subscriptions as streaming tables, and tables that are published.
 
-Rules of this folder: `datasource`, `reader` and `writer` speak to Spark; `options`, `columns`, `spool` and `receiver`
-do the work and can be understood without it. Importing this package imports no Spark. docs/streams.md is its manual.
+`datasource`, `reader` and `writer` talk to Spark; `options`, `columns`, `spool` and `receiver` do the work and do not
+depend on it. Importing this package does not import Spark. docs/streams.md is the manual.
 """
 
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from octopia.errors import OctopiaError
 from octopia.pipeline.failures import spark_errors
+from octopia.pipeline.session import is_connect
+from octopia.pipeline.source.pushdown import subscribe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What Spark adds behind the message of a query that failed.
+# Spark appends this to the message of a failed query.
 _SPARKS_WORDS = re.compile(r"\s+(?:SQLSTATE: \w+|=== Streaming Query ===).*")
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format `octopia` known to this session."""
+    """Register the format `octopia` with this session.
+
+    On one machine, workers run the Python that calls this unless `PYSPARK_PYTHON` is set: without an activated
+    environment Spark would start whichever `python3` comes first.
+    """
     from octopia.pipeline.source.datasource import OctopiaSource
 
+    if not is_connect(spark) and "PYSPARK_PYTHON" not in os.environ:
+        context = spark.sparkContext
+        if str(context.master).startswith("local"):
+            context.pythonExec = sys.executable
     with spark_errors("register"):
         spark.dataSource.register(OctopiaSource)
 
 
 @contextmanager
 def stream_errors(what: str) -> Iterator[None]:
-    """What goes wrong in a query inside becomes one line of ours, without Spark's account of the query."""
+    """Turn an error of a query in the block into one line of ours, without Spark's description of the query."""
     try:
         with spark_errors(what):
             yield
@@ -39,4 +51,4 @@ def stream_errors(what: str) -> Iterator[None]:
         raise
 
 
-__all__ = ["register", "stream_errors"]
+__all__ = ["register", "stream_errors", "subscribe"]

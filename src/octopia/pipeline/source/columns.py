@@ -6,17 +6,18 @@
 | byte, short, int, long        | whole numbers in its range, floats of whole value among them                 |
 | float, double                 | numbers; what is beyond its range does not fit, what is too exact is rounded |
 | decimal(p,s)                  | numbers that it holds exactly                                                |
+| timestamp                     | strings in ISO 8601, of UTC where they name no time zone                     |
 
-Rules of this file: no network. A missing attribute is null. What does not fit is null, too (PERMISSIVE), or the row is
+No network. A missing attribute is null. What does not fit is null, too (PERMISSIVE), or the row is
 left out (DROPMALFORMED), or an error (FAILFAST). A column has the name of its attribute unless its metadata say
 `{"attribute": "…"}`; the columns of `EXTRA` are not attributes. Values are looked at column by column, and one by one
 only in columns where something does not fit at first sight.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,7 +27,18 @@ from octopia.errors import InputError
 from octopia.hints import shortened
 from octopia.language import Conjunction, Filter, Operator, Value, overlaps
 from octopia.pipeline.source.options import DROP_MALFORMED, FAIL_FAST
-from octopia.wire import Codec, Parcels, TypedParcels, WireLimits
+from octopia.wire import (
+    NO_FIT,
+    Codec,
+    ParcelColumn,
+    Parcels,
+    TypedParcels,
+    WireLimits,
+    fit_of_type,
+    load_kernels,
+    loading_pays,
+    parcel_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
@@ -42,9 +54,8 @@ EXTRA: Final = {
 ATTRIBUTE: Final = "attribute"
 ROWS_AT_ONCE: Final = 10_000
 _INTEGER_BITS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
-_TYPES: Final = ("string", "boolean", *_INTEGER_BITS, "float", "double", "decimal")
-_FLOAT32_MAX: Final = 3.4028234663852886e38
-_HOW: Final = "read it as string, boolean, long, double or decimal, and cast"
+_TYPES: Final = ("string", "boolean", *_INTEGER_BITS, "float", "double", "decimal", "timestamp")
+_HOW: Final = "read it as string, boolean, long, double, decimal or timestamp, and cast"
 
 _WANTED: Final[dict[str, Any]] = {
     "string": str,
@@ -52,9 +63,6 @@ _WANTED: Final[dict[str, Any]] = {
     "double": float,
     **dict.fromkeys(_INTEGER_BITS, int),
 }
-
-_Fit = Callable[[Any], Any]
-_NOTHING: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,7 @@ def _column(field: "StructField", reading: bool) -> Column:
     shown = kind.simpleString()
     known = kind.typeName() in _TYPES or (kind.typeName() == "void" and not reading)
     if not known:
-        fix = _HOW if reading else "cast it to string, boolean, long or double, or drop it"
+        fix = _HOW if reading else "cast it to string, boolean, long, double or timestamp, or drop it"
         raise InputError(f"column {field.name!r} is {shown}, which no notification carries: {fix}")
     if kind.typeName() == "decimal" and kind.scale and not reading:
         raise InputError(
@@ -125,7 +133,7 @@ def _column(field: "StructField", reading: bool) -> Column:
 
 
 def implied_schema(advertisement: Filter, wanted: Filter) -> str:
-    """The columns of what is advertised and can match: each attribute, typed by what is said of it."""
+    """The columns of the advertised notifications that can match: each attribute, with the type that is said of it."""
     conjunctions = [one for one in advertisement if overlaps(Filter((one,)), wanted)]
     if not conjunctions:
         raise InputError(f"option 'advertisement': nothing of it can match the filter {wanted}")
@@ -137,7 +145,7 @@ def implied_schema(advertisement: Filter, wanted: Filter) -> str:
 def _implied_type(name: str, conjunctions: Sequence[Conjunction], wanted: Filter) -> str:
     found = {_type_of(name, one) for one in conjunctions if name in one.by_attribute}
     if "" in found:
-        # What the advertisement leaves open the filter may say, if all of it does.
+        # If the advertisement leaves a type open, the filter may settle it, if all its parts agree.
         asked = {_type_of(name, one) if name in one.by_attribute else "" for one in wanted}
         found = (found - {""}) | asked
     if len(found) == 1 and (only := found.pop()):
@@ -173,13 +181,14 @@ class RowMaker:
         columns = attribute_columns(schema, reading=True)
         self._columns = {column.name: column for column in columns}
         self._mode = mode
+        self._attributes = [column.attribute for column in columns]
         self._typed = TypedParcels({column.attribute: _WANTED.get(column.type_name, object) for column in columns})
         self._needs_all = JSON in schema.fieldNames()
         self._arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self._codec = Codec(WireLimits())
 
     def batches(self, chunks: Iterator[tuple[int, list[bytes]]]) -> Iterator[pa.RecordBatch]:
-        """Rows in batches, from parcels with the time they came."""
+        """Rows in batches, from parcels with their times of arrival."""
         waiting: list[bytes] = []
         times: list[int] = []
         for at_us, parcels in chunks:
@@ -201,10 +210,16 @@ class RowMaker:
                 arrays.append(None)
                 continue
             given = seen.columns[column.name]
-            array = _at_first_sight(column, given, field.type)
-            arrays.append(
-                array if array is not None else pa.array(self._fitting(column, given, seen, unfit), field.type)
-            )
+            if column.type_name == "timestamp":
+                array = None
+            elif isinstance(given, list):
+                array = _at_first_sight(column, given, field.type)
+            else:
+                array = given.array(field.type)
+            if array is None:
+                values = given if isinstance(given, list) else given.to_list()
+                array = pa.array(self._fitting(column, field.type, values, seen, unfit), field.type)
+            arrays.append(array)
         for at, field in enumerate(self._arrow):
             if arrays[at] is None:
                 arrays[at] = pa.array(self._extra(field.name, seen, times, unfit), field.type)
@@ -214,6 +229,11 @@ class RowMaker:
         return batch
 
     def _read(self, parcels: list[bytes]) -> "_Seen":
+        if loading_pays(len(parcels)):
+            load_kernels()
+        if not self._needs_all and (read := parcel_columns(parcels, self._attributes)) is not None:
+            cells = dict(zip(self._columns, read.columns.values(), strict=True))
+            return _Seen(cells, read.publishers.to_list(), read.sequences.tolist(), [])
         typed = None if self._needs_all else self._typed.read(parcels)
         if typed is not None:
             columns, publishers, sequences = typed
@@ -225,12 +245,14 @@ class RowMaker:
         }
         return _Seen(by_name, seen.publishers, seen.sequences, seen.values)
 
-    def _fitting(self, column: Column, given: list[Any], seen: "_Seen", unfit: dict[int, list[str]]) -> list[Any]:
-        fit = _fit_of(column)
+    def _fitting(
+        self, column: Column, kind: pa.DataType, given: list[Any], seen: "_Seen", unfit: dict[int, list[str]]
+    ) -> list[Any]:
+        fit = _moment if column.type_name == "timestamp" else fit_of_type(kind)
         out: list[Any] = []
         for row, value in enumerate(given):
-            fitted = None if value is None else fit(value)
-            if fitted is _NOTHING:
+            fitted = None if value is None or fit is None else fit(value)
+            if fitted is NO_FIT:
                 if self._mode == FAIL_FAST:
                     raise _does_not_fit(column, value, seen.publishers[row], seen.sequences[row])
                 unfit.setdefault(row, []).append(column.attribute)
@@ -252,9 +274,9 @@ class RowMaker:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Notifications, column by column; whole only where somebody asks for that."""
+    """Notifications, column by column; decoded as a whole only on demand."""
 
-    columns: dict[str, list[Any]]
+    columns: Mapping[str, list[Any] | ParcelColumn]
     publishers: list[str]
     sequences: list[int]
     whole: list[dict[str, Value]]
@@ -267,7 +289,7 @@ def _does_not_fit(column: Column, value: Value, publisher: str, sequence: int) -
     )
 
 
-# Where all values of a column are of these types, Arrow takes them as they are, or says that one is out of range.
+# If all values of a column have these types, Arrow takes them as they are, or reports that one is out of range.
 _AT_FIRST_SIGHT: Final[dict[str, frozenset[type]]] = {
     "string": frozenset({str, type(None)}),
     "boolean": frozenset({bool, type(None)}),
@@ -293,61 +315,30 @@ def _as_json(values: dict[str, Value]) -> str:
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _fit_of(column: Column) -> _Fit:
-    """The function that gives a value as the column holds it, or `_NOTHING`."""
-    name = column.type_name
-    if name in ("string", "boolean"):
-        kind: type = str if name == "string" else bool
-        return lambda value: value if type(value) is kind else _NOTHING
-    if name in _INTEGER_BITS:
-        most = 2 ** (_INTEGER_BITS[name] - 1)
-        return lambda value: _whole(value, most)
-    if name == "decimal":
-        return lambda value: _exact(value, column.precision, column.scale)
-    largest = _FLOAT32_MAX if name == "float" else float("inf")
-    return lambda value: _real(value, largest)
-
-
-def _whole(value: Value, most: int) -> Any:
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and -most <= value < most else _NOTHING
-
-
-def _real(value: Value, largest: float) -> Any:
-    if type(value) is not int and type(value) is not float:
-        return _NOTHING
+def _moment(value: Value) -> Any:
+    """A number has no unit, so it is not a time."""
     try:
-        real = float(value)
-    except OverflowError:
-        return _NOTHING
-    # The infinities themselves are values; what only rounding would make one does not fit.
-    return real if abs(real) <= largest or real in (float("inf"), float("-inf")) else _NOTHING
-
-
-def _exact(value: Value, precision: int, scale: int) -> Any:
-    if type(value) is not int and type(value) is not float:
-        return _NOTHING
-    try:
-        # A float is taken as the shortest decimal that means it.
-        exact = Decimal(repr(value))
-        return exact.quantize(
-            Decimal(1).scaleb(-scale), context=Context(prec=precision, traps=[Inexact, InvalidOperation])
-        )
-    except (Inexact, InvalidOperation, ValueError):
-        return _NOTHING
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        moment = None
+    if moment is None:
+        return NO_FIT
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 # -- notifications from rows
 
 
 def notifications_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """The rows of a batch as attributes; null is absent. A decimal without fraction is an integer."""
+    """The rows of a batch as attributes. Null is absent, a decimal without a fraction is an integer, a time is text."""
     lists = []
     for place, column in enumerate(columns):
         values = batch.column(place).to_pylist()
         if column.type_name == "decimal":
             values = [None if value is None else int(value) for value in values]
+        elif column.type_name == "timestamp":
+            moments = [None if value is None else value.astimezone(UTC) for value in values]
+            values = [None if value is None else value.isoformat(timespec="microseconds") for value in moments]
         lists.append(values)
     names = [column.attribute for column in columns]
     if all(batch.column(place).null_count == 0 for place in range(len(columns))):

@@ -1,6 +1,6 @@
-"""The data source `octopia` as Spark knows it: one class, found by its name.
+"""The data source `octopia` as Spark sees it: one class, found by its name.
 
-Rules of this file: it only hands on. Spark pickles the class by name, so octopia must be installed where tasks run.
+It only delegates. Spark pickles the class by name, so octopia must be installed where tasks run.
 """
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
@@ -11,7 +11,7 @@ from octopia.errors import InputError
 from octopia.pipeline.source.columns import implied_schema
 from octopia.pipeline.source.options import read_options
 from octopia.pipeline.source.reader import StreamReader
-from octopia.pipeline.source.writer import BatchWriter, Plan, StreamWriter
+from octopia.pipeline.source.writer import BatchWriter, StreamWriter, WritePlan
 
 FORMAT = "octopia"
 
@@ -24,7 +24,7 @@ class OctopiaSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The schema where none was given: what the advertisement implies."""
+        """The schema if none was given: the one that the advertisement implies."""
         options = read_options(self.options)
         if options.advertisement is None:
             raise InputError(
@@ -43,7 +43,7 @@ class OctopiaSource(DataSource):
         return StreamReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        return BatchWriter(Plan.of(dict(self.options), schema, overwrite))
+        return BatchWriter(WritePlan.of(dict(self.options), schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SparkStreamWriter:  # noqa: N802
-        return StreamWriter(Plan.of(dict(self.options), schema, overwrite))
+        return StreamWriter(WritePlan.of(dict(self.options), schema, overwrite))

@@ -1,8 +1,8 @@
-"""The options of the data source `octopia`: their names, what they may be, and what they are where nothing is said.
+"""The options of the data source `octopia`: names, allowed values and defaults.
 
-Rules of this file: no Spark. An option that is unknown or wrong is an error that names it and what would be right,
-before anything is connected; Spark itself passes over what it does not know. Names are compared without case, as Spark
-has it, and shown as they are written here.
+This module does not need Spark. An unknown or invalid option is an error that names it and the fix, before anything is
+connected; Spark itself ignores options it does not know. Names are compared without case, as in Spark, and shown as
+they are written here.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,13 +20,15 @@ POLICIES: Final = ("block", "drop_oldest", "drop_newest", "disconnect")
 COUNT, FAIL = "count", "fail"
 MIB: Final = 1024 * 1024
 
+# Names that Kafka users expect: aliases of ours, or a clear answer.
+_KAFKAS_READ: Final = ("maxOffsetsPerTrigger", "failOnDataLoss", "startingOffsets", "minPartitions")
 _SHARED: Final = ("url", "name", "token", "tlsAuthorities", "tlsCertificate", "tlsKey", "mode")
 _READ: Final = (
     *_SHARED, "filter", "advertisement", "spool", "spoolBytesMax", "spoolSync", "policy", "ordered",
-    "sessionSeconds", "maxRowsPerTrigger", "numPartitions", "onLoss",
+    "sessionSeconds", "maxRowsPerTrigger", "numPartitions", "onLoss", *_KAFKAS_READ,
 )  # fmt: skip
 _WRITE: Final = (*_SHARED, "advertise", "writeId", "receipts")
-# What Spark adds of its own.
+# Options that Spark adds.
 _SPARKS: Final = ("checkpointlocation", "queryname", "path", "outputmode")
 
 _T = TypeVar("_T")
@@ -44,7 +46,7 @@ class ConnectOptions:
     tls_key: str
 
     def client(self) -> dict[str, Any]:
-        """The arguments of a client of `octopia.net`, but for its name. Files of TLS are read here, where it runs."""
+        """The arguments of a client of `octopia.net`, except its name. TLS files are read here, in its process."""
         given: dict[str, Any] = {"token": self.token}
         if self.tls_authorities or self.tls_certificate:
             given["tls"] = client_context(
@@ -55,7 +57,7 @@ class ConnectOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What `readStream` may be told."""
+    """The options of `readStream`."""
 
     connect: ConnectOptions
     filter: Filter
@@ -74,7 +76,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What `write` and `writeStream` may be told."""
+    """The options of `write` and `writeStream`."""
 
     connect: ConnectOptions
     advertise: Filter | None
@@ -87,6 +89,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Check the options of a reader."""
     options = _Given(given, _READ, "reading")
     folder = options.text("spool")
+    _check_starting(options.text("startingOffsets"))
     return ReadOptions(
         connect=_connect(options),
         filter=options.filter("filter", needed="what to subscribe to, for example \"symbol = 'AAPL' and close > 100\""),
@@ -97,11 +100,27 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         policy=options.one_of("policy", POLICIES),
         ordered=options.flag("ordered", True),
         session_s=options.number("sessionSeconds", 300, 0, 86_400),
-        rows_max=options.number("maxRowsPerTrigger", 200_000, 1, 100_000_000),
-        partitions=options.number("numPartitions", 1, 1, 1000),
+        rows_max=options.number(options.either("maxRowsPerTrigger", "maxOffsetsPerTrigger"), 200_000, 1, 100_000_000),
+        partitions=options.number(options.either("numPartitions", "minPartitions"), 1, 1, 1000),
         mode=options.one_of("mode", (PERMISSIVE, DROP_MALFORMED, FAIL_FAST)),
-        fails_on_loss=options.one_of("onLoss", (COUNT, FAIL)) == FAIL,
+        fails_on_loss=_fails_on_loss(options),
     )
+
+
+def _fails_on_loss(options: "_Given") -> bool:
+    if options.either("onLoss", "failOnDataLoss") == "failOnDataLoss":
+        return options.flag("failOnDataLoss", False)
+    return options.one_of("onLoss", (COUNT, FAIL)) == FAIL
+
+
+def _check_starting(text: str) -> None:
+    """A subscription begins when it is made: nothing before it can be read."""
+    if text and text.lower() != "latest":
+        raise InputError(
+            f"option 'startingOffsets' is {shortened(text)!r}: brokers keep no history; a new query begins with what "
+            "is published from then on ('latest', which is the default); with a spool, one that was stopped goes on "
+            "where it was"
+        )
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -144,7 +163,7 @@ def _local_folder(text: str) -> Path:
 
 
 class _Given:
-    """The options that somebody gave, looked up by the names of this file."""
+    """The given options, looked up by the names in this file."""
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], doing: str) -> None:
         names = {name.lower() for name in known}
@@ -158,6 +177,12 @@ class _Given:
         if needed and not value:
             raise InputError(f"option {name!r} is missing: {needed}")
         return value
+
+    def either(self, ours: str, other: str) -> str:
+        """Which of two names for the same option was used; ours if neither was."""
+        if self.text(ours) and self.text(other):
+            raise InputError(f"options {ours!r} and {other!r} say the same thing: give one of them")
+        return other if self.text(other) else ours
 
     def filter(self, name: str, *, needed: str = "") -> Filter:
         try:
@@ -175,7 +200,7 @@ class _Given:
         return self.one_of(name, ("true", "false") if default else ("false", "true")) == "true"
 
     def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
-        """One of these, without case; the first where nothing is said."""
+        """One of these words, compared without case; the first if none was given."""
         value = self.text(name)
         if not value:
             return allowed[0]

@@ -1,12 +1,12 @@
-"""`readStream`: micro-batches out of the spool.
+"""`readStream`: micro-batches from the spool.
 
-One process on the driver (Spark's runner of the source) receives; the offsets of a batch are rows of its spool. A
-batch goes to the executors inside its partitions, as the bytes that came from the broker, and becomes columns there:
-executors need neither the spool nor a way to the broker.
+One process on the driver (Spark's runner of the source) receives, and offsets are row numbers of its spool. A batch
+travels to the executors inside its partitions, as the bytes that came from the broker, and becomes columns there:
+executors need neither the spool nor a connection to the broker.
 
-Rules of this file: nothing is connected before the first question for an offset or a batch, since Spark makes readers
-only to send them to executors, too. A batch that is asked for again has the same rows. Rows that are asked for and not
-in the spool any more are an error, unless there is no folder to keep them in, where Spark goes on with what comes next.
+Nothing is connected before Spark first asks for an offset or a batch, because Spark also creates readers only to send
+them to executors. A batch that is requested again has the same rows. Requesting rows that are no longer in the spool is
+an error, unless there is no folder to keep them in; then Spark continues with the next ones.
 """
 
 import json
@@ -28,13 +28,13 @@ from octopia.pipeline.source.options import MIB, read_options
 from octopia.pipeline.source.receiver import Receiver
 from octopia.pipeline.source.spool import Position, Slice, Spool
 
-# A batch travels through the driver's memory, so even one without a limit on rows has this.
+# A batch passes through the driver's memory, so it has this limit even if there is none on rows.
 BATCH_BYTES_MAX: Final = 64 * MIB
 _Offset = dict[str, Any]
 
 
 class Rows(InputPartition):
-    """Some rows of a batch, as they came."""
+    """Some rows of a batch, as received."""
 
     def __init__(self, rows: Slice) -> None:
         super().__init__(None)
@@ -45,22 +45,24 @@ class Rows(InputPartition):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What Spark asks of a source."""
+    """The methods that Spark calls on a source."""
 
     def __init__(self, given: dict[str, str], schema: StructType) -> None:
-        # Checked at the first question: an error raised here would reach nobody in readable form.
+        # Checked on first use: an error raised here would not be shown in readable form.
         self._given = given
         self._schema = schema
         self._receiver: Receiver | None = None
         self._temporary: Path | None = None
         self._target: int | None = None
-        # What earlier runs without a folder had lost.
+        self._resumed = False
+        self._planned = 0
+        # Losses of earlier runs without a folder.
         self._before = Position()
 
     # -- on the driver
 
     def initialOffset(self) -> _Offset:  # noqa: N802  Spark's name
-        """Where a new query begins: with the first row that no query has committed."""
+        """Where a new query begins: at the first row that no query has committed."""
         spool = self._started().spool
         return self._offset(Position(spool.committed))
 
@@ -71,26 +73,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spool = receiver.spool
         self._note_earlier_run(start)
         first = self._row(start)
+        self._check_start(first)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else spool.end.rows
         if self._target is not None:
             rows_max = min(rows_max, max(self._target - first, 0))
         end = self._offset(spool.reach(first, rows_max, BATCH_BYTES_MAX))
         if self._options.fails_on_loss:
             _check_loss(start, end)
+        self._planned = int(end["rows"])
         return end
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         try:
             return ReadMaxRows(read_options(self._given).rows_max)
         except OctopiaError:
-            # The first question for an offset will say so.
+            # The first request for an offset will report it.
             return ReadAllAvailable()
 
     def reportLatestOffset(self) -> _Offset | None:  # noqa: N802
-        return None if self._receiver is None else self._offset(self._receiver.spool.end)
+        """What is known about the source now. Spark shows it as `latestOffset` in the query's progress and does not use
+        it otherwise, so it also contains figures for which Spark has no place: a source in Python cannot fill
+        `metrics`.
+        """
+        if self._receiver is None:
+            return None
+        spool = self._receiver.spool
+        return self._offset(spool.end) | {"metrics": spool.fill(self._planned).metrics()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is available now is what waits at the broker and in the spool."""
+        """Available now: everything that waits at the broker and in the spool."""
         receiver = self._started()
         receiver.catch_up()
         self._target = receiver.spool.end.rows
@@ -159,8 +170,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start["spool"] != self._started().spool.id and self._options.spool is None:
             self._before = Position(0, start["dropped"], start["gaps"] + 1)
 
+    def _check_start(self, first: int) -> None:
+        """Refuse a checkpoint that is ahead of the spool: it would skip that many new rows."""
+        spool = self._started().spool
+        if not self._resumed and first > spool.opened_at:
+            raise InputError(
+                f"the checkpoint is at row {first} and the spool {spool.folder} ended with row {spool.opened_at}: the "
+                "machine crashed before the rest was on disk (spoolSync=true prevents it), or files were cut off; "
+                "start with a new checkpointLocation, which goes on with what the spool has"
+            )
+        self._resumed = True
+
     def _row(self, offset: _Offset) -> int:
-        """The row of our spool that an offset means."""
+        """The row of our spool that an offset stands for."""
         spool = self._started().spool
         if offset["spool"] == spool.id:
             return int(offset["rows"])

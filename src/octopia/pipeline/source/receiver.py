@@ -1,7 +1,7 @@
-"""The client of a streaming read: a thread of its own that moves notifications from the broker into the spool.
+"""The client of a streaming read: a thread that moves notifications from the broker into the spool.
 
-Rules of this file: it runs in the process that Spark keeps for the source, from the first question to the end of the
-query, whatever the query does meanwhile. What goes wrong in it is raised by the next `check`.
+It runs in the process that Spark keeps for the source, from the first request to the end of the query, whatever the
+query does meanwhile. An error in it is raised by the next `check`.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Receiver:
         )
 
     def start(self) -> None:
-        """Connect and subscribe, or take up the session; when this returns, the subscription is in force."""
+        """Connect and subscribe, or resume the session; on return, the subscription is in force."""
         self._thread.start()
         self.spool.when_room = self._resume
         try:
@@ -49,12 +49,12 @@ class Receiver:
             raise
 
     def check(self) -> None:
-        """Raise what went wrong since."""
+        """Raise the error that occurred since, if any."""
         if self._client.failure is not None:
             raise OctopiaError(str(self._client.failure))
 
     def catch_up(self) -> None:
-        """Wait until what waits at the broker is in the spool, or the spool is full."""
+        """Block until everything that waits at the broker is in the spool, or the spool is full."""
 
         async def either() -> None:
             asking = asyncio.ensure_future(self._client.caught_up())
@@ -67,7 +67,7 @@ class Receiver:
         self._wait(either())
 
     def stop(self) -> None:
-        """Leave. The session stays at the broker where somebody may take it up."""
+        """Leave. The session stays at the broker if it can be resumed."""
         try:
             self._wait(self._client.leave() if self._durable else self._client.close())
         finally:

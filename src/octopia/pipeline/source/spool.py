@@ -7,18 +7,28 @@ was. Rows that Spark has committed are deleted.
     spool.json                     the spool's id, and what it is subscribed to
     committed                      the row before which everything is committed
     00000000000000000000.rows      records; the number is that of the segment's first row
+    mark                           how far the last segment was kept, and synced
     lock                           held by the one query that uses the spool
 
-A record is a head (length, checksum, rows) and a MessagePack array: the broker's session, counters, the time of arrival
-and the parcels as they came. One read of the socket is one record, written in one call.
+A record has the broker's session, counters, the time of arrival and the parcels as they came. One read of the socket is
+one record, written in one call; then the mark is moved; then the broker gets its confirmation. How the bytes are
+protected is in `spool_files.py`.
 
-Rules of this file: no Spark, no network. A record is there or not; a torn one at the end of the last segment was never
-confirmed and is cut off. Two counters go with every row: `dropped`, notifications that the broker dropped at its bound
-before it, and `gaps`, the times that a session could not be taken up before it. Bounded: `is_full` is true from
-`bytes_max` on, until half of it is gone. Appended by one thread, read and committed by another.
+What recovery finds, and what it does:
+
+- Bytes beyond the mark: never confirmed. They are left out, and the broker sends them again.
+- Damage or a missing end before the mark: an error that names the place. Nothing is cut off.
+- The same, but the machine was restarted and the missing part was never synced: the crash lost it. The session is
+  not taken up, so that the broker begins a new one and `gaps` counts it.
+
+A file whose fsync failed is never written to again: the query fails, and the next one continues in a copy of the part
+that the mark vouches for.
+
+Two counters go with every row: `dropped`, notifications that the broker dropped at its bound before it, and `gaps`,
+the times that a session could not be taken up before it. Bounded: `is_full` is true from `bytes_max` on, until half of
+it is gone. Appended by one thread, read and committed by another. No Spark and no network here.
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -29,46 +39,40 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
-from typing import Final
-from zlib import crc32
-
-import msgspec
+from typing import Any, Final
 
 from octopia.errors import InputError, OctopiaError
 from octopia.net import KeptSession
+from octopia.pipeline.source.spool_files import (
+    HEAD,
+    DamagedError,
+    Mark,
+    Record,
+    encode_mark,
+    encode_record,
+    read_mark,
+    records,
+    replace_file,
+    replace_sealed,
+    sync_folder,
+    this_boot,
+    unseal,
+)
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 SEGMENT_BYTES_MAX: Final = 16 * 1024 * 1024
-# Between two entries of the index there are about so many bytes, which are walked record by record.
+# About this many bytes lie between two entries of the index; they are scanned record by record.
 INDEX_BYTES: Final = 64 * 1024
-# A query that was stopped a moment ago may not have let go yet.
+# A query that was stopped a moment ago may still hold the lock.
 LOCK_WAIT_S: Final = 10.0
 _LOCK_POLL_S: Final = 0.05
-_HEAD: Final = Struct(">III")
 _SUFFIX: Final = ".rows"
-
-
-class Record(msgspec.Struct, array_like=True, frozen=True):
-    """What one read brought."""
-
-    url: str
-    secret: bytes
-    name: str
-    received: int
-    dropped: int
-    gaps: int
-    at_us: int
-    parcels: list[bytes]
-
-
-_decode: Final = msgspec.msgpack.Decoder(Record).decode
-_encode: Final = msgspec.msgpack.Encoder().encode
+_ANEW: Final = "start with an empty spool folder and a new checkpointLocation, or put the files back as they were"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the log, and what was lost before it."""
+    """A position in the log, and the losses before it."""
 
     rows: int = 0
     dropped: int = 0
@@ -77,10 +81,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The record at this place of a segment begins with this position."""
+    """The record at this offset of a segment begins with this position."""
 
     at: Position
     offset: int
+    at_us: int
 
 
 @dataclass(slots=True)
@@ -92,7 +97,7 @@ class _Segment:
 
 
 class Spool:
-    """The log in one folder. `Spool.open` takes hold of it, `close` lets go."""
+    """The log in one folder. `Spool.open` locks it, `close` releases it."""
 
     def __init__(self, folder: Path, id: str, bytes_max: int, *, sync: bool) -> None:
         self.folder = folder
@@ -103,19 +108,24 @@ class Spool:
         self._guard = threading.Lock()
         self._segments: list[_Segment] = []
         self._file = -1
+        self._mark_file = -1
         self._lock_file = -1
+        self._boot = this_boot()
+        self._failed = ""  # the reason why nothing more may be written
+        self._crashed = False  # the machine crashed and rows were lost with it
         self._full = False
         self.end = Position()
+        self.opened_at = 0  # rows that were there when it was opened
         self.committed = 0
         self.session: KeptSession | None = None
-        # Called, by whichever thread commits, when there is room again.
+        # Called, by the thread that commits, when there is room again.
         self.when_room: Callable[[], None] = lambda: None
 
     # -- opening
 
     @classmethod
     def open(cls, folder: Path, subscribed_to: str, bytes_max: int, *, sync: bool = False) -> "Spool":
-        """Take hold of a spool, or make one. `subscribed_to`: a session for something else is not taken up."""
+        """Lock a spool, or create one. A session for something other than `subscribed_to` is not resumed."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = _locked(folder)
@@ -134,74 +144,130 @@ class Spool:
         return spool
 
     def _recover(self) -> None:
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            self.committed = int((self.folder / "committed").read_text(encoding="ascii"))
+        committed = _read_committed(self.folder)
+        self.committed = committed or 0
         paths = sorted(self.folder.glob(f"*{_SUFFIX}"))
+        place = self.folder / "mark"
+        if not paths and not place.exists():
+            replace_file(place, encode_mark(Mark(self.committed, boot=self._boot)), sync=self._sync)
+        mark = read_mark(place)
         for path in paths:
-            self._recover_segment(path, is_last=path is paths[-1])
+            self._recover_segment(path, mark)
+        if committed is not None and self._segments and mark.boot == self._boot and committed < self._segments[0].first:
+            first = self._segments[0].first
+            raise InputError(
+                f"spool {self.folder}: rows {committed} to {first} are missing: files were deleted; {_ANEW}"
+            )
+        self._check_end(mark)
+        if self.committed > self.end.rows:
+            # Only after a crash of the machine: Spark has more than what is left, and nobody will request that.
+            self._forget_all()
+        self._mark_file = os.open(place, os.O_WRONLY)
         if not self._segments:
-            self.end = Position(rows=self.committed)
+            self.end = Position(self.committed, self.end.dropped, self.end.gaps)
             self._start_segment()
         else:
             self._file = os.open(self._segments[-1].path, os.O_WRONLY | os.O_APPEND)
+            self._move_mark()
         self.committed = min(max(self.committed, self._segments[0].first), self.end.rows)
+        self.opened_at = self.end.rows
+        if self._crashed:
+            self.session = None
         self._note_fill()
 
-    def _recover_segment(self, path: Path, *, is_last: bool) -> None:
+    def _recover_segment(self, path: Path, mark: Mark) -> None:
         first = int(path.stem)
+        same_boot = mark.boot == self._boot
+        if first > mark.first and same_boot:
+            # Started but not marked: nothing in it was confirmed.
+            path.unlink()
+            return
         if self._segments and first != self.end.rows:
-            raise InputError(f"spool {self.folder}: rows {self.end.rows} to {first} are missing; files were deleted")
+            how = "files were cut off or deleted" if same_boot else "the machine crashed before they were on disk"
+            raise InputError(f"spool {self.folder}: rows {self.end.rows} to {first} are missing: {how}; {_ANEW}")
         self.end = Position(first, self.end.dropped, self.end.gaps)
         segment = _Segment(path, first, 0, [])
         self._segments.append(segment)
         data = path.read_bytes()
-        for offset, record in _records(data):
-            self._note_record(segment, record, offset, len(record.parcels))
-            segment.size = offset + _HEAD.size + _HEAD.unpack_from(data, offset)[0]
-        if segment.size < len(data):
-            if not is_last:
-                raise InputError(f"spool {self.folder}: {path.name} is damaged at byte {segment.size}")
-            os.truncate(path, segment.size)
+        if first == mark.first and same_boot and len(data) > mark.size:
+            data = data[: mark.size]
+            replace_file(path, data, sync=self._sync)
+        try:
+            for offset, stop, record in records(data):
+                self._note_record(segment, record, offset, len(record.parcels))
+                segment.size = stop
+        except DamagedError as damage:
+            is_unsynced_end = first >= mark.first and not same_boot
+            if not is_unsynced_end or (first == mark.first and damage.at < mark.synced):
+                raise InputError(
+                    f"spool {self.folder}: {path.name} is damaged at byte {damage.at}, after row {self.end.rows}: what "
+                    f"follows was confirmed to the broker and cannot be read; {_ANEW}"
+                ) from None
+            replace_file(path, data[: damage.at], sync=self._sync)
+            self._crashed = True
+
+    def _check_end(self, mark: Mark) -> None:
+        """Find an end that was cut off between two records, which no checksum shows."""
+        last = self._segments[-1] if self._segments else _Segment(self.folder, 0, 0, [])
+        if last.first > mark.first or (last.first == mark.first and last.size >= mark.size):
+            return
+        there = last.size if last.first == mark.first else 0
+        if mark.boot == self._boot or mark.synced > there:
+            raise InputError(
+                f"spool {self.folder}: its end is cut off after row {self.end.rows}: {mark.size:,} bytes of "
+                f"{mark.first:020d}{_SUFFIX} were kept, and {there:,} are there; {_ANEW}"
+            )
+        self._crashed = True
+
+    def _forget_all(self) -> None:
+        for segment in self._segments:
+            segment.path.unlink(missing_ok=True)
+        self._segments.clear()
+        self._crashed = True
 
     def _note_record(self, segment: _Segment, record: Record, offset: int, rows: int) -> None:
-        # Losses that a record tells of came before its rows.
+        # The losses that a record mentions came before its rows.
         self.end = Position(self.end.rows, record.dropped, record.gaps)
         if not segment.index or offset - segment.index[-1].offset >= INDEX_BYTES:
-            segment.index.append(_Entry(self.end, offset))
+            segment.index.append(_Entry(self.end, offset, record.at_us))
         self.end = Position(self.end.rows + rows, record.dropped, record.gaps)
         self.session = KeptSession(record.url, record.secret, record.name, record.received)
 
     def close(self) -> None:
-        """Let go of the folder. What is in it stays."""
+        """Release the folder. Its contents stay."""
         with self._guard:
-            for file in (self._file, self._lock_file):
+            for file in (self._file, self._mark_file, self._lock_file):
                 if file >= 0:
                     os.close(file)
-            self._file = self._lock_file = -1
+            self._file = self._mark_file = self._lock_file = -1
 
-    # -- what the client calls
+    # -- called by the client
 
     def keep(self, parcels: Sequence[bytes], session: KeptSession, dropped: int) -> None:
-        """Append what one read brought."""
+        """Append the notifications of one read."""
+        if not parcels and not dropped and session == self.session:
+            # a sign of life
+            return
         with self._guard:
             self._append(parcels, session, Position(self.end.rows, self.end.dropped + dropped, self.end.gaps))
 
     def session_began(self, session: KeptSession) -> None:
         """Note a new session: a gap, unless it is the first."""
         with self._guard:
-            gap = self.session is not None or self.end.rows > 0
+            gap = self.session is not None or self.end.rows > 0 or self._crashed
+            self._crashed = False
             self._append((), session, Position(self.end.rows, self.end.dropped, self.end.gaps + gap))
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for Spark that no more should come."""
+        """Whether so much waits for Spark that no more should be received."""
         return self._full
 
     def _append(self, parcels: Sequence[bytes], session: KeptSession, at: Position) -> None:
         if self._file < 0:
             raise OctopiaError("the spool is closed")
-        if self._segments[-1].size >= self._segment_bytes_max:
-            self._start_segment()
+        if self._failed:
+            raise OctopiaError(self._failed)
         record = Record(
             session.url,
             session.secret,
@@ -212,34 +278,45 @@ class Spool:
             time.time_ns() // 1000,
             list(parcels),
         )
-        body = _encode(record)
-        data = _HEAD.pack(len(body), crc32(body), len(parcels)) + body
-        segment = self._segments[-1]
+        data = encode_record(record)
         try:
-            written = os.write(self._file, data)
-            if written < len(data):
-                raise OSError(28, "the disk is full")
-            if self._sync:
-                os.fdatasync(self._file)
+            if self._segments[-1].size >= self._segment_bytes_max:
+                self._start_segment()
+            segment = self._segments[-1]
+            self._write(data)
+            self._move_mark(len(data))
         except OSError as error:
-            # Whatever part is there must not stay in front of the next record.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, segment.size)
-            raise OctopiaError(
-                f"spool {self.folder}: {error.strerror}; nothing that was not kept is confirmed"
-            ) from None
+            # A partly written record lies beyond the mark. After a failed fsync nobody knows what was written, and a
+            # second one would not tell: this file is left as it is.
+            self._failed = f"spool {self.folder}: {error.strerror}; nothing that was not kept is confirmed"
+            raise OctopiaError(self._failed) from None
         self._note_record(segment, record, segment.size, len(parcels))
         segment.size += len(data)
-        # Only now: the session stands in the last record, and must stand in one.
+        # Only now: the session is stored in the last record, and must be stored in one.
         self._delete_committed()
         self._note_fill()
+
+    def _write(self, data: bytes) -> None:
+        if os.write(self._file, data) < len(data):
+            raise OSError(28, "the disk is full")
+        if self._sync:
+            os.fdatasync(self._file)
+
+    def _move_mark(self, more: int = 0) -> None:
+        segment = self._segments[-1]
+        size = segment.size + more
+        mark = Mark(segment.first, size, size if self._sync else 0, self._boot)
+        os.pwrite(self._mark_file, encode_mark(mark), 0)
 
     def _start_segment(self) -> None:
         if self._file >= 0:
             os.close(self._file)
         path = self.folder / f"{self.end.rows:020d}{_SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        if self._sync:
+            sync_folder(self.folder)
         self._segments.append(_Segment(path, self.end.rows, 0, []))
+        self._move_mark()
 
     def _delete_committed(self) -> None:
         while len(self._segments) > 1 and self._segments[1].first <= self.committed:
@@ -253,10 +330,10 @@ class Spool:
             self._full = False
             self.when_room()
 
-    # -- what Spark calls
+    # -- called by Spark
 
     def reach(self, start: int, rows_max: int, bytes_max: int) -> Position:
-        """The end of a batch that begins here: at most so many rows, and about so many bytes."""
+        """The end of a batch that begins here: at most this many rows, and about this many bytes."""
         with self._guard:
             rows = min(self.end.rows, start + rows_max)
             size = 0
@@ -272,19 +349,30 @@ class Spool:
             return Position(rows, known.dropped, known.gaps)
 
     def _entry_before(self, row: int) -> tuple[int, _Entry]:
-        """The last segment and entry that begin with this row or one before it."""
+        """The last segment and entry that begin at or before this row."""
         at = max(bisect_right(self._segments, row, key=lambda segment: segment.first) - 1, 0)
         while at and not self._segments[at].index:
             at -= 1
         index = self._segments[at].index
         return at, index[max(bisect_right(index, row, key=lambda entry: entry.at.rows) - 1, 0)]
 
+    def fill(self, planned: int) -> "Fill":
+        """How far Spark is behind, and how full the spool is; `planned` rows are already in batches."""
+        with self._guard:
+            size = sum(segment.size for segment in self._segments)
+            lag_s = 0.0
+            if planned < self.end.rows:
+                # when the record with the next row, or one of the few before it, arrived
+                entry = self._entry_before(planned)[1]
+                lag_s = max(0.0, time.time() - entry.at_us / 1e6)
+            return Fill(self.end.rows - planned, lag_s, size, self._bytes_max, self._full)
+
     def holds(self, start: int, end: int) -> bool:
         """Whether all these rows are still here."""
         return self._segments[0].first <= start and end <= self.end.rows
 
     def slice(self, start: int, end: int) -> "Slice":
-        """These rows, as bytes that can go anywhere."""
+        """These rows, as bytes that can be sent anywhere."""
         with self._guard:
             at, entry = self._entry_before(start)
             row, skip, parts = entry.at.rows, 0, []
@@ -295,8 +383,8 @@ class Spool:
                 data = _part(segment, offset)
                 offset, begin, stop = 0, 0, 0
                 while stop < len(data) and row < end:
-                    length, _, rows = _HEAD.unpack_from(data, stop)
-                    stop += _HEAD.size + length
+                    length, rows, _, _ = HEAD.unpack_from(data, stop)
+                    stop += HEAD.size + length
                     if row + rows <= start:
                         begin = stop
                     elif row < start:
@@ -306,47 +394,67 @@ class Spool:
         return Slice(b"".join(parts), skip, end - start)
 
     def commit(self, row: int) -> None:
-        """Spark will not ask for rows before this one again."""
+        """Spark will not request rows before this one again."""
         with self._guard:
             if self._file < 0 or row <= self.committed:
                 return
             self.committed = min(row, self.end.rows)
-            partial = self.folder / "committed.new"
-            partial.write_text(str(self.committed), encoding="ascii")
-            partial.replace(self.folder / "committed")
+            replace_sealed(self.folder / "committed", str(self.committed), sync=False)
             self._delete_committed()
             self._note_fill()
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """The rows that wait in a spool."""
+
+    rows: int
+    lag_s: float
+    size: int
+    bytes_max: int
+    is_full: bool
+
+    def metrics(self) -> dict[str, Any]:
+        """As shown in the query's progress."""
+        return {
+            "lagRows": self.rows,
+            "lagSeconds": round(self.lag_s, 3),
+            "spoolBytes": self.size,
+            "spoolBytesMax": self.bytes_max,
+            "spoolIsFull": self.is_full,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
-    """Some rows of a spool: records, of which the first `skip` rows are not meant, and `rows` after them are."""
+    """Some rows of a spool: records, without the first `skip` rows, and the `rows` after them."""
 
     data: bytes
     skip: int
     rows: int
 
     def chunks(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Parcels, with the time at which they came in microseconds."""
+        """Parcels, with their times of arrival in microseconds."""
         skip, left = self.skip, self.rows
-        for _, record in _records(self.data):
+        for _, _, record in records(self.data):
             parcels = record.parcels[skip : skip + left] if skip or len(record.parcels) > left else record.parcels
             skip = max(skip - len(record.parcels), 0)
             if parcels:
                 left -= len(parcels)
                 yield record.at_us, parcels
+        if left:
+            raise InputError(f"{left} rows of a batch are missing: a file of the spool was changed while it was read")
 
 
-def _records(data: bytes) -> Iterator[tuple[int, Record]]:
-    """The records of these bytes with their places; ends where there is no whole one."""
-    at = 0
-    while at + _HEAD.size <= len(data):
-        length, checksum, _ = _HEAD.unpack_from(data, at)
-        body = data[at + _HEAD.size : at + _HEAD.size + length]
-        if len(body) < length or crc32(body) != checksum:
-            return
-        yield at, _decode(body)
-        at += _HEAD.size + length
+def _read_committed(folder: Path) -> int | None:
+    path = folder / "committed"
+    try:
+        text = unseal(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if text is None:
+        raise InputError(f"{path} is damaged: delete it to have Spark read every row again that is still there")
+    return int(text)
 
 
 def _part(segment: _Segment, offset: int) -> bytes:
@@ -372,20 +480,22 @@ def _locked(folder: Path) -> int:
 
 
 def _identity(folder: Path, subscribed_to: str) -> tuple[str, str]:
-    """The spool's id, and what it was subscribed to before; that is noted anew."""
+    """The spool's id, and its subscription before; the current one is stored."""
     path = folder / "spool.json"
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if known["format"] != FORMAT:
-            raise InputError(f"spool {folder} is of format {known['format']}, this version reads {FORMAT}")
-        id, before = str(known["spool"]), str(known["subscribed_to"])
+        text = unseal(path.read_bytes())
     except FileNotFoundError:
         if any(folder.glob(f"*{_SUFFIX}")):
             raise InputError(f"spool {folder}: spool.json is missing; files were deleted") from None
-        id, before = secrets.token_hex(6), subscribed_to
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path} is not the head of a spool: use an empty folder") from None
-    partial = folder / "spool.json.new"
-    partial.write_text(json.dumps({"format": FORMAT, "spool": id, "subscribed_to": subscribed_to}), encoding="utf-8")
-    partial.replace(path)
+        id, before = secrets.token_hex(6), ""
+    else:
+        if text is None:
+            raise InputError(f"{path} is not the head of a spool, or damaged: use an empty folder")
+        known = json.loads(text)
+        if known["format"] != FORMAT:
+            raise InputError(f"spool {folder} is of format {known['format']}, this version reads {FORMAT}")
+        id, before = str(known["spool"]), str(known["subscribed_to"])
+    if before != subscribed_to:
+        said = {"format": FORMAT, "spool": id, "subscribed_to": subscribed_to}
+        replace_sealed(path, json.dumps(said), sync=False)
     return id, before

@@ -7,7 +7,7 @@ the names and ids of the first time:
     write          publisher NAME/WRITE/PARTITION       ids from 1
     writeStream    publisher NAME/QUERY/PARTITION       ids from BATCH * 2^32 + 1
 
-Rules of this file: columns, options and the advertisement are checked on the driver before a task starts. What was
+Columns, options and the advertisement are checked on the driver before a task starts. What was
 published cannot be taken back: there is no overwriting, and an aborted write says how much of it had gone out.
 """
 
@@ -51,7 +51,7 @@ class Published(WriterCommitMessage):
 
 
 @dataclass(frozen=True)
-class Plan:
+class WritePlan:
     """What all tasks of a write have in common."""
 
     options: WriteOptions
@@ -59,7 +59,7 @@ class Plan:
     advertisement: Filter
 
     @classmethod
-    def of(cls, given: dict[str, str], schema: StructType, overwrite: bool) -> "Plan":
+    def of(cls, given: dict[str, str], schema: StructType, overwrite: bool) -> "WritePlan":
         """Check everything that can be checked before anything is published."""
         options = write_options(given)
         if overwrite:
@@ -89,16 +89,19 @@ class Plan:
             await client.advertise(self.advertisement)
             # The next batch is awaited in another thread, so that the broker hears from us meanwhile.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-                rows = notifications_of(batch, self.columns)
                 if self.options.mode == DROP_MALFORMED:
-                    count = len(rows)
-                    rows = [row for row in rows if self._is_right(row)]
-                    skipped += count - len(rows)
+                    rows = notifications_of(batch, self.columns)
+                    right = [row for row in rows if self._is_right(row)]
+                    skipped += len(rows) - len(right)
+                    await client.publish_many(right)
+                    continue
+                before = client.last_id
                 try:
-                    await client.publish_many(rows)
-                except (LanguageError, InputError, RefusedError) as error:
-                    row = client.last_id - first_id + 2 + skipped
-                    raise type(error)(f"row {row} of {publisher}: {error}; mode=DROPMALFORMED leaves it out") from None
+                    await client.publish_batch(batch.rename_columns([column.attribute for column in self.columns]))
+                except (InputError, RefusedError) as error:
+                    row = client.last_id - first_id + 2
+                    said = str(error).removeprefix(f"row {client.last_id - before}: ")
+                    raise type(error)(f"row {row} of {publisher}: {said}; mode=DROPMALFORMED leaves it out") from None
             await client.flush()
         return client.last_id - first_id + 1, skipped
 
@@ -147,7 +150,7 @@ class Plan:
 class BatchWriter(DataSourceArrowWriter):
     """`df.write`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
         # Chosen once, on the driver, so that all tries of all tasks agree on it.
         self._id = plan.options.write_id or secrets.token_hex(8)
@@ -165,7 +168,7 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """`df.writeStream`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

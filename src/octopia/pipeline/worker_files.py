@@ -1,10 +1,11 @@
-"""Files of a store as a worker, or a program without Spark, reads and writes them: paths and addresses through Arrow.
+"""Access to files of a store from a worker, or from a program without Spark: paths and addresses through Arrow.
 
-Rules of this file: the place is what `storage.open_store` was given. A path is one that all machines see. An address
-must be one that Arrow's own file systems know (file://, s3://, gs://, hdfs:// with libhdfs); Spark's name for S3,
-s3a://, is taken for s3://. What cannot be reached is an error that names it.
+The place is the argument of `storage.open_store`. All machines must see a path. An address must be of a kind that
+Arrow's own file systems support (file://, s3://, gs://, hdfs:// with libhdfs); Spark's name for S3, s3a://, is treated
+as s3://. An unreachable place raises an error that names it.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,19 @@ def read_arrow(place: str, table: str, columns: list[str] | None = None) -> pa.T
         return pq.read_table(f"{top}/{table}", filesystem=system, columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{place}/{table}: cannot be read: {_first_line(error)}") from None
+
+
+def copy_from(place: str, name: str, files: Iterable[str], folder: Path) -> None:
+    """Copy some files of a folder at a place to a new folder of this machine."""
+    system, top = open_place(place)
+    folder.mkdir()
+    try:
+        for file in files:
+            with system.open_input_stream(f"{top}/{name}/{file}") as source, (folder / file).open("wb") as target:
+                while chunk := source.read(1 << 22):
+                    target.write(chunk)
+    except OSError as error:
+        raise InputError(f"{place}/{name}: cannot be read: {_first_line(error)}") from None
 
 
 def copy_to(folder: Path, place: str, name: str, last: str) -> None:

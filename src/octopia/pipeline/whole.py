@@ -1,6 +1,6 @@
-"""The pipeline as a whole: which stages there are, and one call that runs them.
+"""The whole pipeline: its stages, and one call that runs them.
 
-Rules of this file: the order of `STAGES` is the order of work; nothing else knows all of them. A session is started
+The order of `STAGES` is the order of work; nothing else knows all of them. A session is started
 only if a stage has work to do.
 """
 
@@ -54,7 +54,7 @@ class LazySession:
 
     def __call__(self) -> Session:
         if self._session is None:
-            self._session = self._stack.enter_context(open_session(self._settings))
+            self._session = self._stack.enter_context(open_session(self._settings, classic="the pipeline"))
         return self._session
 
 
