@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from octopia import InputError, OctopiaError, TopologyError
-from octopia.drawing import Client, Message, Scene, draw_overlay, overlay_svg
+from octopia.drawing import DrawnClient, DrawnMessage, Scene, draw_overlay, overlay_svg
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.drawing.test_geometry import FIGURE_7
 
@@ -55,7 +55,7 @@ def test_a_scene_shows_clients_messages_and_its_legend() -> None:
 
 def test_trees_detours_and_what_is_dead_or_down_have_their_legend() -> None:
     b2, b1, c2 = BrokerId("b", 2), BrokerId("b", 1), BrokerId("c", 2)
-    copies = (Message(b2, b1, "c,1", "detour", tree=1), Message(b1, BrokerId("c", 1), "c,1", tree=1))
+    copies = (DrawnMessage(b2, b1, "c,1", "detour", tree=1), DrawnMessage(b1, BrokerId("c", 1), "c,1", tree=1))
     svg = overlay_svg(PATH_3, Scene(messages=copies, dead=(c2,), down=((b2, c2),)))
     words = _words(svg)
     assert {"C1's tree", "handed over", "dead broker", "down"} < set(words)
@@ -67,7 +67,7 @@ def test_trees_detours_and_what_is_dead_or_down_have_their_legend() -> None:
 
 
 def test_a_dollar_is_a_dollar() -> None:
-    scene = Scene(title="costs $5 and $6", clients=(Client("$S$", BrokerId("a", 0), "subscriber"),))
+    scene = Scene(title="costs $5 and $6", clients=(DrawnClient("$S$", BrokerId("a", 0), "subscriber"),))
     words = _words(overlay_svg(PATH_3, scene))
     assert "costs $5 and $6" in words
     assert "$S$" in words
@@ -125,16 +125,19 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scene", "problem"),
     [
-        (Scene(clients=(Client("P", BrokerId("x", 0), "publisher"),)), r"no broker \(x,0\)"),
+        (Scene(clients=(DrawnClient("P", BrokerId("x", 0), "publisher"),)), r"no broker \(x,0\)"),
         (Scene(highlights=(BrokerId("a", 9),)), r"no broker \(a,9\)"),
-        (Scene(messages=(Message(BrokerId("a", 0), BrokerId("c", 0)),)), r"no link \(a,0\)-\(c,0\) in the overlay"),
+        (
+            Scene(messages=(DrawnMessage(BrokerId("a", 0), BrokerId("c", 0)),)),
+            r"no link \(a,0\)-\(c,0\) in the overlay",
+        ),
         (Scene(overloaded=((BrokerId("a", 0), BrokerId("b", 1)),)), r"no link \(a,0\)-\(b,1\) in the overlay"),
         (Scene(dead=(BrokerId("a", 9),)), r"no broker \(a,9\)"),
         (Scene(down=((BrokerId("a", 0), BrokerId("b", 1)),)), r"no link \(a,0\)-\(b,1\) in the overlay"),
-        (Scene(messages=(Message(BrokerId("a", 0), BrokerId("b", 0), tree=3),)), "no cluster 3: 3 clusters"),
-        (Scene(clients=(Client("P", BrokerId("a", 0), "both"),)), "kind 'both' is none of"),  # type: ignore[arg-type]
+        (Scene(messages=(DrawnMessage(BrokerId("a", 0), BrokerId("b", 0), tree=3),)), "no cluster 3: 3 clusters"),
+        (Scene(clients=(DrawnClient("P", BrokerId("a", 0), "both"),)), "kind 'both' is none of"),  # type: ignore[arg-type]
         (
-            Scene(messages=(Message(BrokerId("a", 0), BrokerId("b", 0), style="loud"),)),  # type: ignore[arg-type]
+            Scene(messages=(DrawnMessage(BrokerId("a", 0), BrokerId("b", 0), style="loud"),)),  # type: ignore[arg-type]
             "style 'loud' is none of",
         ),
     ],
@@ -153,7 +156,7 @@ def test_without_matplotlib_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) ->
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(OctopiaError, match=r"pip install octopia\[figures\]"):
+    with pytest.raises(OctopiaError, match=r"pip install 'octopia\[figures\]'"):
         overlay_svg(PATH_3)
 
 

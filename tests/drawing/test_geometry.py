@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 
-from octopia.drawing import Client, Message, Scene
+from octopia.drawing import DrawnClient, DrawnMessage, Scene
 from octopia.drawing.arrows import arrows_of
 from octopia.drawing.geometry import Geometry
 from octopia.topology import BrokerId, Scot, parse_tree
@@ -14,19 +14,19 @@ from tests.topology.trees import scots
 FIGURE_7 = Scene(
     title="a scene",
     clients=(
-        Client("P", BrokerId("b", 2), "publisher"),
-        Client("S1", BrokerId("c", 0), "subscriber"),
-        Client("S2", BrokerId("c", 1), "subscriber"),
-        Client("S3", BrokerId("a", 2), "subscriber"),
-        Client("S4", BrokerId("a", 2), "subscriber"),
+        DrawnClient("P", BrokerId("b", 2), "publisher"),
+        DrawnClient("S1", BrokerId("c", 0), "subscriber"),
+        DrawnClient("S2", BrokerId("c", 1), "subscriber"),
+        DrawnClient("S3", BrokerId("a", 2), "subscriber"),
+        DrawnClient("S4", BrokerId("a", 2), "subscriber"),
     ),
     messages=(
-        Message(BrokerId("b", 2), BrokerId("a", 2), "n1"),
-        Message(BrokerId("b", 2), BrokerId("c", 2), "n1"),
-        Message(BrokerId("b", 2), BrokerId("b", 1), "n1 001", "civ"),
-        Message(BrokerId("b", 1), BrokerId("b", 0), "n1"),
-        Message(BrokerId("b", 0), BrokerId("b", 2), "cib_set", "control"),
-        Message(BrokerId("b", 2), BrokerId("b", 0), "cib_clear", "control"),
+        DrawnMessage(BrokerId("b", 2), BrokerId("a", 2), "n1"),
+        DrawnMessage(BrokerId("b", 2), BrokerId("c", 2), "n1"),
+        DrawnMessage(BrokerId("b", 2), BrokerId("b", 1), "n1 001", "civ"),
+        DrawnMessage(BrokerId("b", 1), BrokerId("b", 0), "n1"),
+        DrawnMessage(BrokerId("b", 0), BrokerId("b", 2), "cib_set", "control"),
+        DrawnMessage(BrokerId("b", 2), BrokerId("b", 0), "cib_clear", "control"),
     ),
     overloaded=((BrokerId("b", 2), BrokerId("b", 0)),),
 )
@@ -102,7 +102,7 @@ def test_arrows_end_at_their_brokers_and_keep_apart() -> None:
 
 def test_clients_avoid_the_links_of_their_broker() -> None:
     scot = Scot(parse_tree("evaluation"), 5)
-    scene = Scene(clients=tuple(Client(f"S{n}", broker, "subscriber") for n, broker in enumerate(scot.brokers)))
+    scene = Scene(clients=tuple(DrawnClient(f"S{n}", broker, "subscriber") for n, broker in enumerate(scot.brokers)))
     geometry = Geometry(scot, scene)
     boxes = geometry.client_boxes()
     for link in scot.links[: scot.a_link_count]:

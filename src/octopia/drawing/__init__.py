@@ -1,19 +1,24 @@
 """Pictures of an overlay: SVG and PNG files, SVG text for reports, and a form for the terminal.
 
-Rules of this package: it draws what it is given and decides nothing about routing. Layout is arithmetic without
-matplotlib; only `figure` imports it, when a picture is asked for, since brokers and clients run without.
+The package draws what it is given and makes no routing decisions. Layout is arithmetic without matplotlib; only
+`figure` imports it, when a picture is requested, since brokers and clients run without it.
 """
 
 from octopia.drawing.figure import draw_overlay, overlay_svg
-from octopia.drawing.scene import Client, Message, MessageStyle, Scene
+from octopia.drawing.map import MapBand, MapLink, OverlayMap, overlay_map
+from octopia.drawing.scene import DrawnClient, DrawnMessage, MessageStyle, Scene
 from octopia.drawing.text import draw_text
 
 __all__ = [
-    "Client",
-    "Message",
+    "DrawnClient",
+    "DrawnMessage",
+    "MapBand",
+    "MapLink",
     "MessageStyle",
+    "OverlayMap",
     "Scene",
     "draw_overlay",
     "draw_text",
+    "overlay_map",
     "overlay_svg",
 ]

@@ -1,6 +1,6 @@
-"""Where the arrows of a scene run and where their words stand.
+"""The paths of a scene's arrows and the places of their labels.
 
-Rules of this file: an arrow follows its link on the right-hand side of its direction, so two that meet on a link do not
+An arrow follows its link on the right-hand side of its direction, so two that meet on a link do not
 cover each other; the next one of the same direction steps further out. A label tries a few places beside its arrow and
 takes the first that covers nothing, or else the one that covers least; earlier labels stay where they are. No
 matplotlib.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from octopia.drawing import curves
 from octopia.drawing.geometry import Box, Geometry
 from octopia.drawing.measure import SMALL_PT, text_width
-from octopia.drawing.scene import Message
+from octopia.drawing.scene import DrawnMessage
 from octopia.topology import BrokerId
 
 _STEP_ASIDE = 0.055
@@ -28,7 +28,7 @@ _FRACTIONS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
 class Arrow:
     """A message as drawn: its line, and the place of its label."""
 
-    message: Message
+    message: DrawnMessage
     line: curves.Line
     label: Box
 
@@ -56,7 +56,7 @@ def arrows_of(geometry: Geometry) -> list[Arrow]:
 
 
 class _Obstacles:
-    """What labels should not cover, found by place: a scene has thousands of points and tries each label often."""
+    """Obstacles for labels, indexed by place: a scene has thousands of points and tries each label often."""
 
     def __init__(self) -> None:
         self._cells: dict[tuple[int, int], list[Box]] = defaultdict(list)
@@ -76,7 +76,7 @@ class _Obstacles:
         return [(column, row) for column in columns for row in rows]
 
 
-def _line(geometry: Geometry, message: Message, aside: float) -> curves.Line:
+def _line(geometry: Geometry, message: DrawnMessage, aside: float) -> curves.Line:
     source, target = geometry.box(message.source), geometry.box(message.target)
     line = curves.beside(curves.finer(geometry.link(message.source, message.target), 8), aside)
     return curves.cut(line, lambda point: _inside(point, source, 0.0), lambda point: _inside(point, target, _HEAD_ROOM))

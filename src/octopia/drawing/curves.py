@@ -1,6 +1,6 @@
 """Lines as runs of points: curves, side steps, cuts.
 
-Rules of this file: arithmetic on points in inches and nothing else. A line is a list of points from its source to its
+Arithmetic on points in inches and nothing else. A line is a list of points from its source to its
 target, so that an arrow can follow any link, beside it and cut off where a broker begins.
 """
 
@@ -14,7 +14,7 @@ _STEPS = 24
 
 
 def straight(start: Point, end: Point) -> Line:
-    """As many points as a curve has, so that an arrow beside either is made alike."""
+    """A straight line with as many points as a curve, so that arrows beside either are made alike."""
     return [_between(start, end, step / _STEPS) for step in range(_STEPS + 1)]
 
 
@@ -25,7 +25,7 @@ def bent(start: Point, control: Point, end: Point) -> Line:
 
 
 def bowed(start: Point, end: Point, sideways: float) -> Line:
-    """From start to end with a belly of this width in x. Fuller than a sine, so that it clears what lies between."""
+    """From start to end with a belly of this width in x. Fuller than a sine, to clear the brokers in between."""
     points = straight(start, end)
     return [(x + sideways * math.sin(math.pi * step / _STEPS) ** 0.6, y) for step, (x, y) in enumerate(points)]
 
@@ -42,7 +42,7 @@ def beside(line: Line, distance: float) -> Line:
 
 
 def finer(line: Line, times: int) -> Line:
-    """The same line with so many points for each one, so that a cut falls where it should."""
+    """The same line with `times` as many points, so that a cut is precise."""
     pieces = [_between(a, b, step / times) for a, b in pairwise(line) for step in range(times)]
     return [*pieces, line[-1]]
 
@@ -71,6 +71,6 @@ def _between(start: Point, end: Point, fraction: float) -> Point:
 
 
 def slim(line: Line) -> Line:
-    """The line as it is painted: a straight one needs its ends only."""
+    """The line as painted: a straight one needs only its ends."""
     (x1, y1), (x2, y2), (x3, y3) = line[0], line[len(line) // 2], line[-1]
     return [line[0], line[-1]] if abs((x2 - x1) * (y3 - y1) - (x3 - x1) * (y2 - y1)) < 1e-9 else line

@@ -1,8 +1,8 @@
 """Pictures of an overlay with matplotlib: SVG or PNG files, and SVG text for reports.
 
-Rules of this file: matplotlib is imported inside functions, here and in `paint`, which is imported from here: it is an
-extra, and slow to load. No pyplot: a figure is an object and leaves no state behind. The same overlay gives the same
-bytes: no date, a fixed salt for ids. A picture too large to be read, or to be opened, is refused before it is begun.
+Matplotlib is imported inside functions, here and in `paint`, which is imported from here: it is an extra, and slow to
+load. No pyplot: a figure is an object and leaves no state behind. The same overlay gives the same bytes: no date, a
+fixed salt for ids. A picture too large to read or open is refused before drawing starts.
 """
 
 import io
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from octopia.drawing.geometry import Geometry
 from octopia.drawing.scene import Scene, check_scene
-from octopia.errors import InputError, OctopiaError, TopologyError
+from octopia.errors import InputError, TopologyError
+from octopia.extras import missing
 from octopia.topology import BrokerId, Scot
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def draw_overlay(
 def overlay_svg(scot: Scot, scene: Scene | None = None) -> str:
     """The picture as SVG text, to put into a page."""
     text = _render(scot, scene or Scene(), "svg").decode("utf-8")
-    # A page takes the element, not the prologue of a file of its own.
+    # A page needs the element, not the prologue of a separate file.
     return text[text.index("<svg") :]
 
 
@@ -93,7 +94,7 @@ def _matplotlib() -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise OctopiaError("pictures need matplotlib: pip install octopia[figures]") from None
+        raise missing("matplotlib", "pictures") from None
     return mpl
 
 

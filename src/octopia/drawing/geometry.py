@@ -1,6 +1,6 @@
 """Lengths and places: the plan of an overlay in inches.
 
-Rules of this file: all lengths are inches, so that text and shapes agree whatever the size of the file. Cluster 0 is on
+All lengths are inches, so that text and shapes agree whatever the size of the file. Cluster 0 is on
 top. In a plain picture the tracks of the iLinks take turns right and left of a column; where there are clients or
 messages they stay left, and the right side belongs to the clients. No matplotlib.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from octopia.drawing import curves
-from octopia.drawing.layout import Plan, plan_tree, tracks
+from octopia.drawing.layout import TreeLayout, plan_tree, tracks
 from octopia.drawing.legend import ROW_HEIGHT, Item, legend_rows
 from octopia.drawing.measure import SMALL_PT, text_width
 from octopia.drawing.scene import Scene
@@ -51,13 +51,13 @@ class Box:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Where each broker, link and client of one picture is."""
+    """The places of all brokers, links and clients of one picture."""
 
     scot: Scot
     scene: Scene = field(default_factory=Scene)
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> TreeLayout:
         return plan_tree(self.scot.tree)
 
     @cached_property
@@ -66,7 +66,7 @@ class Geometry:
 
     @cached_property
     def _unit(self) -> float:
-        """The size of a dot in a picture without labels: as large as lets the whole picture stay on a large sheet."""
+        """The size of a dot in a picture without labels: the largest with which the picture fits on a large sheet."""
         across = len(self.scot.tree.nodes) * (1 + 2 * _DOT_SIDE)
         down = self.scot.clusters * (1 + (self.plan.up + self.plan.down + 1) * 2)
         return min(0.09, _SHEET / max(across, down))
@@ -128,7 +128,7 @@ class Geometry:
         return 0.5 + (self.client_rows * (CLIENT_HEIGHT + 0.04) + 0.1 if self.scene.is_busy else 0.0)
 
     def _spare(self, shares: int) -> float:
-        """What each of so many parts of a band may grow, for a very wide picture to become one that fits a screen."""
+        """How much each part of a band may grow to make a very wide picture fit a screen."""
         if not shares:
             return 0.0
         natural = self.scot.clusters * self._unit * (1 + (self.plan.up + self.plan.down + 1) * 2)

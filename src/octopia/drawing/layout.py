@@ -1,9 +1,9 @@
 """The plan of a picture: one column per region, and tracks for the iLinks beside it, as in the paper's Fig. 3.
 
-Rules of this file: counts only, no lengths. A region has a column to itself, so its iLinks run up and down without
-passing through a broker of another region. A longest path of the tree is the spine, straight along the band of a
-cluster; what hangs off it goes above and below in turn, between the columns it belongs to. iLinks of neighbouring bands
-are straight; the others run beside the column on tracks, two that overlap never on the same one.
+Counts only, no lengths. A region has a column to itself, so its iLinks run up and down without passing through a broker
+of another region. A longest path of the tree is the spine, straight along the band of a cluster; branches go above and
+below in turn, between the columns they belong to. iLinks of neighbouring bands are straight; the others run beside the
+column on tracks, two that overlap never on the same one.
 """
 
 from collections import defaultdict
@@ -12,12 +12,12 @@ from functools import cached_property
 
 from octopia.topology import Tree
 
-# Past this many clusters nobody tells single iLinks apart, and packing them would cost more than drawing them.
+# Past this many clusters single iLinks cannot be told apart, and packing them would cost more than drawing them.
 _PACKED_CLUSTERS_MAX = 12
 
 
 @dataclass(frozen=True)
-class Plan:
+class TreeLayout:
     """The tree on a flat band: a column for each node, and its level above (+) or below (-) the spine."""
 
     column: dict[str, int]
@@ -32,8 +32,8 @@ class Plan:
         return -min(self.level.values())
 
 
-def plan_tree(tree: Tree) -> Plan:
-    """Columns from left to right: each node between the two halves of what hangs off it."""
+def plan_tree(tree: Tree) -> TreeLayout:
+    """Columns from left to right: each node between the two halves of its branches."""
     parents, order = _hang_from_spine(tree)
     spine = _spine(tree)
     sides: dict[str, int] = dict.fromkeys(spine, 0)
@@ -52,7 +52,7 @@ def plan_tree(tree: Tree) -> Plan:
             sides[node] = sides[parent]
         level[node] = level[parent] + sides[node]
     columns = _columns(spine, children)
-    return Plan({node: place for place, node in enumerate(columns)}, level)
+    return TreeLayout({node: place for place, node in enumerate(columns)}, level)
 
 
 def _spine(tree: Tree) -> list[str]:

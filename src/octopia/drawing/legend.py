@@ -1,6 +1,6 @@
-"""The legend: what the picture shows, in as many rows as its width asks for.
+"""The legend: the symbols of the picture, in as many rows as its width requires.
 
-Rules of this file: only what is in the picture is explained. The order is fixed: links, brokers, clients, messages.
+Only symbols in the picture are explained. The order is fixed: links, brokers, clients, messages.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Item:
 
 
 def legend_rows(scot: Scot, scene: Scene, width: float) -> list[list[Item]]:
-    """The items in rows no wider than this, or of one item where even that is wider."""
+    """The items in rows no wider than this; an item that is wider gets its own row."""
     rows: list[list[Item]] = [[]]
     used = 0.0
     for item in _items(scot, scene):

@@ -1,7 +1,7 @@
 """Sizes of letters.
 
-Rules of this file: about right is enough, and the same on every machine. matplotlib would know exactly, but a layout
-must not need it, and a viewer may have another font anyway.
+Approximate sizes are enough, as long as they are the same on every machine. matplotlib would know exactly, but a layout
+must not depend on it, and a viewer may have another font anyway.
 """
 
 LABEL_PT = 8.0
@@ -9,5 +9,5 @@ SMALL_PT = 7.0
 
 
 def text_width(text: str, points: float = LABEL_PT) -> float:
-    """About how wide a text is, in inches."""
+    """The approximate width of a text, in inches."""
     return len(text) * points * 0.62 / 72

@@ -1,9 +1,8 @@
-"""The brush: an overlay's geometry onto matplotlib axes.
+"""Painting: an overlay's geometry on matplotlib axes.
 
-Rules of this file: no decisions about places, those are in `geometry` and `arrows`. Painted back to front: bands,
-links, brokers, clients, arrows, words. Many alike things go into one collection, so that thousands of links stay quick;
-widths and letters shrink with the picture when it is scaled down to fit. This file imports matplotlib at its head, so
-only `figure` may import it, and late.
+`geometry` and `arrows` decide about places. Painted back to front: bands, links, brokers, clients, arrows, labels.
+Similar shapes go into one collection, so that thousands of links stay fast; widths and letters shrink with the picture
+when it is scaled down to fit. This file imports matplotlib at its head, so only `figure` may import it, and late.
 """
 
 from typing import TYPE_CHECKING, Any

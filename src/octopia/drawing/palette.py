@@ -1,8 +1,7 @@
 """The colours of a picture.
 
-Rules of this file: one muted colour per cluster, repeated when clusters outnumber them; colour only helps, since bands
-and brokers carry their cluster's number too. Red is kept for overloaded links and nothing else; what is dead or down is
-grey.
+One muted colour per cluster, repeated when clusters outnumber them; colour only helps, since bands and brokers carry
+their cluster's number too. Red is reserved for overloaded links; dead brokers and links that are down are grey.
 """
 
 _CLUSTERS = ("#4477AA", "#228833", "#AA7733", "#88559A", "#3B9DA6", "#997700", "#6B7280", "#B0577B", "#5B8C5A")
@@ -25,7 +24,7 @@ def cluster_colour(index: int) -> str:
 
 
 def message_colour(style: str, tree: int | None) -> str:
-    """The colour of an arrow: that of its tree where it has one."""
+    """The colour of an arrow: that of its tree, if it has one."""
     return MESSAGES[style] if tree is None else cluster_colour(tree)
 
 

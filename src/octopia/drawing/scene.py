@@ -1,6 +1,6 @@
-"""What may be drawn over an overlay: clients, messages, overloaded links, links that are down, dead brokers.
+"""Scenes drawn over an overlay: clients, messages, overloaded links, links that are down, dead brokers.
 
-Rules of this file: plain values, checked against the overlay before anything is drawn, so that a picture never shows a
+Plain values, checked against the overlay before anything is drawn, so that a picture never shows a
 message on a link that does not exist.
 """
 
@@ -18,7 +18,7 @@ _STYLES = ("plain", "civ", "control", "detour")
 
 
 @dataclass(frozen=True)
-class Client:
+class DrawnClient:
     """A client beside its host broker."""
 
     name: str
@@ -27,7 +27,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Message:
+class DrawnMessage:
     """An arrow along a link. `plain` is a copy, `civ` a copy that carries a CIV, `control` anything else.
 
     With `tree`, a copy on that cluster's copy of the tree: it has that cluster's colour. `detour` is such a copy that
@@ -43,11 +43,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that is drawn over one overlay. Links are pairs of brokers, in either order."""
+    """Everything drawn over one overlay. Links are pairs of brokers, in either order."""
 
     title: str | None = None
-    clients: tuple[Client, ...] = ()
-    messages: tuple[Message, ...] = ()
+    clients: tuple[DrawnClient, ...] = ()
+    messages: tuple[DrawnMessage, ...] = ()
     overloaded: tuple[Link, ...] = ()
     highlights: tuple[BrokerId, ...] = ()
     dead: tuple[BrokerId, ...] = ()
@@ -55,7 +55,7 @@ class Scene:
 
     @property
     def is_busy(self) -> bool:
-        """Whether arrows or clients need room of their own."""
+        """Whether arrows or clients need extra room."""
         return bool(self.clients or self.messages)
 
 

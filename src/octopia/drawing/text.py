@@ -1,8 +1,8 @@
 """The overlay for a terminal: the tree once, and a grid of regions and clusters.
 
-Rules of this file: plain text, no colour and no control codes, so that it can go into a log, a pipe or a test. Every
-cluster is the same tree, so the tree is drawn once, from its middle; nodes in a row without a branch share a line. The
-grid says which brokers there are. Beyond the bounds below things are counted and not shown.
+Plain text, no colour and no control codes, so that it can go into a log, a pipe or a test. Every cluster is the same
+tree, so the tree is drawn once, from its middle; nodes in a row without a branch share a line. The grid shows which
+brokers exist. Beyond the bounds below, items are counted instead of shown.
 """
 
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ def _tree_lines(tree: Tree) -> list[str]:
     lines: list[str] = []
     drawn = 0
     stack = [_Branch(_start(tree), None, "", "")]
-    # Leaving at the bound, and not only hiding: the indents of a deep tree would outgrow the tree.
+    # Stop at the bound instead of hiding the rest: the indents of a deep tree would outgrow the tree.
     while stack and len(lines) < LINES_MAX:
         branch = stack.pop()
         run, children = _run(tree, branch)
         drawn += len(run)
         lines.append(branch.lead + _run_text(tree, run))
-        # What hangs off the end of a run is led by its beginning, so that lines stay short.
+        # Branches at the end of a run are indented from its beginning, so that lines stay short.
         for place, child in reversed(list(enumerate(children))):
             corner, under = ("└─ ", "   ") if place == len(children) - 1 else ("├─ ", "│  ")
             stack.append(_Branch(child, run[-1], branch.inside + corner, branch.inside + under))
@@ -62,7 +62,7 @@ def _start(tree: Tree) -> str:
 
 
 def _run(tree: Tree, branch: _Branch) -> tuple[list[str], list[str]]:
-    """The nodes from here on without a branch, and what the last of them branches into."""
+    """The nodes from here on without a branch, and the children of the last one."""
     run, parent, node = [branch.node], branch.parent, branch.node
     children = [near for near in tree.neighbours(node) if near != parent]
     while len(children) == 1:
