@@ -8,9 +8,11 @@ cores. A shell that starts a process in the background has it ignore interrupts,
 interrupt would wait for ever.
 """
 
+import atexit
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -37,6 +39,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _STATE = tempfile.TemporaryDirectory(prefix="octopia-state-")
+atexit.register(_STATE.cleanup)
 os.environ["XDG_STATE_HOME"] = _STATE.name
 
 
@@ -47,3 +50,19 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {file: rank for rank, file in enumerate(SLOW_FIRST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+
+@pytest.fixture(params=["numba", "numpy"])
+def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A test that asks for it runs twice: with compiled kernels, loaded wherever they pay, and with numpy."""
+    from octopia.matching import use_kernels
+    from octopia.wire import load_kernels, loading_pays
+
+    name: str = request.param
+    if name == "numba":
+        pytest.importorskip("numba")
+    use_kernels(name)
+    if loading_pays(1):
+        load_kernels()
+    yield name
+    use_kernels(None)

@@ -1,6 +1,6 @@
 """How many random cases a test tries: all of them in a long run, a third of them in an ordinary one.
 
-`OCTOPIA_TESTS=long` asks for a long run. Rules of this file: the cases of an ordinary run are the first of those of a
+`OCTOPIA_TESTS=long` asks for a long run. The cases of an ordinary run are the first of those of a
 long one. What tests one case only, or counts what its cases reached, is the same in both.
 """
 

@@ -1,6 +1,6 @@
 """How long a test waits for what must come: so long that only a hang meets it, however busy the machine is.
 
-Rules of this file: tests measure no time and wait for no fixed time. Where something cannot be waited for without a
+Tests measure no time and wait for no fixed time. Where something cannot be waited for without a
 limit, the limit is `HANG_S`; where the product itself gives up after a while, a test that is not about that raises the
 product's limit to it.
 """

@@ -1,42 +1,43 @@
 """OctopiA: content-based publish/subscribe over a structured cyclic overlay of brokers.
 
-Clients of a live overlay (`connect`, `connect_sync`) are loaded when they are first used, since sockets and TLS take
-longer to load than all the rest together.
+Every name is loaded when it is first used: a client needs neither the matcher nor the SQL parser, and a program that
+only parses filters needs no sockets.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from octopia.embedded import Delivery, Overlay, Publisher, Subscriber
-from octopia.errors import (
-    InputError,
-    LanguageError,
-    LocalProtocolError,
-    OctopiaError,
-    PlacementError,
-    ProtocolError,
-    RefusedError,
-    RemoteProtocolError,
-    ScenarioError,
-    TopologyError,
-    UndeliveredError,
-    UnreachableError,
-)
-from octopia.language import (
-    Filter,
-    Notification,
-    conforms,
-    covers,
-    matches,
-    overlaps,
-    parse_filter,
-    parse_notification,
-)
-from octopia.matching import Matcher
-from octopia.topology import BrokerId, Scot, Tree
+from octopia.lazy import lazily
 from octopia.version import __version__
 
 if TYPE_CHECKING:
+    from octopia.embedded import Delivery, Overlay, Publisher, Subscriber
+    from octopia.errors import (
+        InputError,
+        LanguageError,
+        LocalProtocolError,
+        OctopiaError,
+        PlacementError,
+        ProtocolError,
+        RefusedError,
+        RemoteProtocolError,
+        ScenarioError,
+        TopologyError,
+        UndeliveredError,
+        UnreachableError,
+    )
+    from octopia.language import (
+        Filter,
+        Notification,
+        conforms,
+        covers,
+        matches,
+        overlaps,
+        parse_filter,
+        parse_notification,
+    )
+    from octopia.matching import Matcher
     from octopia.net import connect, connect_sync
+    from octopia.topology import BrokerId, Scot, Tree
 
 __all__ = [
     "BrokerId",
@@ -72,10 +73,17 @@ __all__ = [
     "parse_notification",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("connect", "connect_sync"):
-        from octopia import net
-
-        return getattr(net, name)
-    raise AttributeError(f"module 'octopia' has no attribute {name!r}")
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "octopia.embedded": "Delivery Overlay Publisher Subscriber",
+        "octopia.errors": (
+            "InputError LanguageError LocalProtocolError OctopiaError PlacementError ProtocolError RefusedError "
+            "RemoteProtocolError ScenarioError TopologyError UndeliveredError UnreachableError"
+        ),
+        "octopia.language": "Filter Notification conforms covers matches overlaps parse_filter parse_notification",
+        "octopia.matching": "Matcher",
+        "octopia.net": "connect connect_sync",
+        "octopia.topology": "BrokerId Scot Tree",
+    },
+)

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.deadsets import main
 from benchmarks.deadsets.command import draw_failures
 
-from octopia.pipeline.spec import evaluation_overlay
 from octopia.routing.fdr import resync
+from octopia.topology import find_overlay
 
 
 def test_all_sets_of_small_overlays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +37,7 @@ def test_it_ends_when_its_time_is_up(tmp_path: Path) -> None:
 
 
 def test_sets_are_drawn_within_and_beyond_what_may_be_dead() -> None:
-    scot, draw = evaluation_overlay(), Random(1)
+    scot, draw = find_overlay("evaluation").scot, Random(1)
     drawn = [draw_failures(scot, draw) for _ in range(300)]
     sizes = [len(failures.brokers) + len(failures.links) for failures in drawn]
     assert 0.8 < sum(size < scot.clusters for size in sizes) / len(sizes) < 0.98

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import octopia
+from octopia.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
 SCENES = ROOT / "src" / "octopia" / "scenes"
@@ -96,6 +97,19 @@ S1 did not get n2 of P
 """
 
 
+def test_tables_at_the_end_are_in_the_order_of_the_overlay(tmp_path: Path) -> None:
+    # Cluster 0 has entries in b alone, cluster 1 in all regions.
+    steps = [
+        {"do": "advertise", "client": "P", "at": ["b", 1], "id": "a1", "filter": "x >= 0"},
+        {"do": "subscribe", "client": "S", "at": ["a", 1], "id": "s1", "filter": "x > 3"},
+    ]
+    file = tmp_path / "scene.json"
+    file.write_text(json.dumps({"tree": "path:3", "clusters": 2, "routing": "snr", "steps": steps}), encoding="utf-8")
+    done = octopia_command("replay", str(file))
+    table = done.stdout.partition("Tables at the end")[2].splitlines()[2:5]
+    assert [line.split() for line in table] == [["a", "0/0", "0/1"], ["b", "1/0", "1/1"], ["c", "0/0", "0/1"]]
+
+
 def octopia_command(
     *arguments: str, environment: dict[str, str] | None = None, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
@@ -143,6 +157,8 @@ def test_help_on_each_level() -> None:
     top = result_of("--help")
     assert [name for name in COMMANDS if f"│ {name} " not in top] == []
     assert "Start with: octopia demo." in top
+    # Every line of help is a whole sentence.
+    assert [entry.name for entry in app.COMMANDS if not entry.help.endswith(".")] == []
     pages = {name: result_of(name, "--help") for name in COMMANDS}
     assert [name for name in COMMANDS if not pages[name].lstrip().startswith(f"Usage: octopia {name} ")] == []
     # A flag takes no value and shows none; an option that takes one says what.
@@ -419,7 +435,7 @@ def test_the_scenes_page_has_the_same_counts_and_every_scene(scenes: tuple[str, 
     assert (
         "It takes cluster 1&#x27;s tree: of the iLinks of (b,2) the one to cluster 1 has the least Q_l, 4" in scenes[1]
     )
-    assert (scenes[1].count("<svg"), scenes[1].count("<figure>")) == (40, 40)
+    assert (scenes[1].count("<svg"), scenes[1].count("<figure class=card>")) == (40, 40)
 
 
 def test_the_scenes_page_needs_nothing_from_elsewhere(scenes: tuple[str, str]) -> None:
@@ -576,3 +592,43 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
         # closed only now: an interrupt that came between two reads is heeded when the next one ends
         output, errors = process.communicate()
     assert (process.returncode, output, errors) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("module", ["octopia.cli.entry", "octopia.cli.app", "octopia.cli.topology"])
+def test_an_interrupt_while_the_command_is_still_loading_ends_it_quietly(module: str) -> None:
+    interrupted = f"""
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from octopia.cli import main
+main()
+"""
+    line = [sys.executable, "-c", interrupted, "topology", "h"]
+    done = subprocess.run(line, capture_output=True, env=PLAIN, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [("demo", "pyarrow", "demo"), ("simulate delivery", "pyarrow", "sim"), ("topology h", "networkx", "graphs")],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_all_the_command_needs(
+    command: str, module: str, extra: str
+) -> None:
+    lacking = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r} or (name == "octopia.cli.topology" and {module!r} == "networkx"):
+            raise ModuleNotFoundError(f"No module named {module!r}", name={module!r})
+sys.meta_path.insert(0, Missing())
+from octopia.cli import main
+main()
+"""
+    line = [sys.executable, "-c", lacking, *command.split()]
+    done = subprocess.run(line, capture_output=True, text=True, env=PLAIN, cwd=ROOT, check=False)
+    needs = f"octopia: this command needs {module}, which is not installed: pip install 'octopia[{extra}]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", needs)

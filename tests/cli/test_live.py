@@ -67,13 +67,28 @@ def test_pub_and_sub_in_a_pipe(overlay: Processes) -> None:
     assert subscriber.returncode == 0
 
 
+def test_sub_says_that_nobody_publishes_for_it_and_when_somebody_does(overlay: Processes) -> None:
+    arguments = ("sub", "unheard > 1", "--url", overlay.url("b,1"), "--count", "1")
+    subscriber = subprocess.Popen([str(OCTOPIA), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert subscriber.stderr is not None
+    nobody = "octopia: in force at (b,1); no publisher advertises anything that matches yet (Ctrl-C ends)\n"
+    assert subscriber.stderr.readline() == nobody
+    with connect_sync(overlay.url("a,0")) as publisher:
+        publisher.advertise("unheard > 0")
+        assert publisher.overlapping("unheard > 1") == 1
+        said = "octopia: a publisher now advertises notifications that may match\n"
+        assert subscriber.stderr.readline() == said
+        publisher.publish({"unheard": 2})
+    assert subscriber.communicate() == ('{"unheard": 2}\n', "")
+
+
 def test_pub_of_one_notification(overlay: Processes) -> None:
     subscriber = started("sub", "one = 1", "--url", overlay.url("b,0"), "--count", "1")
     while overlay.state("a,0")["subscriptions"] == 0:
         time.sleep(0.02)
-    assert octopia("pub", '{"one": 1}', "--url", overlay.url("a,1")).stderr == "1 published.\n"
+    assert octopia("pub", "[class,STOCK],[one,1]", "--url", overlay.url("a,1")).stderr == "1 published.\n"
     out, _ = subscriber.communicate()
-    assert json.loads(out) == {"one": 1}
+    assert json.loads(out) == {"class": "STOCK", "one": 1}
 
 
 @pytest.mark.parametrize(
@@ -82,8 +97,9 @@ def test_pub_of_one_notification(overlay: Processes) -> None:
         (["sub", "price >"], "price >"),
         (["adv", "price > 1", "price >"], "price >"),
         (["pub", "--advertise", "price >"], "price >"),
-        (["pub", "{"], "'{' is no notification"),
-        (["trace", '{"x": 1, "x": 2}'], "is no notification: 'x' is there twice"),
+        (["pub", "{"], "'{' is not a notification"),
+        (["pub", "[class,STOCK],[price"], "unexpected end"),
+        (["trace", '{"x": 1, "x": 2}'], "is not a notification: 'x' is there twice"),
         (["pub", "nowhere.jsonl"], "nowhere.jsonl: cannot be read: No such file or directory"),
     ],
 )
@@ -100,7 +116,9 @@ def test_what_is_wrong_in_the_arguments_is_said_before_a_broker_is_asked(
     [
         (["pub"], '{"x": 1}\n{"x": [1]}\n', "line 2: the value of 'x' must be str, int, float or bool"),
         (["pub"], '{"x": 1, "x": 2}\n', "line 1: 'x' is there twice"),
-        (["pub"], "[1]\n", "line 1: a notification is an object"),
+        (["pub"], "{x: 1}\n", "line 1: neither JSON (expecting property name enclosed in double quotes at column 2)"),
+        (["pub"], '{"x": 1}\n\n{"x": 2}\n7\n', "line 4: a notification is an object"),
+        (["pub"], '{"x": 1}\n\n{"x": 2}\n7\n', "(2 published before it)"),
         (["pub", "--advertise", "x > 5"], '{"x": 1}\n', "line 1: feed did not advertise this"),
         (["sub", "price >"], "", "price >"),
         (["sub", "price > 1", "--policy", "blok"], "", "block"),
@@ -125,7 +143,8 @@ def test_nobody_there(tmp_path: Path, overlay: Processes, said: Said) -> None:
         (f"({broker})", "down") for broker in overlay.brokers
     ]
     url = f"octopia://{overlay.host}:7999"
-    assert said("sub", "x > 1", "--url", url) == (1, f"octopia: {url} cannot be reached: Connection refused\n")
+    hint = "is a broker running there? Start one with: octopia serve"
+    assert said("sub", "x > 1", "--url", url) == (1, f"octopia: {url} cannot be reached: Connection refused; {hint}\n")
 
 
 def test_adv_is_in_force_until_it_is_interrupted(overlay: Processes) -> None:
@@ -145,19 +164,51 @@ def test_adv_is_in_force_until_it_is_interrupted(overlay: Processes) -> None:
 
 
 def test_trace_shows_every_hop(overlay: Processes) -> None:
-    with connect_sync(overlay.url("b,1"), name="far") as reader, reader.subscribe("price > 100"):
+    with connect_sync(overlay.url("b,1"), name="far") as reader, reader.subscribe("price > 100") as quotes:
         done = octopia(
             "trace", '{"price": 120}', "--overlay", overlay.file, "-u", overlay.url("a,0"), "--name", "me", "--json"
         )
-        records = json.loads(done.stdout)
-        assert [(r["broker"], r["came_from"], r["sent"], r["delivered"]) for r in records] == [
-            ("(a,0)", "me", [["(a,1)", 0]], []),
-            ("(a,1)", "(a,0)", [["(b,1)", 0]], []),
-            ("(b,1)", "(a,1)", [], ["far"]),
+        path = json.loads(done.stdout)
+        assert (path["publisher"], path["broker"], path["probe"]) == ("me", "(a,0)", True)
+        assert [(hop["sender"], hop["receiver"], hop["up"], hop["civ"]) for hop in path["hops"]] == [
+            ("(a,0)", "(a,1)", True, ""),
+            ("(a,1)", "(b,1)", True, ""),
         ]
-        shown = octopia("trace", '{"price": 120}', "--overlay", overlay.file, "-u", overlay.url("a,0")).stdout
+        assert [(each["client"], each["broker"]) for each in path["gets"]] == [("far", "(b,1)")]
+        # the address of one broker is enough to find the others
+        at = ("--overlay", overlay.http("b,0"), "-u", overlay.url("a,0"))
+        shown = octopia("trace", '{"price": 120}', *at).stdout
         assert [broker for broker in ("(a,0)", "(a,1)", "(b,1)") if broker in shown] == ["(a,0)", "(a,1)", "(b,1)"]
-        assert "far" in shown
+        assert "far would get it (s1)" in shown
+        assert "2 messages between brokers, would be delivered to 1 client." in shown
+        assert "No subscription matches it." in octopia("trace", '{"zzz": 1}', *at).stdout
+        assert quotes.next_batch(timeout_s=0.01) == [], "nobody gets a probe"
+        published = octopia("trace", '{"price": 120}', *at, "--deliver").stdout
+        assert "2 messages between brokers, delivered to 1 client." in published
+        assert [each.notification["price"] for each in quotes.next_batch(timeout_s=100)] == [120]
+
+
+def test_why_says_what_stops_it(overlay: Processes) -> None:
+    at = ("--url", overlay.http("a,0"))
+    with connect_sync(overlay.url("b,1"), name="far") as reader, connect_sync(overlay.url("a,0"), name="feed") as feed:
+        feed.advertise("price > 0")
+        with reader.subscribe("price > 100", id="dear"):
+            found = octopia("why", "far", '{"price": 120}', *at).stdout
+            assert found.startswith("far gets [price,120] of feed\n  matches subscription dear\n")
+            assert "(a,0) → (a,1) by iLink" in found
+            missed = octopia("why", "far", '{"price": 1}', "--overlay", overlay.file, "--json", code=1).stdout
+            answer = json.loads(missed)
+            assert (answer["delivered"], answer["cause"], answer["reasons"]) == (
+                False,
+                "predicate",
+                ["subscription dear does not match: price > 100 failed: price is 1"],
+            )
+            shown = octopia("why", "nobody", '{"price": 1}', *at, "--no-probe", code=1).stdout
+            assert "no broker that answers knows a client named nobody" in shown
+            assert (
+                "no broker remembers notification 1 of feed"
+                in octopia("why", "far", "--id", "feed:1", *at, code=1).stdout
+            )
 
 
 def test_status_top_and_bench(overlay: Processes) -> None:
@@ -166,6 +217,12 @@ def test_status_top_and_bench(overlay: Processes) -> None:
     assert all(len(row["links"]) == 2 and all(link["up"] for link in row["links"]) for row in rows)
     for shown in (octopia("status", overlay.file).stdout, octopia("top", overlay.file, "-n", "1").stdout):
         assert all(f"({broker})" in shown for broker in overlay.brokers)
+    by_url = octopia("status", "--url", overlay.http("a,1"), "--links").stdout
+    assert "(a,0) → (a,1)" in by_url
+    lines = octopia("top", overlay.http("a,1"), "-n", "2", "--every", "0.1", "--json").stdout.splitlines()
+    looks = [json.loads(line) for line in lines]
+    assert [len(look["brokers"]) for look in looks] == [4, 4]
+    assert (looks[0]["totals"]["published_rate"], looks[1]["totals"]["published_rate"]) == (None, 0.0)
     urls = ("-u", overlay.url("a,0"), "-u", overlay.url("b,1"))
     figures = json.loads(octopia("bench", *urls, "-s", "2", "-r", "500", "-t", "0.5", "--json").stdout)
     assert (figures["published"], figures["delivered"], figures["missing"]) == (250, 500, 0)
@@ -200,7 +257,7 @@ def test_serve_says_what_is_wrong(
 def test_serve_says_that_the_port_is_taken(overlay: Processes, said: Said) -> None:
     code, error = said("serve", overlay.file)
     assert code == 2
-    assert "cannot listen" in error
+    assert f"cannot listen: {overlay.host}:7400: Address already in use" in error
 
 
 def test_units_are_written_where_one_says(tmp_path: Path, overlay: Processes) -> None:

@@ -33,7 +33,20 @@ def octopia(folder: Path, *words: str, code: int | None = 0, script: str = "") -
 
 def test_help_lists_the_experiments_and_what_scale_does(tmp_path: Path) -> None:
     text = octopia(tmp_path, "simulate", "--help").stdout
-    for name in ("publishers:", "subscribers:", "delivery:", "burst:", "crash:", "slow-link:"):
+    for name in (
+        "publishers:",
+        "subscribers:",
+        "delivery:",
+        "delivery-publishers:",
+        "burst:",
+        "bursts:",
+        "crash:",
+        "slow-link:",
+        "churn:",
+        "failures:",
+        "sites:",
+        "priorities:",
+    ):
         assert f" {name} " in text
     for option in ("--systems", "--seeds", "--scale", "--out", "--jobs", "--file", "--set", "--keep-traces", "--tau"):
         assert option in text
@@ -110,8 +123,12 @@ def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "which experiment? publishers, subscribers, delivery, burst, crash, slow-link"),
-        (("bursts",), "no experiment is called 'bursts' (did you mean burst?)"),
+        (
+            (),
+            "which experiment? publishers, subscribers, delivery, delivery-publishers, burst, bursts, crash, slow-link",
+        ),
+        (("brust",), "no experiment is called 'brust' (did you mean burst?)"),
+        (("bursts", "--points", "60"), "bursts is 60: each interests 40 subscribers of its own, and there are 2,000"),
         (("burst", "--systems", "snr,idrr"), "systems: unknown routing 'idrr' (did you mean idr?)"),
         (
             ("burst", "--systems", "snr,none_such:X"),
@@ -119,8 +136,8 @@ def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None
         ),
         (("burst", "--set", "tau"), "--set tau: write KEY=VALUE"),
         (("burst", "--set", "taw=1"), "no setting is called 'taw' (did you mean tau?)"),
-        (("burst", "--vary", "tau"), "--vary tau: say through which values, with --points"),
-        (("publishers", "--publishers", "5"), "publishers is what this experiment goes through: give --points 5"),
+        (("burst", "--vary", "tau"), "--vary tau: give its values with --points"),
+        (("publishers", "--publishers", "5"), "this experiment varies publishers: give --points 5"),
         (("burst", "--jobs", "0"), "--jobs 0: at least 1"),
         (("burst", "--scale", "0"), "scale: expected `float` > 0"),
         (("burst", "--file", "none.toml"), "none.toml: cannot be read"),

@@ -67,6 +67,19 @@ def test_the_whole_document() -> None:
             "diameter": 2,
             "connectivity": 2,
         },
+        "failures": {
+            "brokers": 1,
+            "delivered": {
+                "snr": "a dead broker cuts its cluster's tree, and what passes it there is lost",
+                "idr": (
+                    "goes around iLinks that are down; "
+                    "a dead broker cuts its cluster's tree, and what passes it there is lost"
+                ),
+                "fdr": "everything, once and in order, whichever brokers these are",
+                "tid": "what the one tree of its advertisement leads past the dead; tables stay as they are",
+                "tid-dynamic": "what some tree of its advertisements leads past the dead; tables stay as they are",
+            },
+        },
         "brokers": [
             {"broker": ["a", 0], "inner": False},
             {"broker": ["b", 0], "inner": False},
@@ -75,6 +88,7 @@ def test_the_whole_document() -> None:
         ],
         "a_links": [[["a", 0], ["b", 0]], [["a", 1], ["b", 1]]],
         "i_links": [[["a", 0], ["a", 1]], [["b", 0], ["b", 1]]],
+        "sites": None,
         "placement": {
             "needed": 2,
             "machines": [
@@ -132,6 +146,14 @@ def test_what_an_overlay_survives(arguments: tuple[str, ...], words: str) -> Non
     assert words in _run(*arguments)
 
 
+def test_what_failures_mean_is_said_for_each_routing() -> None:
+    output = _run("path:3")
+    assert "delivered between the others while 2 brokers are dead" in output
+    assert "│ fdr         │ everything, once and in order, whichever brokers these are" in output
+    assert "delivered between the others while one is dead" in _run("path:4", "-k", "2")
+    assert "delivered between" not in _run("path:4", "-k", "1")
+
+
 def test_a_file_and_its_machines(tmp_path: Path) -> None:
     file = tmp_path / "lab.toml"
     file.write_text('[overlay]\ntree = "h"\n[placement]\nmachines = 2\n', encoding="utf-8")
@@ -185,3 +207,42 @@ def test_large_overlays_are_shown_abbreviated() -> None:
 def test_what_makes_no_sense_is_left_to_main(arguments: tuple[str, ...], error: type[InputError], problem: str) -> None:
     with pytest.raises(error, match=problem):
         _run(*arguments)
+
+
+SITES = str(Path(__file__).parents[2] / "examples" / "two-sites.toml")
+
+
+def test_sites_and_what_the_loss_of_one_means(tmp_path: Path) -> None:
+    output = _run(SITES)
+    assert "8 of 21 links go from site to site, all of them iLinks" in output
+    assert "│ east │ 0 1      │       8 │    west 20 ms │ one overlay is left:" in output
+    assert "no broker shares a machine with a neighbour" in output
+    document = _json(SITES)["sites"]
+    assert [(site["site"], site["members"], site["delays_ms"]) for site in document["sites"]] == [
+        ("east", [0, 1], {"east": 0.0, "west": 20.0}),
+        ("west", [2], {"east": 20.0, "west": 0.0}),
+    ]
+    assert document["sites"][1]["loss"] == {"brokers": 8, "clusters": 2, "groups": [["a", "b", "c", "d"]]}
+    assert len(document["links_between"]) == 8
+    assert _json(SITES, "--strict")["placement"]["needed"] == 4
+    file = tmp_path / "regions.toml"
+    text = '[overlay]\ntree = "path:5"\nclusters = 2\n[sites]\nby = "region"\n'
+    text += 'members = { x = ["c"], y = ["a", "b", "d", "e"] }\n'
+    file.write_text(text, encoding="utf-8")
+    output = " ".join(_run(str(file)).replace("│", " ").split())
+    assert "4 of 13 links go from site to site, all of them aLinks" in output
+    assert [site["loss"]["groups"] for site in _json(str(file))["sites"]["sites"]] == [
+        [["a", "b"], ["d", "e"]],
+        [["c"]],
+    ]
+
+
+def test_machines_of_sites_are_those_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the machines of this overlay are at sites; change sites"):
+        _run(SITES, "--machines", "3")
+    file = tmp_path / "few.toml"
+    text = Path(SITES).read_text(encoding="utf-8").replace('west = ["w1", "w2"]', 'west = ["w1"]')
+    file.write_text(text.replace(', w2 = "127.0.0.1"', ""), encoding="utf-8")
+    assert "with 2 at east, 2 at west there would be none" in _run(str(file))
+    with pytest.raises(PlacementError, match="site west: 2 machines are needed"):
+        _run(str(file), "--strict")

@@ -11,13 +11,12 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from octopia.cli.app import app
+from octopia.cli.app import loaded
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -40,14 +39,25 @@ def test_block_is_true(kind: str, body: str, tmp_path: Path) -> None:
         run_console(body, tmp_path)
     elif kind == "sh":
         for line in body.splitlines():
-            make, target = shlex.split(line)
-            assert make == "make"
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), line
+            check_shell_line(line)
+
+
+def check_shell_line(line: str) -> None:
+    """Set-up that takes too long to run here: targets and extras must be there."""
+    command, *arguments = shlex.split(line)
+    if command == "make":
+        assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), line
+        return
+    assert (command in ("pip", "pipx"), arguments[0]) == (True, "install"), line
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    wanted = re.fullmatch(r"\.(?:\[([a-z,]+)])?", arguments[1])
+    assert wanted is not None, line
+    assert {extra for extra in (wanted[1] or "").split(",") if extra} <= set(known), line
 
 
 def run_console(body: str, tmp_path: Path) -> None:
     """Run the commands of a block where files of the repository are in reach and written files do no harm."""
-    for name in ("src", "docs"):
+    for name in ("src", "docs", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -95,11 +105,8 @@ USAGES = sorted(
 def test_commands_that_are_only_named_have_these_options(line: str) -> None:
     """Those that take long, or need a cluster: every command and option that a page names is there."""
     for one in line.split(", octopia "):
-        command: Any = typer.main.get_command(app)
-        words = shlex.split(re.sub(r"\[(--[^]]*)]", r"\1", one.removeprefix("octopia ")))
-        while words and hasattr(command, "commands"):
-            command = command.commands[words.pop(0)]
-        options = {option for parameter in command.params for option in parameter.opts}
+        name, *words = shlex.split(re.sub(r"\[(--[^]]*)]", r"\1", one.removeprefix("octopia ")))
+        options = {option for parameter in loaded(name).params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= options, one
 
 

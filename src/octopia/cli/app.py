@@ -1,38 +1,61 @@
-"""The command tree: names, order and help of the sub-commands.
+"""The command tree: names, order and one-line help of the sub-commands.
 
-Rules of this file: it names and orders, and does nothing itself. A flag's help shows no type, since a flag takes no
-value.
+A command's module is loaded only to run the command or show its help, so `octopia --help` and shell completion stay
+quick. The one-line help texts are here and not in the modules for the same reason.
 """
 
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from octopia.cli.adv import adv
-from octopia.cli.bench import bench
-from octopia.cli.demo import demo
-from octopia.cli.explain import explain
-from octopia.cli.pipeline import EPILOG as PIPELINE_EPILOG
-from octopia.cli.pipeline import pipeline
-from octopia.cli.pub import pub
-from octopia.cli.replay import replay
-from octopia.cli.reproduce import reproduce
-from octopia.cli.scenes import scenes
-from octopia.cli.serve import serve
-from octopia.cli.simulate import EPILOG as SIMULATE_EPILOG
-from octopia.cli.simulate import simulate
-from octopia.cli.status import status
-from octopia.cli.sub import sub
-from octopia.cli.top import top
-from octopia.cli.topology import topology
-from octopia.cli.trace import trace
-from octopia.cli.units import units
-from octopia.cli.warmup import warmup
 from octopia.version import __version__
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+class _Entry(NamedTuple):
+    panel: str
+    name: str
+    help: str
+    extra: str = ""  # required beyond a bare installation
+
+
+_START, _LIVE, _LAB, _DATA = "Start here", "A live overlay", "Experiments and scenarios", "Data on Spark"
+# Each command is a function of the same name in `octopia.cli.<name>`; the module may define an EPILOG.
+COMMANDS = (
+    _Entry(_START, "demo", "Run the whole job at small scale and write a report.", extra="demo"),
+    _Entry(_START, "scenes", "Replay the paper's scenes and ours, and write a page with the drawings.", extra="sim"),
+    _Entry(_START, "topology", "Show an overlay: facts, shape, trees, sites and placement."),
+    _Entry(_LIVE, "serve", "Run the brokers of an overlay, all of them or some."),
+    _Entry(_LIVE, "console", "Serve a web page that shows a running overlay, or a demo."),
+    _Entry(_LIVE, "pub", "Publish lines of JSON as notifications."),
+    _Entry(_LIVE, "sub", "Subscribe and print matching notifications as lines of JSON."),
+    _Entry(_LIVE, "adv", "Advertise, and keep the advertisements in force until interrupted."),
+    _Entry(_LIVE, "status", "Show brokers, clients, links and queues of a running overlay."),
+    _Entry(_LIVE, "top", "Watch brokers, rates, queues and overload of a running overlay."),
+    _Entry(_LIVE, "trace", "Send a probe, which nobody gets, and show the path of every copy."),
+    _Entry(_LIVE, "why", "Say why a client gets a notification, or what stops it."),
+    _Entry(_LIVE, "bench", "Measure rates and latencies of a running overlay."),
+    _Entry(_LIVE, "certificates", "Make the certificates that an overlay file names.", extra="certificates"),
+    _Entry(_LIVE, "units", "Write systemd units for the brokers of an overlay file."),
+    _Entry(_LIVE, "warmup", "Compile the matching kernels and archive Spark's classes ahead of time."),
+    _Entry(_LAB, "replay", "Replay a scenario step by step and tell every message."),
+    _Entry(_LAB, "explain", "Say why each client of a scenario did or did not get a notification."),
+    _Entry(_LAB, "simulate", "Run an experiment and compare the systems side by side.", extra="sim"),
+    _Entry(_LAB, "validate", "Compare the simulator with live brokers and calibrate its model.", extra="sim"),
+    _Entry(_LAB, "join", "Run brokers for an experiment on live brokers.", extra="sim"),
+    _Entry(_DATA, "pipeline", "Run the data pipeline, or one stage of it.", extra="spark"),
+    _Entry(_DATA, "plan", "Find a better overlay for a trace and prove it by replay.", extra="demo"),
+    _Entry(_DATA, "watch", "Watch what brokers record: lost, repeated, late, slow links.", extra="spark"),
+    _Entry(_DATA, "reproduce", "Run the paper's whole evaluation on Spark and write one page.", extra="spark"),
+)
 
 
 def _flags_without_type(params: list[Any]) -> list[Any]:
+    # A flag takes no value, so its help shows no type.
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -48,6 +71,19 @@ class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _flags_without_type(super().get_params(ctx))
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Replace the placeholder from the list of commands with the command itself."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else loaded(name), rest
+
+
+def loaded(name: str) -> Any:
+    """Load the command with this name, including its options."""
+    module = import_module(f"octopia.cli.{name}")
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=_SETTINGS)
+    alone.command(name=name, cls=_Command, epilog=getattr(module, "EPILOG", None))(getattr(module, name))
+    return get_command(alone)
+
 
 app = typer.Typer(
     name="octopia",
@@ -55,27 +91,17 @@ app = typer.Typer(
     help="Content-based publish/subscribe over a structured cyclic overlay of brokers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
     epilog="Start with: octopia demo. Completion: run octopia --install-completion in your shell (bash, zsh, fish).",
 )
-app.command(cls=_Command)(demo)
-app.command(cls=_Command)(scenes)
-app.command(cls=_Command)(topology)
-app.command(cls=_Command)(replay)
-app.command(cls=_Command)(explain)
-app.command(cls=_Command, epilog=SIMULATE_EPILOG)(simulate)
-app.command(cls=_Command, epilog=PIPELINE_EPILOG)(pipeline)
-app.command(cls=_Command)(reproduce)
-app.command(cls=_Command)(serve)
-app.command(cls=_Command)(pub)
-app.command(cls=_Command)(sub)
-app.command(cls=_Command)(adv)
-app.command(cls=_Command)(status)
-app.command(cls=_Command)(top)
-app.command(cls=_Command)(trace)
-app.command(cls=_Command)(bench)
-app.command(cls=_Command)(units)
-app.command(cls=_Command)(warmup)
+
+
+def _placeholder() -> None:
+    raise AssertionError("a placeholder is never run: resolve_command replaces it")
+
+
+for _entry in COMMANDS:
+    app.command(name=_entry.name, cls=_Command, short_help=_entry.help, rich_help_panel=_entry.panel)(_placeholder)
 
 
 def _version(wanted: bool) -> None:

@@ -1,14 +1,14 @@
-"""`octopia bench`: load for a running overlay; rates and latency percentiles.
+"""`octopia bench`: load a running overlay and measure rates and latency percentiles.
 
-Rules of this file: it reads options and prints; `octopia.net.bench` does the work. Exit code 1 where a notification is
-missing that was neither delivered nor dropped.
+Options and output only; `octopia.net.bench` does the work. The exit code is 1 if a notification was neither
+delivered nor dropped.
 """
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import out, print_json, say
 from octopia.cli.live_options import (
     URL_DEFAULT,
     AuthoritiesOption,
@@ -16,6 +16,14 @@ from octopia.cli.live_options import (
     KeyOption,
     TokenOption,
 )
+from octopia.cli.options import JsonOption
+from octopia.cli.terminal import out, print_json, say, status_line
+
+if TYPE_CHECKING:
+    from octopia.net import BenchResult
+
+# Below this share of the requested rate, the result says so.
+REACHED = 0.95
 
 
 def bench(
@@ -25,22 +33,28 @@ def bench(
             "--url", "-u", metavar="URL", envvar="OCTOPIA_URL", help="Brokers; repeat to spread clients over several."
         ),
     ] = None,
-    publishers: Annotated[int, typer.Option("--publishers", "-p", metavar="N", help="Clients that publish.")] = 1,
-    subscribers: Annotated[int, typer.Option("--subscribers", "-s", metavar="N", help="Clients that get it all.")] = 1,
+    publishers: Annotated[
+        int, typer.Option("--publishers", "-p", metavar="N", help="Number of publishing clients.")
+    ] = 1,
+    subscribers: Annotated[
+        int, typer.Option("--subscribers", "-s", metavar="N", help="Number of clients that receive everything.")
+    ] = 1,
     rate: Annotated[
         float,
-        typer.Option("--rate", "-r", metavar="PER_S", help="Notifications a second in all; 0: as fast as it goes."),
+        typer.Option("--rate", "-r", metavar="PER_S", help="Total notifications per second; 0: as fast as possible."),
     ] = 0.0,
     size: Annotated[int, typer.Option("--size", metavar="BYTES", help="Size of a notification.")] = 200,
     seconds: Annotated[float, typer.Option("--seconds", "-t", metavar="S", help="How long to publish.")] = 5.0,
-    policy: Annotated[str, typer.Option("--policy", metavar="POLICY", help="Of the subscriptions.")] = "block",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="POLICY", help="Overflow policy of the subscriptions.")
+    ] = "block",
+    as_json: JsonOption = False,
     token: TokenOption = "",
     ca: AuthoritiesOption = None,
     cert: CertificateOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Publish and subscribe under load, and show rates and latencies. A constant rate shows stalls as they are."""
+    """Measure rates and latencies under load. A constant rate shows stalls at their true length."""
     import asyncio
 
     from octopia.cli.live_options import client
@@ -48,16 +62,38 @@ def bench(
     from octopia.net import bench as run
 
     plan = BenchPlan(publishers, subscribers, seconds, rate, size, policy)
-    result = asyncio.run(run(urls or [URL_DEFAULT], plan, lambda url: client(url, "", token, ca, cert, key)))
+    with status_line() as show:
+
+        def progress(elapsed_s: float, published: int, delivered: int) -> None:
+            show(f"{elapsed_s:.0f} of {seconds:g} s: {published:,} published, {delivered:,} delivered")
+
+        make = partial(client, name="", token=token, ca=ca, cert=cert, key=key)
+        result = asyncio.run(run(urls or [URL_DEFAULT], plan, make, progress))
     if as_json:
         print_json(result.to_jsonable())
     else:
-        console = out()
-        figures = result.to_jsonable()
-        say(console, f"published  {result.published:,} ({figures['published_per_s']:,.0f}/s)")
-        say(console, f"delivered  {result.delivered:,} ({figures['delivered_per_s']:,.0f}/s)")
-        say(console, f"dropped    {result.dropped:,}, missing {result.missing:,}")
-        shown = "  ".join(f"{name} {value:,.0f} µs" for name, value in result.latency_us.items())
-        say(console, f"latency    {shown or 'nobody subscribed'}")
+        _show(result)
     if result.missing:
         raise typer.Exit(1)
+
+
+def _show(result: "BenchResult") -> None:
+    console = out()
+    say(console, f"published  {result.published:,} ({result.published_per_s:,.0f}/s)")
+    say(console, f"delivered  {result.delivered:,} ({result.delivered / result.seconds:,.0f}/s)")
+    say(console, f"dropped    {result.dropped:,}, missing {result.missing:,}")
+    shown = "  ".join(f"{name} {_duration(value)}" for name, value in result.latency_us.items())
+    say(console, f"latency    {shown or 'no subscribers'}")
+    if result.published_per_s < REACHED * result.asked_per_s:
+        say(
+            console,
+            f"The overlay and this client reached {result.published_per_s / result.asked_per_s:.0%} of the"
+            f" {result.asked_per_s:,.0f}/s asked for; the latencies are mostly time spent waiting to be published."
+            " Ask for a lower --rate, or use more brokers and bench processes.",
+        )
+
+
+def _duration(us: float) -> str:
+    if us < 10_000:
+        return f"{us:,.0f} µs"
+    return f"{us / 1e3:,.1f} ms" if us < 1e6 else f"{us / 1e6:,.2f} s"

@@ -1,108 +1,152 @@
-"""Printing: the two consoles and the forms that several commands share.
+"""`octopia console [OVERLAY]`: serve the web console.
 
-Rules of this file: what is printed is text, never markup, since names and paths may hold brackets. Lines are not
-folded: a terminal folds them itself, and in a pipe each stays one line. A terminal or a pipe that cannot show a
-character gets the nearest it can: no locale makes a command fail. JSON stays exact everywhere: what cannot be shown is
-escaped.
+Standard output is one line: the address of the page, printed once it can be opened.
 """
 
-import codecs
-import io
-import json
-import os
-import sys
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.text import Text
+import typer
 
-from octopia.hints import one_line
+from octopia.cli.live_options import AuthoritiesOption, CertificateOption, KeyOption, NameOption, TokenOption
+from octopia.cli.terminal import out, say
 
-TEXT_CHARS_MAX = 300
+if TYPE_CHECKING:
+    from octopia.console import ConsoleSettings
 
-# The characters of our own screens, for a terminal that has only ASCII.
-_ASCII = {
-    "→": "->", "×": "x", "–": "-", "…": "...", "●": "*", "○": "o", "□": "x", "τ": "tau", "≥": ">=", "≤": "<=",
-    "─": "-", "│": "|", "├": "+", "└": "+", "┌": "+", "┐": "+", "┘": "+", "┤": "+", "┬": "+", "┴": "+", "┼": "+",
-}  # fmt: skip
-_FALLBACK = "octopia-ascii"
+LISTEN_DEFAULT = "127.0.0.1:8400"
 
 
-def _nearest(error: UnicodeError) -> tuple[str | bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return "".join(_ASCII.get(character, "?") for character in error.object[error.start : error.end]), error.end
+def console(
+    overlay: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[OVERLAY]",
+            help="Overlay file, or a broker's HTTP address (http://host:9400); default: the overlay of octopia serve.",
+        ),
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Start an overlay with a quote generator and a tour.")] = False,
+    listen: Annotated[
+        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Address of the page.")
+    ] = LISTEN_DEFAULT,
+    allow_publish: Annotated[
+        bool, typer.Option("--allow-publish", help="Let pages and browser clients advertise and publish.")
+    ] = False,
+    no_delays: Annotated[bool, typer.Option("--no-delays", help="Do not measure delays with test clients.")] = False,
+    http_token: Annotated[
+        str,
+        typer.Option("--http-token", metavar="TOKEN", envvar="OCTOPIA_HTTP_TOKEN", help="Token for the brokers' HTTP."),
+    ] = "",
+    access_token_file: Annotated[
+        Path | None,
+        typer.Option("--access-token-file", metavar="FILE", help="Require the token in this file from visitors."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE.pem", help="Serve HTTPS.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE.key", help="Private key for --tls-cert.")
+    ] = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy in front of the console handles TLS.")
+    ] = False,
+    host_name: Annotated[
+        list[str] | None, typer.Option("--host-name", metavar="NAME", help="Additional host name to accept.")
+    ] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--origin", metavar="URL", help="Origin of another page that may use the WebSocket."),
+    ] = None,
+    url: Annotated[
+        str,
+        typer.Option("--url", "-u", metavar="URL", help="Broker to connect to; default: any broker of the overlay."),
+    ] = "",
+    name: NameOption = "",
+    token: TokenOption = "",
+    ca: AuthoritiesOption = None,
+    cert: CertificateOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Serve a web page that shows a running overlay: map, tables, filters, probes, explanations, problems.
 
+    It is read-only without --allow-publish, and listens on loopback by default. Try: octopia console --demo.
+    """
+    from octopia.errors import InputError
 
-def prepare_streams() -> None:
-    """Let standard output and standard error take every character, whatever their encoding."""
-    codecs.register_error(_FALLBACK, _nearest)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            # Closed by the caller (`>&-`), who wants nothing of it.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            setattr(sys, name, open(nowhere, "w", encoding="utf-8", closefd=False))  # noqa: SIM115  until the end
-        elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
-            stream.reconfigure(errors=_FALLBACK)
-
-
-def out() -> Console:
-    """Standard output, for results."""
-    return Console(highlight=False, markup=False, emoji=False)
-
-
-def err() -> Console:
-    """Standard error, for everything else."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
-def say(console: Console, text: str | Text = "", style: str = "") -> None:
-    """A line of text; the terminal folds it where it must."""
-    console.print(text if isinstance(text, Text) else Text(text, style=style), soft_wrap=True)
-
-
-def printable(text: str) -> str:
-    """Somebody's text for one line of a screen: it breaks no line, commands no terminal, and ends."""
-    line = one_line(text[: TEXT_CHARS_MAX + 1])
-    return line if len(line) <= TEXT_CHARS_MAX else f"{line[:TEXT_CHARS_MAX]}…"
-
-
-def print_json(value: Any) -> None:
-    """A result for a program: JSON, and nothing else. A line per entry, so that a person can still read and grep it."""
-    # Escapes only where the stream would put something else in a character's place.
-    escaped = "utf" not in (sys.stdout.encoding or "").lower()
-    for line in _json_lines(value, escaped):
-        sys.stdout.write(line)
-
-
-def _json_lines(value: Any, escaped: bool) -> Iterator[str]:
-    def text(part: Any) -> str:
-        return json.dumps(part, ensure_ascii=escaped)
-
-    if isinstance(value, list):
-        yield from _list_lines([text(entry) for entry in value], "")
-        yield "\n"
-    elif isinstance(value, dict):
-        yield "{"
-        for number, (key, part) in enumerate(value.items()):
-            yield f"{',' if number else ''}\n {text(key)}: "
-            yield from _list_lines([text(entry) for entry in part], " ") if isinstance(part, list) else [text(part)]
-        yield "\n}\n"
+    if demo and overlay is not None:
+        raise InputError("give an overlay or --demo, not both")
+    settings = _settings(
+        listen,
+        allow_publish=allow_publish or demo,
+        measure_delays=not no_delays,
+        access_token=_secret(access_token_file),
+        certificate=str(tls_cert or ""),
+        key=str(tls_key or ""),
+        behind_proxy=behind_proxy,
+        names=tuple(host_name or ()),
+        origins=tuple(origin or ()),
+        url=url,
+        client_name=name,
+        client_token=token,
+        client_tls=_client_tls(ca, cert, key),
+    )
+    if demo:
+        _run_demo(settings)
     else:
-        yield f"{text(value)}\n"
+        _run(settings, overlay, http_token)
 
 
-def _list_lines(entries: list[str], indent: str) -> Iterator[str]:
-    yield "["
-    for number, entry in enumerate(entries):
-        yield f"{',' if number else ''}\n{indent} {entry}"
-    yield f"\n{indent}]" if entries else "]"
+def _settings(listen: str, **given: Any) -> "ConsoleSettings":
+    from octopia.extras import missing
+    from octopia.net import Address
+
+    try:
+        from octopia.console import PORT_DEFAULT, ConsoleSettings
+    except ImportError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise missing(error.name, "console pages") from None
+    address = Address.parse(listen, PORT_DEFAULT)
+    return ConsoleSettings(host=address.host, port=address.port, **given)
 
 
-def fail(problem: str, pointer: str | None = None) -> None:
-    """One line that says what is wrong, and below it where, if there is a text to point into."""
-    console = err()
-    say(console, Text.assemble(("octopia:", "bold red"), " ", problem))
-    if pointer is not None:
-        say(console, pointer, "dim")
+def _secret(file: Path | None) -> str:
+    from octopia.errors import InputError
+
+    if file is None:
+        return ""
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from None
+
+
+def _client_tls(ca: Path | None, cert: Path | None, key: Path | None) -> Any:
+    from octopia.net import client_context
+
+    return client_context(ca, cert, key) if ca or cert or key else None
+
+
+def _show(link: str) -> None:
+    console = out()
+    say(console, link)
+    console.file.flush()
+
+
+def _run(settings: "ConsoleSettings", overlay: str | None, http_token: str) -> None:
+    import asyncio
+
+    from octopia.console import Service, run_console
+    from octopia.watch import find
+
+    watched = asyncio.run(find(overlay, http_token))
+    run_console(lambda: Service(settings, watched), settings, _show)
+
+
+def _run_demo(settings: "ConsoleSettings") -> None:
+    from octopia.console import DemoPlan, DemoProcess, Service, run_console
+    from octopia.watch import Watched
+
+    def service() -> Service:
+        demo = DemoProcess(DemoPlan())
+        return Service(settings, Watched.of(demo.config), demo)
+
+    run_console(service, settings, _show)

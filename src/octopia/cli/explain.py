@@ -1,19 +1,19 @@
 """`octopia explain FILE`: why did this client (not) get this notification?
 
-Rules of this file: it shows the answers that `octopia.embedded.explain` finds, and adds nothing to them.
+This file only prints; `octopia.embedded.explain` finds the answers.
 """
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from octopia.cli.console import out, print_json, printable, say
-from octopia.cli.replay import FileArgument, JsonOption, RoutingOption
+from octopia.cli.options import JsonOption
+from octopia.cli.replay import FileArgument, RoutingOption
+from octopia.cli.terminal import out, print_json, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from octopia.embedded import Answer
 
 
 def explain(
@@ -25,7 +25,7 @@ def explain(
     routing: RoutingOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why each client did, or did not, get each notification of a scenario.
+    """Explain why each client did or did not get each notification of a scenario.
 
     The answer is the path it took, the predicate that failed, or the advertisement that was missing.
     """
@@ -39,14 +39,32 @@ def explain(
         show_answers(out(), answers)
 
 
-def show_answers(console: "Console", answers: "list[Answer]") -> None:
+class Shown(Protocol):
+    """An answer, from a scenario or from running brokers."""
+
+    @property
+    def client(self) -> str: ...
+    @property
+    def publisher(self) -> str: ...
+    @property
+    def notification(self) -> str: ...
+    @property
+    def delivered(self) -> bool: ...
+    @property
+    def reasons(self) -> list[str]: ...
+
+
+def show_answers(
+    console: "Console", answers: Sequence[Shown], verdicts: tuple[str, str] = ("got", "did not get")
+) -> None:
     if not answers:
         say(console, "Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.")
     for number, answer in enumerate(answers):
         if number:
             say(console)
-        verdict = "got" if answer.delivered else "did not get"
+        verdict = verdicts[0] if answer.delivered else verdicts[1]
         style = "bold green" if answer.delivered else "bold yellow"
-        say(console, f"{answer.client} {verdict} {answer.notification} of {answer.publisher}", style)
+        of = f" of {answer.publisher}" if answer.publisher else ""
+        say(console, printable(f"{answer.client} {verdict} {answer.notification}{of}"), style)
         for reason in answer.reasons:
             say(console, f"  {printable(reason)}")

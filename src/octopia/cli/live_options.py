@@ -1,9 +1,11 @@
-"""Options that the commands of a live client share."""
+"""Options shared by the commands that connect as a client."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from octopia.cli.terminal import err, say
 
 if TYPE_CHECKING:
     from octopia.net import Client
@@ -17,29 +19,28 @@ UrlOption = Annotated[
         "-u",
         metavar="URL",
         envvar="OCTOPIA_URL",
-        help="The broker to connect to; several with commas: the first that answers.",
+        help="Broker to connect to. Of several, separated by commas, the first that answers, or the --nearest.",
     ),
 ]
-NameOption = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="The client's name; default: the broker's choice.")
+NearestOption = Annotated[
+    bool,
+    typer.Option("--nearest", help="Of several brokers, use the nearest by measured delay; move when overloaded."),
 ]
-TokenOption = Annotated[
-    str, typer.Option("--token", metavar="TOKEN", envvar="OCTOPIA_TOKEN", help="The client's token.")
-]
+NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Client name; default: chosen by the broker.")]
+TokenOption = Annotated[str, typer.Option("--token", metavar="TOKEN", envvar="OCTOPIA_TOKEN", help="Client token.")]
 AuthoritiesOption = Annotated[
-    Path | None, typer.Option("--ca", metavar="FILE.pem", help="Authorities that may have signed the broker.")
+    Path | None, typer.Option("--ca", metavar="FILE.pem", help="Certificate authorities to trust for the broker.")
 ]
-CertificateOption = Annotated[
-    Path | None, typer.Option("--cert", metavar="FILE.pem", help="The client's own certificate.")
-]
-KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE.key", help="The key of --cert.")]
+CertificateOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE.pem", help="Client certificate.")]
+KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE.key", help="Private key for --cert.")]
 
 
 def client(
     url: str, name: str, token: str, ca: Path | None, cert: Path | None, key: Path | None, **options: Any
 ) -> "Client":
-    """A client with these options, not yet connected."""
+    """A client with these options, not yet connected; it reports connection changes on standard error."""
     from octopia.net import Client, client_context, parse_urls
 
+    options.setdefault("on_connection", lambda connected, what: say(err(), f"octopia: {what}"))
     tls = client_context(ca, cert, key) if any(each.tls for each in parse_urls(url)) else None
     return Client(url, name=name, token=token, tls=tls, **options)

@@ -1,19 +1,37 @@
-"""`octopia pipeline run`, and each of its stages alone: quotes to tables, simulation, audit and report, on Spark.
+"""`octopia pipeline run`, or a single stage: quotes to tables, simulation, audit and report, on Spark.
 
-Rules of this file: it reads what is asked for, shows progress and prints tables; the work is `octopia.pipeline`'s.
-Progress goes to standard error; the tables and the report's path to standard output. Exit codes: 0 all went well and
-the audit passed, 1 something failed or the audit found something, 2 what was asked makes no sense, 130 interrupted:
-tables that are complete stay, and the same command goes on from there.
+This file handles options, progress and tables; `octopia.pipeline` does the work. Progress goes to standard error, the
+tables and the report's path to standard output. Exit codes: 0 success and the audit passed, 1 a failure or an audit
+finding, 2 invalid options, 130 interrupted: complete tables are kept, and the same command resumes from there.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import err, out, say
+from octopia.cli.options import (
+    ConfOption,
+    LateAfterOption,
+    MasterOption,
+    RetriesOption,
+    SeedOption,
+    clusters_option,
+    listed,
+    model_option,
+    notifications_option,
+    overlay_option,
+    publishers_option,
+    rate_option,
+    selectivity_option,
+    shape_option,
+    subscribers_option,
+    systems_option,
+)
+from octopia.cli.settings_options import with_options
+from octopia.cli.terminal import err, out, say
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,30 +42,30 @@ if TYPE_CHECKING:
 OUT_DEFAULT = "out/pipeline"
 EXIT_FOUND = 1
 ALL = "run"
-_HELP = """Run the data pipeline: WHAT is run, for all stages, or one of
+_HELP = """Run the data pipeline. WHAT is run, for all stages, or one of these stages:
 
-quotes: files, or a seed, to typed quotes; what is no quote goes to the table rejects.
+quotes: read quotes from files, or make them from a seed. Bad rows go to the table rejects, bad files to inputs.
 
-notifications: quotes to the notifications that will be published.
+notifications: turn quotes into notifications to publish.
 
-workload: publishers, subscribers and their filters, placed on the overlay.
+workload: make publishers, subscribers and filters, and place them on the overlay.
 
-truth: who must receive what, by brute force.
+truth: compute by brute force which subscribers must receive which notifications.
 
-simulate: every system plays the workload, one simulation per task; the traces.
+simulate: run the workload on every system, one simulation per task, and keep the traces.
 
-audit: the truth against the traces: lost, duplicated, unwanted, late.
+audit: compare the traces with the truth: lost, duplicated, unwanted, late.
 
-metrics: every metric, as SQL over the traces.
+metrics: compute all metrics from the traces with SQL.
 
-figures: plots and one page, DIR/report/index.html.
+figures: make plots and one page, DIR/report/index.html.
 """
 EPILOG = (
-    "DIR holds one Parquet table per name, see docs/pipeline.md. A stage whose inputs, settings and code have not "
-    "changed is not run again. --master takes any Spark master: local[*], spark://host:7077, yarn."
+    "DIR has one folder of Parquet files per table, see docs/pipeline.md. A stage is skipped if its inputs, settings "
+    "and code have not changed. --master accepts any Spark master: local[*], spark://host:7077, yarn."
 )
 
-# What is measured, in the table at the end: title, metric, part; what no run has is left out.
+# Columns of the final table: title, metric, part. A metric that no run has is omitted.
 _SHOWN = (
     ("delivered", "deliveries", "number"),
     ("mean delay", "notification_delay", "mean"),
@@ -56,78 +74,89 @@ _SHOWN = (
     ("IMs each", "messages_per_request", "publish"),
     ("SRT entries", "srt_entries", "mean"),
 )
-MasterOption = Annotated[str, typer.Option(metavar="URL", help="Spark master.")]
-ConfOption = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Configuration of Spark; repeat it.")
-]
 
 
 def pipeline(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="run, or a stage.", show_default=False)],
     quotes: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Quotes, CSV or Parquet, or a folder of such; repeat it.")
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Quotes: a CSV or Parquet file, or a folder of them; repeatable."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Rows that are no quotes are an error.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Treat rows that are not quotes and unreadable files as errors.")
+    ] = False,
     date_order: Annotated[
-        str | None, typer.Option(metavar="dmy|mdy", help="For dates such as 07-02-2018.", show_default=False)
+        str | None, typer.Option(metavar="dmy|mdy", help="Order of dates such as 07-02-2018.", show_default=False)
     ] = None,
-    overlay: Annotated[str, typer.Option(metavar="TREE|FILE.toml", help="As for octopia topology.")] = "evaluation",
-    clusters: Annotated[int | None, typer.Option("--clusters", "-k", metavar="K", help="Number of clusters.")] = None,
-    systems: Annotated[str, typer.Option(metavar="A,B", help="Systems to compare.")] = "snr,idr,tid",
-    publishers: Annotated[int, typer.Option(metavar="N", help="Publishers.")] = 100,
-    subscribers: Annotated[int, typer.Option(metavar="N", help="Subscribers.")] = 2000,
-    notifications: Annotated[int, typer.Option(metavar="N", help="Notifications of each publisher.")] = 200,
-    rate: Annotated[float, typer.Option(metavar="N", help="And how many a minute.")] = 60,
-    selectivity: Annotated[float, typer.Option(metavar="SHARE", help="Wanted by a subscription.")] = 0.02,
-    shape: Annotated[str, typer.Option(metavar="WORD", help="Subscriptions: symbols, ranges, mixed.")] = "symbols",
-    placement: Annotated[str, typer.Option(metavar="WORD", help="Clients: random, edge, spread.")] = "random",
+    overlay: Annotated[str | None, overlay_option("evaluation")] = None,
+    clusters: Annotated[int | None, clusters_option(default=True)] = None,
+    systems: Annotated[str | None, systems_option("snr,idr,tid")] = None,
+    publishers: Annotated[int | None, publishers_option("100")] = None,
+    subscribers: Annotated[int | None, subscribers_option("2000")] = None,
+    notifications: Annotated[int, notifications_option(default=True)] = 200,
+    rate: Annotated[float | None, rate_option("60")] = None,
+    selectivity: Annotated[float | None, selectivity_option("0.02")] = None,
+    shape: Annotated[str | None, shape_option("symbols")] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(metavar="WORD", help="Placement of clients: random, edge or spread.", show_default="random"),
+    ] = None,
     burst: Annotated[
-        float | None, typer.Option(metavar="N", help="One publisher more, with N notifications a minute.")
+        float | None, typer.Option(metavar="N", help="Add a publisher that sends N notifications per minute.")
     ] = None,
-    burst_notifications: Annotated[int, typer.Option(metavar="N", help="And how many of them.")] = 10_000,
-    model: Annotated[str, typer.Option(metavar="NAME|FILE.toml", help="paper, live, instant.")] = "paper",
-    late_after: Annotated[
-        float | None, typer.Option(metavar="S", help="Deliveries that take longer are late.", show_default="never")
-    ] = None,
-    scale: Annotated[float, typer.Option(metavar="S", help="Notifications × S, rates as they are.")] = 1.0,
-    seed: Annotated[int, typer.Option(metavar="N", help="What is drawn follows from it.")] = 1,
-    folder: Annotated[str, typer.Option("--out", metavar="DIR", help="Where tables and report go.")] = OUT_DEFAULT,
+    burst_notifications: Annotated[
+        int, typer.Option(metavar="N", help="Notifications of the burst publisher.")
+    ] = 10_000,
+    changes: Annotated[
+        float, typer.Option(metavar="N", help="Registrations and withdrawals per minute while publishing.")
+    ] = 0,
+    model: Annotated[str | None, model_option("paper")] = None,
+    late_after: LateAfterOption = None,
+    scale: Annotated[
+        float, typer.Option(metavar="S", help="Multiply the number of notifications by S; rates stay the same.")
+    ] = 1.0,
+    seed: SeedOption = 1,
+    folder: Annotated[
+        str, typer.Option("--out", metavar="DIR", help="Folder for tables and the report.")
+    ] = OUT_DEFAULT,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    retries: Annotated[int, typer.Option(metavar="N", help="A simulation that fails is tried again.")] = 1,
-    again: Annotated[bool, typer.Option("--again", help="Run also what has not changed.")] = False,
+    retries: RetriesOption = 1,
+    again: Annotated[bool, typer.Option("--again", help="Run unchanged stages again.")] = False,
 ) -> None:
-    # Its help stands above, where it can be read.
+    # The help text is `_HELP`, above.
     from octopia.hints import maybe_meant
-    from octopia.pipeline import STAGES, PipelineSpec, QuotesSpec, SimulateSpec, SparkSettings, parse_conf
-    from octopia.sim import load_model
-    from octopia.workload import BurstSpec, WorkloadSpec
+    from octopia.pipeline import STAGES, PipelineSpec, QuotesSpec, SparkSettings, parse_conf, pipeline_settings
 
     known = [ALL, *(stage.name for stage in STAGES)]
     if what not in known:
         raise InputError(f"no stage is called {what!r}{maybe_meant(what, known)}; there are {', '.join(known)}")
     if not 0 < scale <= 1:
         raise InputError(f"--scale {scale:g}: give a share above 0 and up to 1")
+    options = {
+        "systems": listed(systems),
+        "overlay": overlay,
+        "clusters": clusters,
+        "publishers": publishers,
+        "subscribers": subscribers,
+        "selectivity": selectivity,
+        "shape": shape,
+        "placement": placement,
+        "notifications_per_publisher": _scaled(notifications, scale),
+        "rate_per_minute": rate,
+        "changes_per_minute": changes,
+        "burst_rate_per_minute": burst,
+        "burst_notifications": None if burst is None else _scaled(burst_notifications, scale),
+        "model": model,
+        "first_seed": seed,
+    }
+    played = with_options(pipeline_settings(), (), options)
     spec = PipelineSpec(
         QuotesSpec(tuple(quotes or ()), strict, date_order, seed),  # type: ignore[arg-type]  # it checks the word
-        WorkloadSpec(
-            publishers,
-            subscribers,
-            selectivity,
-            shape,  # type: ignore[arg-type]
-            _scaled(notifications, scale),
-            rate,
-            placement,  # type: ignore[arg-type]
-            seed,
-        ),
-        None if burst is None else BurstSpec(burst, _scaled(burst_notifications, scale)),
-        overlay_of(overlay, clusters),
-        SimulateSpec(
-            tuple(name.strip() for name in systems.split(",") if name.strip()),
-            load_model(model),
-            late_after_s=late_after,
-            retries=retries,
-        ),
+        played,
+        burst=burst is not None,
+        late_after_s=late_after,
+        retries=retries,
     )
     settings = SparkSettings(master=master, conf=parse_conf(conf or []))
     sys.exit(run_and_show(folder, spec, settings, None if what == ALL else [what], again=again))
@@ -140,13 +169,6 @@ def _scaled(count: int, scale: float) -> int:
     return max(1, round(count * scale))
 
 
-def overlay_of(text: str, clusters: int | None) -> Any:
-    """The overlay that the options name."""
-    from octopia.topology import find_overlay
-
-    return find_overlay(text, clusters).scot
-
-
 def run_and_show(
     folder: str,
     spec: "PipelineSpec",
@@ -156,7 +178,7 @@ def run_and_show(
     again: bool = False,
     links: Mapping[str, str] | None = None,
 ) -> int:
-    """Run stages with progress, then the tables on the screen; the exit code."""
+    """Run stages with progress, print the tables and return the exit code."""
     from octopia.pipeline import run_pipeline
 
     with _progress(len(stages) if stages else None) as tell:
@@ -166,7 +188,7 @@ def run_and_show(
     ran = {event.stage for event in events}
     code = 0
     if "audit" in ran:
-        code = _print_audit(console, folder, spec.simulate.late_after_s)
+        code = _print_audit(console, folder, spec.late_after_s)
     if "metrics" in ran:
         _print_metrics(console, folder)
     if "figures" in ran:
@@ -178,7 +200,7 @@ def run_and_show(
 
 @contextmanager
 def _progress(count: int | None) -> "Iterator[Callable[[Event], None]]":
-    """A line that moves on a terminal; elsewhere a line per stage."""
+    """A progress line on a terminal; elsewhere, a line per stage."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from octopia.pipeline import STAGES
@@ -225,7 +247,7 @@ def _print_audit(console: "Console", folder: str, late_after_s: float | None) ->
 
     found = read_arrow(folder, "audit", ["system", "finding", "request", "client", "region", "cluster"])
     if not found.num_rows:
-        # Where no time is promised, none is late, and that is no finding to be proud of.
+        # Without a deadline nothing can be late, so a count of 0 would say nothing.
         late = "no time was promised" if late_after_s is None else f"0 late (after more than {late_after_s:g} s)"
         say(console, f"Audit passed: 0 lost, 0 duplicated, 0 unwanted, {late}.", "green")
         return 0

@@ -1,8 +1,8 @@
-"""`octopia replay FILE`: run a scenario step by step and tell every message.
+"""`octopia replay FILE`: run a scenario step by step and show every message.
 
-Rules of this file: it shows what `octopia.embedded.replay` recorded, and counts nothing itself. With `--json` standard
-output is the record and nothing else; for a person it is the same, with the overlay drawn, and long lists end in a
-count. Heavy imports wait until the command runs.
+This file prints the record of `octopia.embedded.replay` and counts nothing itself. With `--json`, standard output is
+the record and nothing else. The text output adds a drawing of the overlay and cuts long lists short, with a count.
+Heavy imports wait until the command runs.
 """
 
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import out, print_json, printable, say
+from octopia.cli.options import JsonOption
+from octopia.cli.terminal import out, print_json, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,20 +19,17 @@ if TYPE_CHECKING:
     from octopia.embedded import Hop, Replay, Step, StepRecord
     from octopia.topology import Scot
 
-# Per step, and per table at the end: what is longer is read by a program.
+# Per step, and per table at the end; use --json for longer lists.
 SHOWN_MAX = 200
 CLUSTERS_SHOWN_MAX = 12
-# A kind of message that goes to every broker: counted, not listed.
+# Kinds of messages that reach every broker: counted, not listed.
 _FLOODED = "link_news"
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
 RoutingOption = Annotated[
     str | None,
-    typer.Option(
-        "--routing", "-r", metavar="ROUTING", help="snr, idr, fdr, tid, tid-dynamic; default: the file's own."
-    ),
+    typer.Option("--routing", "-r", metavar="ROUTING", help="snr, idr, fdr, tid or tid-dynamic; default: the file's."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 
 
 def replay(
@@ -39,16 +37,18 @@ def replay(
     routing: RoutingOption = None,
     as_json: JsonOption = False,
     explained: Annotated[
-        bool, typer.Option("--explain", help="Also say why each client did, or did not, get each notification.")
+        bool, typer.Option("--explain", help="Also explain why each client did or did not get each notification.")
     ] = False,
     draw: Annotated[
         Path | None,
-        typer.Option("--draw", metavar="FILE.svg|png", help="Draw the overlay with the last publish step's copies."),
+        typer.Option(
+            "--draw", metavar="FILE.svg|png", help="Draw the overlay with the copies of the last publish step."
+        ),
     ] = None,
 ) -> None:
-    """Replay a scenario: every step until nothing moves, every message told.
+    """Replay a scenario: run each step until no message is in flight, and show every message.
 
-    The form of the file is in docs/reference/scenario.md. A bad file is refused before the first step runs.
+    The file format is described in docs/reference/scenario.md. A bad file is rejected before the first step runs.
     """
     from octopia.embedded import explain, load_scenario, to_jsonable
     from octopia.embedded import replay as run
@@ -80,11 +80,13 @@ def _show(console: "Console", result: "Replay") -> None:
 
     if result.scenario.title:
         say(console, result.scenario.title, "bold")
-    say(console, f"{result.scenario.scot}, routing {result.routing}", "dim")
+    covering = result.scenario.covering_under(result.routing)
+    per = "" if covering == "none" else f", covering per {covering}"
+    say(console, f"{result.scenario.scot}, routing {result.routing}{per}", "dim")
     say(console)
     drawn = Text(draw_text(result.scenario.scot))
     if console.is_terminal:
-        # A narrow one may cut the grid short, but must not fold it.
+        # A narrow terminal may cut the grid short, but must not fold it.
         console.print(drawn, no_wrap=True, overflow="ellipsis")
     else:
         say(console, drawn)
@@ -125,7 +127,7 @@ def _show_step(console: "Console", record: "StepRecord", scot: "Scot") -> None:
 
 
 def _show_order(console: "Console", record: "StepRecord", scot: "Scot") -> None:
-    """All copies have the same stamp."""
+    """The order stamp, which is the same on all copies."""
     from octopia.embedded import order_of
 
     stamps = (getattr(hop.message, "stamp", None) for hop in record.messages)
@@ -160,7 +162,9 @@ def describe(step: "Step") -> str:
     if step.neighbour is not None and step.do in ("cut", "mend"):
         return f"the link {step.broker}-{step.neighbour} {'goes down' if step.do == 'cut' else 'comes up'}"
     if step.neighbour is not None:
-        return f"{step.do} {step.broker} → {step.neighbour}" + (f", queue {step.queue}" if step.queue else "")
+        queue = f", queue {step.queue}" if step.queue else ""
+        delay = f", messages take {step.delay + 1} times as long" if step.delay else ""
+        return f"{step.do} {step.broker} → {step.neighbour}{queue}{delay}"
     event = step.event
     id = getattr(event, "id", "")
     filter = getattr(event, "filter", None) or getattr(event, "notification", None)
@@ -178,7 +182,10 @@ def _show_tables(console: "Console", result: "Replay") -> None:
         return
     say(console, "Tables at the end, as SRT/PRT entries", "bold")
     clusters = sorted({t.broker.cluster for t in filled})[:CLUSTERS_SHOWN_MAX]
-    regions = list(dict.fromkeys(t.broker.region for t in filled))[:SHOWN_MAX]
+    # From all brokers: the first cluster may have no entries in a region where another has some.
+    with_entries = frozenset(t.broker.region for t in filled)
+    every = dict.fromkeys(t.broker.region for t in result.tables)
+    regions = [region for region in every if region in with_entries][:SHOWN_MAX]
     sizes = {(t.broker.region, t.broker.cluster): f"{t.srt}/{t.prt}" for t in result.tables}
     rows = [["region", *(f"C{index}" for index in clusters)]]
     rows += [[region, *(sizes[region, index] for index in clusters)] for region in regions]

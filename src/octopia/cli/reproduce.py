@@ -1,10 +1,10 @@
-"""`octopia reproduce`: the paper's whole evaluation on Spark, a simulation per task, and one page of all four parts.
+"""`octopia reproduce`: the paper's whole evaluation on Spark, one simulation per task, and one page for all four parts.
 
-Rules of this file: it makes the cells, shows progress and writes the pages; running is `octopia.pipeline`'s, measuring,
-comparing and showing `octopia.experiments`'. What each experiment leaves is what `octopia simulate` leaves, in
-`DIR/EXPERIMENT`; `DIR/index.html` shows all. With `--grid` there is such a folder in DIR for every combination of its
-values, and the page shows them one after the other. Exit codes: 0 all runs are done and every promise held, 1 one
-failed or broke a promise, 2 what was asked makes no sense, 130 interrupted: the same command goes on from there.
+This file makes the cells, shows progress and writes the pages. `octopia.pipeline` runs the simulations;
+`octopia.experiments` measures, compares and plots. Each experiment writes the files of `octopia simulate` to
+`DIR/EXPERIMENT`, and `DIR/index.html` shows them all. With `--grid`, DIR has such a folder for every combination of
+values, and the page shows them one after the other. Exit codes: 0 all runs finished and every promise held, 1 a run
+failed or broke a promise, 2 invalid options, 130 interrupted: the same command resumes from there.
 """
 
 import sys
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from octopia.cli.console import err, out, say
-from octopia.cli.pipeline import ConfOption, MasterOption
+from octopia.cli.options import ConfOption, MasterOption, RetriesOption, listed, systems_option
+from octopia.cli.settings_options import parse_set
+from octopia.cli.terminal import err, out, say
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 OUT_DEFAULT = Path("out/reproduce")
 PAGE = "index.html"
 _SHOWN_MAX = 10
-# A slip of the pen in a grid is told before a thousand runs are begun.
+# A typo in a grid is reported before a thousand runs start.
 _COMBINATIONS_MAX = 100
 
 
@@ -47,35 +48,34 @@ class _Part(NamedTuple):
 def reproduce(
     names: Annotated[
         str | None,
-        typer.Option(
-            "--experiments", metavar="A,B", help="Some of them.", show_default="publishers,subscribers,delivery,burst"
-        ),
+        typer.Option("--experiments", metavar="A,B", help="Experiments to run.", show_default="all six of the paper's"),
     ] = None,
     scale: Annotated[
-        float, typer.Option(metavar="S", help="A quick look: 0.02 is a fiftieth. 1 is the paper's, and takes hours.")
+        float,
+        typer.Option(metavar="S", help="Scale for a quick look, e.g. 0.02; 1 is the paper's scale and takes hours."),
     ] = 1.0,
-    systems: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Systems to compare.", show_default="as octopia simulate")
+    systems: Annotated[str | None, systems_option("as octopia simulate")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of runs of each point, one per seed.", show_default="5")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each, by seed.", show_default="5")] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of all experiments, as for octopia simulate."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting for all experiments, as for octopia simulate."),
     ] = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B", help="Go through these values of a setting, too; repeat it for combinations."),
+        typer.Option(metavar="KEY=A,B", help="Also vary a setting over these values; repeat it for combinations."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where results go; a folder that all machines see.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for results, on a file system that all machines share.")
     ] = OUT_DEFAULT,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    retries: Annotated[int, typer.Option(metavar="N", help="A run that fails is tried again so often.")] = 1,
+    retries: RetriesOption = 1,
 ) -> None:
-    """Run the paper's whole evaluation on Spark and write one page with our numbers beside the paper's.
+    """Run the paper's whole evaluation on Spark and write one page that compares our numbers with the paper's.
 
-    The paper's four experiments of octopia simulate, for all systems, one simulation per task. Runs that are finished
+    It covers the paper's six experiments of octopia simulate for all systems, one simulation per task. Finished runs
     in DIR are not run again.
     """
     from octopia.experiments import EXPERIMENTS, experiment_named
@@ -85,24 +85,15 @@ def reproduce(
         raise InputError(f"--out {folder}: give a folder that all machines see, not an address")
     changes: dict[str, Any] = {"scale": scale}
     if systems is not None:
-        changes["systems"] = [part.strip() for part in systems.split(",")]
+        changes["systems"] = listed(systems)
     if seeds is not None:
         changes["seeds"] = seeds
-    changes |= dict(_set(text) for text in sets or [])
+    changes |= dict(parse_set(text) for text in sets or [])
     paper = [experiment for experiment in EXPERIMENTS.values() if experiment.paper]
     wanted = [experiment_named(name.strip()) for name in names.split(",")] if names else paper
     parts = _parts(wanted, changes, grid or [], folder)
     spark = SparkSettings(master=master, conf=parse_conf(conf or []))
     sys.exit(_run(parts, folder, spark, retries))
-
-
-def _set(text: str) -> tuple[str, Any]:
-    from octopia.experiments import parse_value
-
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"--set {text}: write KEY=VALUE, for example tau=5")
-    return key.strip(), parse_value(value.strip())
 
 
 def _axes(grid: list[str]) -> dict[str, list[str]]:
@@ -156,7 +147,7 @@ def _run(parts: list[_Part], folder: Path, spark: "SparkSettings", retries: int)
 
 
 def _sweep(parts: list[_Part], settings: "SparkSettings", retries: int) -> "dict[Path, Sweep]":
-    """What came of the runs, by the folder of their combination."""
+    """The outcome of the runs, by the folder of their combination."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from octopia.pipeline import LazySession, spark_sweep

@@ -1,7 +1,7 @@
 """`octopia scenes`: the paper's Fig. 7 and 8, and our scenes, under four routings, as a table and a page of pictures.
 
-Rules of this file: it runs the experiment and shows its figures; nothing is counted here. The table fits 80 columns.
-What moves while it runs goes to standard error, and only to a terminal.
+This file runs the experiment and shows its figures; it counts nothing itself. The table fits 80 columns. Progress goes
+to standard error, and only if that is a terminal.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import err, out, say
+from octopia.cli.terminal import err, out, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,10 +21,10 @@ DEFAULT_OUT = Path("out/scenes")
 
 def scenes(
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the report goes; made if it is not there.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the report; created if missing.")
     ] = DEFAULT_OUT,
 ) -> None:
-    """Replay the paper's scenes, and ours, under four routings; show the counts and write a page with the drawings."""
+    """Replay the paper's scenes and ours under four routings, show the counts and write a page with the drawings."""
     from rich.text import Text
 
     from octopia.experiments.scenes import PAPER_NOTES
@@ -39,8 +39,8 @@ def scenes(
     say(console, Text.assemble("Report: ", (str(report), "bold")))
 
 
-def replay_scenes(report: Path) -> "list[PublishFigures]":
-    """Replay all scenes and write the page."""
+def replay_scenes(report: Path, *, quiet: bool = False) -> "list[PublishFigures]":
+    """Replay all scenes and write the page; `quiet` without a progress bar, next to other work that has one."""
     from rich.progress import Progress
 
     from octopia.errors import InputError
@@ -49,7 +49,7 @@ def replay_scenes(report: Path) -> "list[PublishFigures]":
 
     figures: list[PublishFigures] = []
     console = err()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task("Replaying scenes", total=len(SCENES) * len(ROUTINGS) + 1)
         for scene in SCENES:
             runs = [run_scene(scene, routing) for routing in ROUTINGS]
@@ -72,7 +72,7 @@ def _table(console: "Console", figures: "list[PublishFigures]") -> None:
     table = Table()
     for column in ("scene", "notification", "routing", "messages", "deliveries", "hops", "CIVs"):
         right = column in ("messages", "deliveries", "hops")
-        # On a terminal too narrow for it a cell goes on below, and loses nothing.
+        # On a narrow terminal, cells wrap and nothing is lost.
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     last = ""
     for f in figures:

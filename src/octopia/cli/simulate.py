@@ -1,74 +1,104 @@
 """`octopia simulate NAME`: an experiment of the paper, or a variation of it, for all systems side by side.
 
-Rules of this file: it reads what is asked for, shows progress and prints tables; running, measuring and comparing are
-`octopia.experiments`'. Settings come from the experiment or its small form, then a file, then `--set`, then the
-options, the later ones winning. Progress goes to standard error; the tables and the folder's name to standard output.
-Exit codes: 0 all runs are done and every promise held, 1 one failed or broke a promise, 2 what was asked makes no
-sense, 130 interrupted.
+This file handles options, progress and tables; `octopia.experiments` runs, measures and compares. Settings come from
+the experiment or its small form, then a file, then `--set`, then the options; later ones win. Progress goes to standard
+error, the tables and the folder's name to standard output. Exit codes: 0 all runs finished and every promise held, 1 a
+run failed or broke a promise, 2 invalid options, 130 interrupted.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.console import err, out, say
+from octopia.cli.options import (
+    clusters_option,
+    listed,
+    model_option,
+    notifications_option,
+    overlay_option,
+    publishers_option,
+    rate_option,
+    selectivity_option,
+    shape_option,
+    subscribers_option,
+)
+from octopia.cli.settings_options import with_options
+from octopia.cli.terminal import err, out, say
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from octopia.experiments import Cell, Experiment, Outcome, Settings, Sweep
+    from octopia.testbed import Testbed
 
 OUT_DEFAULT = Path("out/simulate")
 EXIT_BROKEN = 1
 EXIT_INTERRUPTED = 130
 _SHOWN_MAX = 10
-_HELP = """Run an experiment, one of the paper's evaluation or of our own, for all systems side by side. NAME is one of
+_HELP = """Run an experiment for all systems and compare them. Choose NAME from these:
 
-publishers: what an advertisement costs as there are more of them, 100 to 500 (delay, SRT size, IMs).
+publishers: cost of an advertisement with 100 to 500 publishers (delay, SRT size, IMs).
 
-subscribers: what a subscription costs as there are more of them, 500 to 5000 (delay, PRT size, IMs).
+subscribers: cost of a subscription with 500 to 5000 subscribers (delay, PRT size, IMs).
 
-delivery: what a notification costs as subscribers become more, 500 to 5000 (matching delay, delivery delay, IMs).
+delivery: cost of a notification with 500 to 5000 subscribers (matching delay, delivery delay, IMs).
 
-burst: who copes with one publisher that sends 100,000 notifications at 100K, 80K, 60K and 40K a minute (maximum delay
-of 1000 notifications in a row, Q_l at its broker, share under 1 s, stabilisation), beside a computed bound.
+delivery-publishers: the same with 100 to 500 publishers.
 
-crash: what is lost, repeated or late when k-1 brokers die during the burst, at the worst places. Not the paper's.
+burst: one publisher sends 100,000 notifications at 100K, 80K, 60K or 40K a minute (maximum delay of 1000 notifications
+in a row, Q_l at its broker, share under 1 s, stabilisation), compared with a computed bound.
 
-slow-link: what it costs when any one link is ten times slower, the worst over all links. Not the paper's.
+bursts: gain of dynamic routing with 1 to 5 high-rate publishers, each in a separate cluster and at a different rate
+(lead over SNR, delay of each burst, IDR's cases).
+
+crash: notifications lost, repeated or late if k-1 brokers die at the worst places during the burst. Not in the paper.
+
+slow-link: cost of any one link being ten times slower; the worst over all links. Not in the paper.
+
+churn: brokers and messages affected by a change while clients come and go. A claim of the paper.
+
+failures: cost of one dead broker, and the clients affected. The paper claims that it stays inside a cluster.
+
+sites: effect on delay and traffic between sites if a site holds a cluster, or regions. Not in the paper.
+
+priorities: gain of urgent subscribers during a burst, and cost for the others. Not in the paper.
 """
 EPILOG = (
-    "--scale makes registrations fewer (publishers, subscribers) or notifications fewer (all others), and never "
-    "changes rates, capacities or the load. Finished runs in DIR are not run again. Any setting can be varied: octopia "
-    "simulate burst --vary tau --points 2,10,50; see them all with --show-settings."
+    "--scale reduces registrations (publishers, subscribers) or notifications (all others), and never changes rates, "
+    "capacities or the load. Finished runs in DIR are not repeated. You can vary any setting: octopia simulate burst "
+    "--vary tau --points 2,10,50. --show-settings lists them all."
 )
 
 
 def simulate(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the experiment.", show_default=False)
+    ] = None,
     systems: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Systems to compare, MODULE:NAME for your own.",
+            help="Systems to compare; MODULE:NAME for your own.",
             show_default="snr,idr,fdr,tid,tid-dynamic; burst: and bound",
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Runs of each, by seed.", show_default="5; crash 3, slow-link 1")
+        int | None,
+        typer.Option(metavar="N", help="Runs per point.", show_default="5; crash, sites, priorities 3; slow-link 1"),
     ] = None,
     scale: Annotated[
-        float | None, typer.Option(metavar="S", help="A quick look: 0.05 is a twentieth.", show_default="1")
+        float | None, typer.Option(metavar="S", help="Scale for a quick look, e.g. 0.05.", show_default="1")
     ] = None,
     small: Annotated[
-        bool, typer.Option("--small", help="Nine brokers and few clients: seconds, to see what there is to see.")
+        bool, typer.Option("--small", help="Nine brokers and few clients: takes seconds, for a first look.")
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where results go.", show_default=f"{OUT_DEFAULT}/NAME"),
+        typer.Option("--out", metavar="DIR", help="Folder for results.", show_default=f"{OUT_DEFAULT}/NAME"),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -76,7 +106,7 @@ def simulate(
             "--jobs",
             "-j",
             metavar="N",
-            help="Runs side by side; a full burst takes 2 GB each.",
+            help="Parallel runs; each run of a full burst takes 2 GB.",
             show_default="all cores",
         ),
     ] = None,
@@ -85,54 +115,76 @@ def simulate(
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="One setting; repeat it. model.link.delay_ns=0 works too."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting; repeatable. Nested keys work too: model.link.delay_ns=0.",
+        ),
     ] = None,
-    vary: Annotated[str | None, typer.Option(metavar="KEY", help="The setting to go through.")] = None,
-    points: Annotated[str | None, typer.Option(metavar="A,B", help="Its values, in place of the paper's.")] = None,
-    overlay: Annotated[
-        str | None,
-        typer.Option(metavar="TREE|FILE.toml", help="As for octopia topology.", show_default="evaluation"),
+    vary: Annotated[str | None, typer.Option(metavar="KEY", help="Setting to vary.")] = None,
+    points: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Values of the varied setting; default: the paper's.")
     ] = None,
-    clusters: Annotated[int | None, typer.Option("--clusters", "-k", metavar="K", help="Number of clusters.")] = None,
+    overlay: Annotated[str | None, overlay_option("evaluation")] = None,
+    clusters: Annotated[int | None, clusters_option(default=True)] = None,
     tau: Annotated[float | None, typer.Option(metavar="τ", help="τ of Eq. 10.", show_default="10")] = None,
     window_ms: Annotated[float | None, typer.Option(metavar="MS", help="t_w of Eq. 10.", show_default="50")] = None,
-    publishers: Annotated[int | None, typer.Option(metavar="N", help="Publishers.", show_default="100")] = None,
-    subscribers: Annotated[int | None, typer.Option(metavar="N", help="Subscribers.", show_default="2000")] = None,
-    notifications: Annotated[
-        int | None, typer.Option(metavar="N", help="Notifications of each ordinary publisher.")
+    publishers: Annotated[int | None, publishers_option("100")] = None,
+    subscribers: Annotated[int | None, subscribers_option("2000")] = None,
+    notifications: Annotated[int | None, notifications_option(default=True)] = None,
+    rate: Annotated[float | None, rate_option("60")] = None,
+    selectivity: Annotated[float | None, selectivity_option("0.02")] = None,
+    shape: Annotated[str | None, shape_option("symbols")] = None,
+    covering: Annotated[
+        str | None,
+        typer.Option(metavar="WORD", help="Covering of subscriptions: none, or per host or link.", show_default="none"),
     ] = None,
-    rate: Annotated[float | None, typer.Option(metavar="N", help="And how many a minute.", show_default="60")] = None,
-    selectivity: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Wanted by a subscription.", show_default="0.02")
+    model: Annotated[str | None, model_option("paper")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD",
+            help="live: run real brokers over TCP in real time instead of simulating them.",
+            show_default="simulated",
+        ),
     ] = None,
-    shape: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Subscriptions: symbols, ranges, mixed.", show_default="symbols")
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Live: broker processes per machine.", show_default="cores"),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.toml", help="paper, live, instant.", show_default="paper")
-    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="Live: command to start a process elsewhere: 'ssh {machine} octopia join {experiment} -m {machine}'.",
+            show_default="by hand",
+        ),
+    ] = "",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Live: address where other machines reach this one.")
+    ] = "127.0.0.1:0",
     quotes: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Real quotes, CSV or Parquet, in place of made ones.")
+        list[str] | None, typer.Option(metavar="PATH", help="Real quotes, CSV or Parquet, instead of generated ones.")
     ] = None,
     keep_traces: Annotated[
         bool, typer.Option("--keep-traces/--no-keep-traces", help="Keep the trace of every run (a full burst: 0.3 GB).")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run also what is finished in DIR.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run finished runs in DIR again.")] = False,
     show_settings: Annotated[
         bool, typer.Option("--show-settings", help="Print the settings as TOML and run nothing.")
     ] = False,
     write_docs: Annotated[
-        Path | None, typer.Option(metavar="DOCS", help="Put tables and plots into DOCS/evaluation.md, too.")
+        Path | None, typer.Option(metavar="DOCS", help="Also write tables and plots to DOCS/evaluation.md.")
     ] = None,
 ) -> None:
-    # Its help stands above, where it can be read.
+    # The help text is `_HELP`, above.
     from octopia.experiments import EXPERIMENTS, experiment_named, make_cells, settings_toml
 
     if name is None:
         raise InputError(f"which experiment? {', '.join(EXPERIMENTS)}; see octopia simulate --help")
     experiment = experiment_named(name)
     options = {
-        "systems": None if systems is None else [part.strip() for part in systems.split(",")],
+        "systems": listed(systems),
         "seeds": seeds,
         "scale": scale,
         "vary": vary,
@@ -146,22 +198,38 @@ def simulate(
         "rate_per_minute": rate,
         "selectivity": selectivity,
         "shape": shape,
+        "covering": covering,
         "model": model,
+        "host": host,
+        "processes": processes,
         "quotes": quotes or None,
     }
     settings = _settings(experiment, small, file, sets or [], options, points)
     if any(":" in system for system in settings.systems):
-        # a module of one's own is looked for where one is, as it is by python itself
+        # A user's own module is looked up in the current folder, as Python itself does.
         sys.path.insert(0, str(Path.cwd()))
     cells = make_cells(experiment, settings)
     if show_settings:
         out().file.write(settings_toml(settings))
         return
     place = folder if folder is not None else OUT_DEFAULT / experiment.name
-    sys.exit(_run(experiment, settings, cells, place, jobs, keep_traces, again, write_docs))
+    testbed = _testbed(start, listen)
+    sys.exit(_run(experiment, settings, cells, place, jobs, keep_traces, again, write_docs, testbed))
 
 
 simulate.__doc__ = _HELP
+
+
+def _testbed(start: str, listen: str) -> "Testbed":
+    from octopia.testbed import Testbed
+
+    def wait(commands: Sequence[str]) -> None:
+        say(err(), "Run each of these on its machine; the experiment begins when all have connected:", "bold")
+        for command in commands:
+            err().file.write(f"{command}\n")
+        err().file.flush()
+
+    return Testbed(listen=listen, start=start, on_wait=wait)
 
 
 def _settings(
@@ -177,21 +245,14 @@ def _settings(
     settings = small(experiment.settings) if is_small else experiment.settings
     if file is not None:
         settings = changed(settings, read_settings(file), str(file))
-    for text in sets:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--set {text}: write KEY=VALUE, for example tau=5")
-        settings = changed(settings, {key.strip(): parse_value(value.strip())}, f"--set {text}")
-    for key, value in options.items():
-        if value is not None:
-            settings = changed(settings, {key: value}, f"--{key}")
+    settings = with_options(settings, sets, options)
     if points is not None:
         settings = changed(settings, {"points": [parse_value(part.strip()) for part in points.split(",")]}, "--points")
     elif settings.vary != experiment.settings.vary and settings.points == experiment.settings.points:
-        raise InputError(f"--vary {settings.vary}: say through which values, with --points A,B")
+        raise InputError(f"--vary {settings.vary}: give its values with --points A,B")
     varied = options.get(settings.vary)
     if varied is not None and settings.vary != "overlay":
-        raise InputError(f"{settings.vary} is what this experiment goes through: give --points {varied}")
+        raise InputError(f"this experiment varies {settings.vary}: give --points {varied}")
     return settings
 
 
@@ -204,6 +265,7 @@ def _run(
     keep_traces: bool,
     again: bool,
     docs: Path | None,
+    testbed: "Testbed",
 ) -> int:
     from octopia.experiments import (
         REPORT_FILE,
@@ -222,7 +284,7 @@ def _run(
         (folder / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
-    done = _sweep(experiment, cells, folder, jobs or cores(), keep_traces, again)
+    done = _sweep(experiment, cells, folder, jobs or cores(), keep_traces, again, testbed)
     results = done.results
     console = out()
     if results:
@@ -237,7 +299,13 @@ def _run(
 
 
 def _sweep(
-    experiment: "Experiment", cells: "list[Cell]", folder: Path, jobs: int, keep_traces: bool, again: bool
+    experiment: "Experiment",
+    cells: "list[Cell]",
+    folder: Path,
+    jobs: int,
+    keep_traces: bool,
+    again: bool,
+    testbed: "Testbed",
 ) -> "Sweep":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -252,7 +320,15 @@ def _sweep(
         def tell(share: float, ended: int, news: "Result | Failure | None") -> None:
             progress.update(task, completed=share, description=f"{experiment.name}: {ended}/{len(cells)} runs")
 
-        return sweep(cells, folder, jobs=jobs, keep_trace=lambda cell: keep_traces, again=again, on_progress=tell)
+        return sweep(
+            cells,
+            folder,
+            jobs=jobs,
+            keep_trace=lambda cell: keep_traces,
+            again=again,
+            on_progress=tell,
+            testbed=testbed,
+        )
 
 
 def _print_outcome(console: "Console", outcome: "Outcome") -> None:

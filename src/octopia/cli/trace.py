@@ -1,16 +1,13 @@
-"""`octopia trace NOTIFICATION`: publish a probe and show its way, hop by hop.
+"""`octopia trace NOTIFICATION`: send a probe and show its path, hop by hop.
 
-Rules of this file: the probe is published like any other notification, with a header that asks brokers to note what
-they do with it; then every broker of the overlay is asked. Times are since the first broker had it, by the brokers'
-own clocks.
+A probe is not delivered: brokers route it like any other notification and note the clients that would receive it. With
+`--deliver` it is published and delivered. Times count from its arrival at the first broker, by the brokers' own clocks.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.console import out, print_json, say
 from octopia.cli.live_options import (
     URL_DEFAULT,
     AuthoritiesOption,
@@ -20,88 +17,144 @@ from octopia.cli.live_options import (
     TokenOption,
     UrlOption,
 )
+from octopia.cli.options import JsonOption
+from octopia.cli.terminal import out, print_json, printable, say
+from octopia.cli.watch_options import BAD, HttpTokenOption, OverlayOption
 
 if TYPE_CHECKING:
-    from octopia.net import Client, ServeConfig
-
-# Copies that are still under way are waited for until nothing new has come for so long.
-QUIET_S = 0.3
+    from octopia.language import Notification
+    from octopia.net import Client
+    from octopia.watch import Hop, Path, Reader
 
 
 def trace(
     notification: Annotated[
         str, typer.Argument(metavar="NOTIFICATION", help='JSON like {"price": 120}, or PADRES text.')
     ],
-    file: Annotated[
-        Path | None, typer.Option("--overlay", metavar="FILE", help="Overlay file; default: that of octopia serve.")
-    ] = None,
+    file: OverlayOption = None,
     url: UrlOption = URL_DEFAULT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
+    publisher: Annotated[
+        str | None,
+        typer.Option("--as", metavar="CLIENT", help="Send the probe as this client of the broker."),
+    ] = None,
+    deliver: Annotated[bool, typer.Option("--deliver", help="Publish it, so that subscribers receive it.")] = False,
+    as_json: JsonOption = False,
     name: NameOption = "",
     token: TokenOption = "",
+    http_token: HttpTokenOption = "",
     ca: AuthoritiesOption = None,
     cert: CertificateOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Publish a probe and show the path of every copy, with times and CIVs."""
+    """Send a probe and show the path of every copy, with times and CIVs. It is delivered only with --deliver."""
     import asyncio
+    from dataclasses import asdict
 
     from octopia.cli.live_options import client
-    from octopia.net import default_config, load_config
+    from octopia.cli.watch_options import watched
+    from octopia.errors import InputError
+    from octopia.watch import Reader
 
-    config = default_config() if file is None else load_config(file, secrets=False)
-    records = asyncio.run(_probe(client(url, name, token, ca, cert, key), notification, config))
+    if deliver and publisher is not None:
+        raise InputError("give --deliver or --as, not both: nobody publishes in the name of others")
+    seen = given_notification(notification)
+
+    async def run() -> "Path":
+        reader = Reader(await watched(file, None, http_token))
+        return await _trace(client(url, name, token, ca, cert, key), reader, seen, publisher, deliver)
+
+    path = asyncio.run(run())
     if as_json:
-        print_json(records)
+        print_json(asdict(path))
     else:
-        _show(records, config.scot.clusters)
+        show_path(path)
+    if path.refused or not path.broker:
+        raise typer.Exit(1)
 
 
-async def _probe(client: "Client", text: str, config: "ServeConfig") -> list[dict[str, Any]]:
-    import asyncio
-
+def given_notification(text: str) -> "Notification":
+    """A notification given as JSON or PADRES text."""
     from octopia.cli.pub import given_object
-    from octopia.language import Filter, Operator, Predicate, parse_notification
+    from octopia.language import parse_notification
 
-    given = parse_notification(given_object(text) if text.lstrip().startswith("{") else text)
+    return parse_notification(given_object(text) if text.lstrip().startswith("{") else text)
+
+
+async def _trace(
+    client: "Client", reader: "Reader", seen: "Notification", publisher: str | None, deliver: bool
+) -> "Path":
+    from octopia.watch import advertise_exactly, follow, probe
+
     async with client:
-        await client.advertise(Filter.of(*(Predicate(name, Operator.PRESENT) for name in sorted(given))))
-        sequence = int(await client.publish(given, traced=True))
+        if publisher is None:
+            await advertise_exactly(client, seen)
+        if not deliver:
+            return await probe(client, reader, seen, publisher=publisher)
+        sequence = int(await client.publish(seen, traced=True))
         await client.flush()
-        records: list[dict[str, Any]] = []
-        while True:
-            await asyncio.sleep(QUIET_S)
-            found = [
-                record
-                for record in await asyncio.to_thread(_ask_all, config)
-                if record["publisher"] == client.name and record["sequence"] == sequence
-            ]
-            if len(found) == len(records):
-                return sorted(found, key=lambda record: int(record["time_ns"]))
-            records = found
+        return await follow(reader, client.name, sequence)
 
 
-def _ask_all(config: "ServeConfig") -> list[dict[str, Any]]:
-    from octopia.cli.status import fetch_all
-
-    return [record for answer in fetch_all(config, "/traces") if isinstance(answer, list) for record in answer]
-
-
-def _show(records: list[dict[str, Any]], clusters: int) -> None:
-    from octopia.topology import civ
-
+def show_path(path: "Path") -> None:
+    """Print the path of a notification, broker by broker."""
     console = out()
-    if not records:
+    if path.refused:
+        say(console, f"Refused: {printable(path.refused)}", BAD)
+        return
+    if not path.broker:
         say(console, "No broker has seen it: is this the overlay that the url belongs to?")
         return
-    start = records[0]["time_ns"]
-    for record in records:
-        say(console, f"{(record['time_ns'] - start) / 1000:8.0f} µs  {record['broker']} from {record['came_from']}")
-        for neighbour, mask in record["sent"]:
-            carrying = f" carrying {civ.to_string(mask, clusters)}" if mask else ""
-            say(console, f"             → {neighbour}{carrying}")
-        for client in record["delivered"]:
-            say(console, f"             ● {client}")
-    hops = sum(len(record["sent"]) for record in records)
-    delivered = sum(len(record["delivered"]) for record in records)
-    say(console, f"{hops} messages between brokers, {delivered} deliveries.")
+    would = "would get it" if path.probe else "gets it"
+    for broker, after_ns in path.visited:
+        say(console, f"{after_ns / 1000:8.0f} µs  {broker}")
+        for hop in path.hops:
+            if hop.sender == broker and hop.after_ns == after_ns:
+                say(console, f"             → {hop_line(hop)}", "" if hop.up else BAD)
+        for each in path.gets:
+            if each.broker == broker and each.after_ns == after_ns:
+                trouble = f"; {each.trouble}" if each.trouble else ""
+                ids = ", ".join(each.subscriptions)
+                say(
+                    console,
+                    f"             ● {printable(f'{each.client} {would} ({ids}){trouble}')}",
+                    BAD if trouble else "",
+                )
+    for hop in path.under_way:
+        say(console, f"  not arrived: {hop.sender} → {hop_line(hop)}", BAD)
+    deliveries = "would be delivered to" if path.probe else "delivered to"
+    clients = len(path.gets)
+    say(
+        console,
+        f"{len(path.hops)} messages between brokers, {deliveries} {clients} client{'' if clients == 1 else 's'}.",
+    )
+    if not clients and not path.under_way:
+        say(
+            console,
+            "No subscription matches it. To see which condition of a client's subscription fails: octopia why CLIENT"
+            " NOTIFICATION",
+        )
+
+
+def hop_line(hop: "Hop") -> str:
+    """A copy on a link: its contents, and the link's problems if there are any."""
+    said = [hop.receiver]
+    if hop.civ:
+        said.append(f"carrying {hop.civ}")
+    if hop.destinations:
+        said.append(f"for {', '.join(hop.destinations)}")
+    if hop.priority:
+        said.append(f"priority {hop.priority}")
+    if not hop.up:
+        said.append("the link is down")
+    elif hop.queue:
+        said.append(f"behind {hop.queue:,} others")
+    if hop.arrived_ns is not None:
+        said.append(f"{(hop.arrived_ns - hop.after_ns) / 1000:,.0f} µs")
+    return ", ".join(said)
+
+
+def jsonable(path: "Path | None") -> Any:
+    """A path for JSON."""
+    from dataclasses import asdict
+
+    return None if path is None else asdict(path)

@@ -1,8 +1,8 @@
 """`octopia units FILE`: systemd units that run an overlay across machines.
 
-One unit per machine of the overlay file, or per broker where no machines are named; it writes files and starts nothing.
-Every unit restarts its brokers when they die or hang: neighbours and clients find them again. What a unit may use is
-bounded by what its brokers need together, since they are one process; what it may do, by what brokers do.
+One unit per machine of the overlay file, or per broker if it names no machines. The command writes files and starts
+nothing. Every unit restarts its brokers when they die or hang; neighbours and clients reconnect. A unit's resource
+limits cover all its brokers together, since they share a process; its permissions cover only the needs of a broker.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.console import out, say
+from octopia.cli.terminal import out, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +61,11 @@ WantedBy=multi-user.target
 """
 
 
-# Beside the connections of clients and neighbours: HTTP, libraries, and connections that are being closed.
+# Besides the connections of clients and neighbours: HTTP, libraries, and connections being closed.
 _FILES_MARGIN = 1024
 # Room for full queues; without full queues a broker uses a tenth of it.
 MEMORY_PER_BROKER_GB = 2
-# A process that gave no sign of life for so long is restarted. A busy loop gives one within a second.
+# A process without a sign of life for this long is restarted. Even a busy loop gives one within a second.
 WATCHDOG_S = 30
 PORTS_FREE_FROM = 1024
 
@@ -73,13 +73,14 @@ PORTS_FREE_FROM = 1024
 def units(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Overlay file.")],
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the units here instead of printing them.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Write the units to this folder instead of printing them."),
     ] = None,
     installed: Annotated[
-        str, typer.Option("--at", metavar="PATH", help="Where the overlay file lies on the machines.")
+        str, typer.Option("--at", metavar="PATH", help="Path of the overlay file on the machines.")
     ] = "/etc/octopia/overlay.toml",
     command: Annotated[
-        str, typer.Option("--command", metavar="PATH", help="The octopia command on the machines.")
+        str, typer.Option("--command", metavar="PATH", help="Path of the octopia command on the machines.")
     ] = "/usr/local/bin/octopia",
     memory: Annotated[
         str | None,
@@ -91,7 +92,7 @@ def units(
         ),
     ] = None,
 ) -> None:
-    """Make systemd units from an overlay file: one per machine, or per broker where it names no machines."""
+    """Write systemd units for an overlay file: one per machine, or one per broker if it names no machines."""
     from octopia.net import load_config
 
     config = load_config(file, secrets=False)
@@ -137,7 +138,7 @@ def _links(config: "ServeConfig", broker: "BrokerId") -> int:
 
 
 def _capabilities(config: "ServeConfig", brokers: "Sequence[BrokerId]") -> str:
-    """None at all, but for one where a port needs it."""
+    """The capabilities of a unit: none, except the one for a port that needs it."""
     listening = [
         at for broker in brokers for at in (config.addresses[broker], config.http.get(broker)) if at is not None
     ]
