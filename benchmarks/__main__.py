@@ -2,7 +2,8 @@
 
 `python -m benchmarks chaos [OPTION ...]` runs the hostile trial instead, which is not one of them: it does not measure
 speed but counts what is lost, and takes minutes. So does `python -m benchmarks deadsets [OPTION ...]`, in one process,
-for sets of dead brokers under full dynamic routing.
+for sets of dead brokers under full dynamic routing. `python -m benchmarks gain [OPTION ...]` counts what covering can
+save.
 """
 
 import json
@@ -11,14 +12,32 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chaos, deadsets, live, matching, pipeline, routing, sim, topology
+from benchmarks import (
+    chaos,
+    console,
+    covering,
+    covers,
+    deadsets,
+    gain,
+    live,
+    matching,
+    pipeline,
+    routing,
+    sim,
+    topology,
+    watching,
+)
 
 BENCHMARKS = {
     "routing": routing.run,
     "topology": topology.run,
     "sim": sim.run,
     "matching": matching.run,
+    "covers": covers.run,
+    "covering": covering.run,
     "live": live.run,
+    "console": console.run,
+    "watching": watching.run,
     "pipeline": pipeline.run,
 }
 RESULTS = Path(__file__).parent / "results"
@@ -30,7 +49,7 @@ def machine() -> dict[str, Any]:
 
 
 def main() -> int:
-    trials = {"chaos": chaos.main, "deadsets": deadsets.main}
+    trials = {"chaos": chaos.main, "deadsets": deadsets.main, "gain": gain.main}
     if sys.argv[1:2] and sys.argv[1] in trials:
         RESULTS.mkdir(exist_ok=True)
         return trials[sys.argv[1]](sys.argv[2:], RESULTS, machine())

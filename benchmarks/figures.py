@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from octopia.matching import Matcher
-from octopia.matching.run import BLOCK_BOXES
+from octopia.matching.box_run import BLOCK_BOXES
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "matching-boxes.svg"
 BOXES = 400

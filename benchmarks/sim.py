@@ -77,7 +77,7 @@ def measure(case: Case) -> dict[str, Any]:
         WorkloadSpec(subscribers=subscribers, notifications_per_publisher=each),
         overlay,
         synthetic_quotes(1, 500, each),
-        BurstSpec(notifications=burst),
+        [BurstSpec(notifications=burst)],
     )
     workload_s = time.process_time() - begin
     moments: dict[str, float] = {}

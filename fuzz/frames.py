@@ -58,6 +58,7 @@ from octopia.wire import (
     message_frame,
     publish_frame,
     subscribe_frame,
+    timed,
     unadvertise_frame,
     unsubscribe_frame,
     wire_notification,
@@ -84,6 +85,8 @@ CLIENT_FRAMES = [
     advertise_frame("w", WIDE),
     unadvertise_frame("a"),
     subscribe_frame("s", FILTER, "drop_oldest", True),
+    subscribe_frame("u", FILTER, None, False, 3, 50),
+    publish_frame(timed(encode_parcel(parse_notification({"x": 1}), "fuzz0", 3), 1)),
     unsubscribe_frame("s"),
     publish_frame(encode_parcel(SEEN, "fuzz", 1)),
     publish_frame(encode_parcel(SEEN, "fuzz", 2), traced=True),
@@ -104,8 +107,10 @@ def _link_frames() -> list[bytes]:
         *link_frames(SubscriptionsComplete((*PLAYED, BrokerId("c", 7)))),
         *link_frames(AdvertisementsComplete()),
         *link_frames(CibSet(tuple(KEYS))),
+        *link_frames(CibSet(tuple(KEYS), (), tuple(at % 4 for at in range(len(KEYS))))),
         *link_frames(CibClear(tuple(KEYS))),
         *link_frames(CibSet(tuple(KEYS), tuple(Lent(key, WIDE) for key in KEYS))),
+        *link_frames(CibSet(tuple(KEYS), tuple(Lent(key, WIDE, 2) for key in KEYS))),
         *link_frames(CibClear((), tuple(KEYS))),
         *link_frames(SubscriptionsIncomplete(PLAYED)),
         *link_frames(SubscriptionsIncomplete(SCOT.brokers)),
@@ -119,13 +124,16 @@ def _link_frames() -> list[bytes]:
     for key in KEYS:
         frames += link_frames(Advertise(key, FILTER)) + link_frames(Unadvertise(key))
         frames += link_frames(Subscribe(key, WIDE)) + link_frames(Unsubscribe(key))
+        frames += link_frames(Subscribe(key, WIDE, priority=3))
     for seen in notifications:
         for civ in (0, 1, 2, 3, 1 << 200):
             frames += link_frames(Notify("p", str(seen.sequence), seen, Civ(civ)))
+            frames += link_frames(Notify("p", str(seen.sequence), seen, Civ(civ, 1 if civ else 0)))
         frames += link_frames(Notify("p", str(seen.sequence), seen), CopyHeader(b"", True, 7, 60_000))
         for dests in range(1, 1 << len(SCOT.brokers)):
             stamp = Stamp(dests % 6, 1 + dests % 3, dests, (1,) * dests.bit_count())
             frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(dests), stamp))
+            frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(dests, 3), stamp))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(1), stamp), CopyHeader(traced=True))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Tree(KEYS[0])))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Routes((Route(OTHER, KEYS[0], ()),))))

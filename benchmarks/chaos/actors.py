@@ -123,7 +123,8 @@ class Subscriber:
 
     def __init__(self, ledger: Ledger, name: str, wish: Wish, url: str, **options: Any) -> None:
         self.ledger, self.name, self.wish = ledger, name, wish
-        self._policy = options.pop("policy", POLICY_HARMLESS)
+        self._quality = {"policy": options.pop("policy", POLICY_HARMLESS)}
+        self._quality |= {key: options.pop(key) for key in ("priority", "deadline_ms") if key in options}
         ledger.subscribe(name, wish, bystander=options.pop("bystander", False))
         self.client = octopia.connect(url, name=name, **options)
         self.failure: OctopiaError | None = None
@@ -131,7 +132,7 @@ class Subscriber:
 
     async def open(self) -> "Subscriber":
         await self.client.open()
-        subscription = self.client.subscribe(self.wish.text(), policy=self._policy)
+        subscription = self.client.subscribe(self.wish.text(), **self._quality)
         await subscription.__aenter__()
         self.ledger.in_force(self.name)
         self._task = asyncio.create_task(self._read(subscription))

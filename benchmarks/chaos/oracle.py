@@ -186,6 +186,17 @@ class Ledger:
             out_of_order += _out_of_order(reader.got)
         return Tally(promised, lost, repeated, unwanted, out_of_order, lost_by)
 
+    def is_served(self, name: str) -> bool:
+        """Whether a subscriber has all that was published while it was in force, confirmed by now or not."""
+        reader = self.readers[name]
+        got = {(content.get("by"), content.get("n")) for _, content in reader.got}
+        return all(
+            (publication.content["by"], publication.content["n"]) in got
+            for publications in self.publications.values()
+            for publication in publications
+            if reader.in_force(publication.put) and reader.wish.wants(publication.content)
+        )
+
     def missing(self) -> int:
         return self.tally().lost
 

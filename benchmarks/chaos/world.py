@@ -73,6 +73,8 @@ class Setup:
     absent: tuple[str, ...] = ()
     limits: tuple[tuple[str, float], ...] = ()
     routing: str = ""
+    covering: str = ""
+    qos: str = ""  # lines of the table [qos]
     tls: str = ""  # lines of the table [tls]
     files_max: int = 0
 
@@ -232,11 +234,14 @@ class World:
         links = f'[links]\ntoken = "{self.setup.link_token}"\n' if self.setup.link_token else ""
         tls = f"[tls]\n{self.setup.tls}" if self.setup.tls else ""
         routing = f'[routing]\nname = "{self.setup.routing}"\n' if self.setup.routing else ""
+        if self.setup.covering:
+            routing += f'covering = "{self.setup.covering}"\n'
+        qos = f"[qos]\n{self.setup.qos}" if self.setup.qos else ""
         file = self.folder / f"{name}.toml"
         file.write_text(
             f'[overlay]\nname = "trial"\ntree = "path:{self.setup.regions}"\nclusters = {self.setup.clusters}\n'
             f'[brokers]\nhost = "{self.host}"\nhttp_port = {self.http_port}\naddresses = {{ {lines} }}\n'
-            f"{routing}[limits]\n{limits}{links}{tls}" + "".join(entry.text() for entry in self.setup.clients),
+            f"{routing}[limits]\n{limits}{links}{tls}{qos}" + "".join(entry.text() for entry in self.setup.clients),
             encoding="utf-8",
         )
         return file

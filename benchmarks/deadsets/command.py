@@ -16,8 +16,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.deadsets.trial import Failures, MissedError, Trials
-from octopia.pipeline.spec import evaluation_overlay
-from octopia.topology import BrokerId, Scot, parse_tree
+from octopia.topology import BrokerId, Scot, find_overlay, parse_tree
 
 SETS = 10_000
 QUICK_SETS = 40
@@ -148,7 +147,7 @@ def main(argv: Sequence[str], results_folder: Path, machine: dict[str, Any]) -> 
         total, steps = count_exhaustive(overlays), run_exhaustive(tally, overlays, arguments.seed)
     else:
         total = QUICK_SETS if arguments.quick else arguments.sets
-        steps = run_random(tally, evaluation_overlay(), total, arguments.seed)
+        steps = run_random(tally, find_overlay("evaluation").scot, total, arguments.seed)
     end_s = time.monotonic() + arguments.seconds
     try:
         for _ in steps:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from octopia.net import Address, NetLimits, Server
+from octopia.net import Address, NetLimits, Server, collect_garbage_rarely, run_loop
 from octopia.topology import BrokerId, Scot, parse_tree
 
 LIMITS = NetLimits(client_queue_frames_max=100_000, client_queue_bytes_max=256 * 1024 * 1024)
@@ -30,19 +30,14 @@ def _serve(
             host = server.hosts[broker]
             while not all(link.is_up for link in host.links.values()):
                 await asyncio.sleep(0.01)
+            # as `octopia serve` does
+            collect_garbage_rarely()
             ready.set()
             while not stop.is_set():
                 await asyncio.sleep(0.1)
 
     logging.getLogger("octopia").setLevel(logging.ERROR)
-    try:
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    except ImportError:
-        factory = None
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())
+    run_loop(main())
 
 
 def cpu_s(pid: int) -> float:
@@ -103,6 +98,10 @@ class Brokers:
     def cpu_s_each(self) -> list[float]:
         """CPU seconds of each broker so far, in the overlay's order."""
         return [cpu_s(process.pid) for process in self._processes if process.pid is not None]
+
+    def memory_bytes(self) -> int:
+        """Memory of the brokers that no other process shares."""
+        return sum(psutil.Process(process.pid).memory_full_info().uss for process in self._processes)
 
     def close(self) -> None:
         self._stop.set()

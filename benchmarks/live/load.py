@@ -1,6 +1,6 @@
 """Load from outside: a publisher that only writes frames made before, and subscribers that only count.
 
-Rules of this file: plain sockets and no decoding, so that what is measured is the broker. Subscribers run in a process
+Plain sockets and no decoding, so that what is measured is the broker. Subscribers run in a process
 of their own and confirm what they get, as the protocol wants.
 """
 
@@ -47,7 +47,9 @@ def read_until(connection: socket.socket, mark: bytes, times: int = 1) -> None:
 
 
 @dataclass
-class _Sink:
+class Sink:
+    """Counts the numbered frames that come, and confirms them."""
+
     connection: socket.socket
     rest: bytes = b""
     frames: int = 0
@@ -55,7 +57,9 @@ class _Sink:
 
     def read(self) -> int:
         """Count the frames that have come; returns how many."""
-        data = self.rest + self.connection.recv(READ_BYTES)
+        came = self.connection.recv(READ_BYTES)
+        assert came, "the server closed the connection"
+        data = self.rest + came
         at, before = 0, self.frames
         while len(data) - at >= 5:
             stop = at + 4 + int.from_bytes(data[at : at + 4], "big")
@@ -71,7 +75,7 @@ class _Sink:
 
 
 def _subscribe_and_count(port: int, groups: Sequence[Sequence[Filter]], ready: Any, stop: Any, counted: Any) -> None:
-    sinks: dict[int, _Sink] = {}
+    sinks: dict[int, Sink] = {}
     for number, filters in enumerate(groups):
         connection = dial(port, f"s{number}")
         for at in range(0, len(filters), SUBSCRIBE_FRAMES):
@@ -80,7 +84,7 @@ def _subscribe_and_count(port: int, groups: Sequence[Sequence[Filter]], ready: A
             read_until(connection, b"\xa9subscribe", len(part))
             # Answers are numbered frames as well; what is never confirmed fills the window.
             connection.sendall(message_frame(Ack(at + len(part))))
-        sink = _Sink(connection, frames=len(filters), confirmed=len(filters))
+        sink = Sink(connection, frames=len(filters), confirmed=len(filters))
         sinks[connection.fileno()] = sink
     ready.set()
     poll = select.poll()
@@ -94,14 +98,14 @@ def _subscribe_and_count(port: int, groups: Sequence[Sequence[Filter]], ready: A
 class Subscribers:
     """So many connections with their subscriptions, in a process of their own."""
 
-    def __init__(self, port: int, groups: Sequence[Sequence[Filter]]) -> None:
+    def __init__(self, port: int, groups: Sequence[Sequence[Filter]], wait_s: float = WAIT_S) -> None:
         self._stop = mp.Event()
         ready = mp.Event()
         self._counted = mp.Value("q", 0, lock=False)
         arguments = (port, groups, ready, self._stop, self._counted)
         self._process = mp.Process(target=_subscribe_and_count, args=arguments, daemon=True)
         self._process.start()
-        if not ready.wait(60):
+        if not ready.wait(wait_s):
             raise RuntimeError("the subscribers did not come up")
 
     @property

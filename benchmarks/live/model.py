@@ -9,7 +9,7 @@
 - Delays: one notification at a time, from `publish` to the subscriber, through one broker and through three; half of
   the difference is what a hop adds, of which the hop's CPU time is not delay. Wall time, so only the median counts.
 
-Rules of this file: CPU time of the process measured and nothing else, so that others on the machine matter little.
+CPU time of the process measured and nothing else, so that others on the machine matter little.
 """
 
 import asyncio

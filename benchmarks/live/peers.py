@@ -1,6 +1,6 @@
 """The same loads for OctopiA and for other brokers, side by side in one run: nats-server, redis-server, mosquitto.
 
-Rules of this file: one kind of client for all: plain sockets, 200-byte payloads made beforehand, joined writes, and
+One kind of client for all: plain sockets, 200-byte payloads made beforehand, joined writes, and
 subscribers in a process of their own that count a mark in what comes. At most `WINDOW` messages are on their way at a
 time, so that nobody has a reason to drop. What is compared is the server's CPU time per message. The others route by an
 equal topic, OctopiA by a predicate on the content; all deliver at most once to a subscriber that keeps up, and OctopiA

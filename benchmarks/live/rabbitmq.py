@@ -1,7 +1,7 @@
 """Routing by content in RabbitMQ: a headers exchange with many bindings, against OctopiA with as many subscriptions.
 
 A headers exchange compares headers with equality only, so both sides get subscriptions of that kind: each asks for one
-symbol, each symbol is asked for once, and a message is delivered to one of ten connections. Rules of this file: AMQP
+symbol, each symbol is asked for once, and a message is delivered to one of ten connections. AMQP
 0-9-1 by hand, no more of it than this load needs; the server runs from its Debian package with a folder, ports and an
 Erlang port mapper of its own, all of which are ended with it.
 """

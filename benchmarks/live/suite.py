@@ -7,7 +7,9 @@ brokers under the same load (`peers`), and what order costs under diversion (`re
 
 import statistics
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -15,10 +17,13 @@ from rich.table import Table
 
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.client import client_rate, latency_us
+from benchmarks.live.floor import one_per_read
+from benchmarks.live.goals import show_goals
 from benchmarks.live.load import Publisher, Subscribers
 from benchmarks.live.peers import run_peers
 from benchmarks.live.rabbitmq import run_bindings
 from benchmarks.live.reorder import run_reorder
+from benchmarks.live.size import connection_bytes, many_subscriptions, start_s
 from benchmarks.live.workload import advertisement, deliveries_each, frames_of, subscriptions
 
 
@@ -42,6 +47,7 @@ class Case:
 PARTS = 5
 CASES = (
     Case("1 broker, 1,000 subscriptions, batched", 150_000, 120_000),
+    Case("the same, backlogged", None, 240_000, per_write=5000),
     Case("the same, one per read, 40 publishers", 20_000, 24_000, publishers=40),
     Case("the same, one per read, from rest", None, 12_000, per_write=1, pause_s=0.00015),
     Case("1 broker, fan-out 40", 1_000_000, 12_000, filters=40, connections=40, fan=True, counts_deliveries=True),
@@ -114,28 +120,56 @@ def _load(
     subscribers.wait_for(sum(due[: rounds.stop]))
 
 
+PIECES: dict[str, Callable[[], Any]] = {
+    **{f"case{number}": partial(measure, case) for number, case in enumerate(CASES, 1)},
+    "floor": one_per_read,
+    "client": client_rate,
+    "latency": lambda: [latency_us(tree) for tree in ("path:1", "path:3")],
+    "peers": run_peers,
+    "many": many_subscriptions,
+    "memory": connection_bytes,
+    "start": start_s,
+    "bindings": run_bindings,
+    "reorder": run_reorder,
+}
+
+
+def run_pieces(names: Iterable[str], before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The figures of some parts; cases stay beside those that were measured before."""
+    figures: dict[str, Any] = {}
+    cases = {row["case"]: row for row in (before or {}).get("cases", [])}
+    for name in names:
+        found = PIECES[name]()
+        if name.startswith("case"):
+            cases[found["case"]] = found
+            figures["cases"] = [cases[case.name] for case in CASES if case.name in cases]
+        else:
+            figures[name] = found
+    return figures
+
+
 def run() -> dict[str, Any]:
-    rows = [measure(case) for case in CASES]
-    client = client_rate()
-    latency = [latency_us(tree) for tree in ("path:1", "path:3")]
-    peers = run_peers()
-    bindings = run_bindings()
-    reorder = run_reorder()
-    _show(rows, client, latency)
-    _show_peers(peers)
-    _show_bindings(bindings)
-    _show_reorder(reorder)
-    return {
-        "cases": rows,
-        "client": client,
-        "latency": latency,
-        "peers": peers,
-        "bindings": bindings,
-        "reorder": reorder,
+    figures = run_pieces(PIECES)
+    show(figures)
+    return figures
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Tables of whatever there are figures for."""
+    tables: dict[str, Callable[[Any], None]] = {
+        "cases": _show,
+        "latency": _show_latency,
+        "peers": _show_peers,
+        "bindings": _show_bindings,
+        "reorder": _show_reorder,
     }
+    for name, table in tables.items():
+        if name in figures:
+            table(figures[name])
+    show_goals(figures)
 
 
-def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: list[dict[str, Any]]) -> None:
+def _show(rows: list[dict[str, Any]]) -> None:
     console = Console(width=130)
     table = Table(title="Live overlay, brokers as processes on loopback")
     for column in ("case", "goal/s", "CPU µs each", "per s and core", "seen/s", "deliveries each"):
@@ -150,9 +184,10 @@ def _show(rows: list[dict[str, Any]], client: dict[str, Any], latency: list[dict
             f"{row['deliveries_each']:.1f}",
         )
     console.print(table)
-    console.print(
-        f"Python client: {client['cpu_us_each']:.2f} CPU µs a publication ({client['per_s_and_core']:,.0f}/s and core)"
-    )
+
+
+def _show_latency(latency: list[dict[str, Any]]) -> None:
+    console = Console(width=130)
     for through in latency:
         centiles = ", ".join(f"{k} {v:,.0f} µs" for k, v in through["us"].items())
         console.print(f"Latency through {through['hops']} broker(s), client to client: {centiles}")

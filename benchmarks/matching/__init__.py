@@ -5,7 +5,7 @@ removing, overlap, memory, the first call. `measure` times the matcher, `compare
 new processes; `suite` puts the figures together, `report` and `plots` write tables and pictures.
 `python -m benchmarks.matching --help` for parts of it.
 
-Rules of this package: figures are only compared within a run, and every answer that is timed is also checked. Nothing
+Figures are only compared within a run, and every answer that is timed is also checked. Nothing
 is imported here: `first_call` measures imports in processes that pass through this file.
 """
 

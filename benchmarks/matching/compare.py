@@ -1,6 +1,6 @@
 """The peers' figures for one workload at one size, and whether their answers are ours.
 
-Rules of this file: a peer's rate is the best it reaches at any size of batch up to ours, since larger batches share the
+A peer's rate is the best it reaches at any size of batch up to ours, since larger batches share the
 cost of sorting the subscriptions; it is not asked for a batch that would take longer than the limit by its last rate.
 Every answer is compared with ours, pair by pair, on the events that all have seen.
 """

@@ -1,6 +1,6 @@
 """How fast the matcher is: adds, matches, removals, overlap, memory. One core, in CPU seconds of this process.
 
-Rules of this file: CPU time, not the clock on the wall, so that others on the machine count little; the best of several
+CPU time, not the clock on the wall, so that others on the machine count little; the best of several
 repeats, after a call that warms up. Filters, ids, notifications and batches are made before the clock starts, and are
 put out of the collector's sight. Rows of matches per timing are bounded, so that large and small cells take alike long.
 """

@@ -4,7 +4,7 @@ Subscriptions are sorted by *shape*: which conditions they have. A join per shap
 the planners see equalities (hash join) and pairs of inequalities (range join); the alternative, one join over one table
 with ±inf for absent bounds, is kept as `by_shape=False`, and the benchmark reports whichever was faster.
 
-Rules of this file: answers are complete, as Arrow tables of (event, id), since that is what the matcher gives; the
+Answers are complete, as Arrow tables of (event, id), since that is what the matcher gives; the
 events and the tables of subscriptions are in the peer's own form before the clock starts. One thread each.
 """
 

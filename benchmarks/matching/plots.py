@@ -1,6 +1,6 @@
 """The two pictures of docs: how the cost of an event grows with subscriptions, and with matches.
 
-Rules of this file: figures in, SVG out, and the same figures give the same bytes: no date, a fixed salt for ids. No
+Figures in, SVG out, and the same figures give the same bytes: no date, a fixed salt for ids. No
 pyplot: a figure is an object and leaves no state behind.
 """
 

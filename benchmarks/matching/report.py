@@ -1,6 +1,6 @@
 """The figures as tables: on the screen, and as a page of docs with the pictures.
 
-Rules of this file: the page says what was measured and nothing else. A goal is marked as reached or missed by the
+The page says what was measured and nothing else. A goal is marked as reached or missed by the
 figure of this run; where there is no figure, there is a dash and its reason.
 """
 

@@ -1,6 +1,6 @@
 """Which cells there are, and all their figures put together.
 
-Rules of this file: one workload is in memory at a time, and smaller sizes are its beginning.
+One workload is in memory at a time, and smaller sizes are its beginning.
 """
 
 import gc

@@ -1,6 +1,6 @@
 """What it costs the peers to keep subscriptions: add, remove, memory, and overlap, beside the matcher's own figures.
 
-Rules of this file: each peer does what its users would do for one subscription at a time. DuckDB: prepared statements
+Each peer does what its users would do for one subscription at a time. DuckDB: prepared statements
 in one transaction on a table with a key. Polars, whose frames do not change: a frame with one line more or less. Plain
 Python: a dictionary. Bulk loading, which the peers are better at, is in the tables of `compare` as `load_per_s`.
 """

@@ -5,7 +5,7 @@ C: a mixture of prefix, contains, presence and `<>` on strings, with ranges. Sub
 (`Table`), which is what the peers join with; the filters that the matcher stores are made from the same columns, so
 that all systems are asked the same question.
 
-Rules of this file: the same seed gives the same workload, and a smaller one is the beginning of a larger one's filters.
+The same seed gives the same workload, and a smaller one is the beginning of a larger one's filters.
 Ranges are cut at quantiles of the quotes, so that each holds a stated share of them however its attribute is
 distributed; what share of events a subscription really matches is measured by the benchmark, not assumed.
 """

@@ -3,7 +3,7 @@
 `joins` holds content matching as an operation of Spark beside joins in Spark SQL, `stages` and `traces` the rows per
 second of every stage at 1 and 2 cores, `start` how long a session takes; `measure` is what they share.
 
-Rules of this package: figures are only compared within a run, and every answer that is timed is also checked. Seconds
+Figures are only compared within a run, and every answer that is timed is also checked. Seconds
 are given twice, on the wall and of CPU over all processes (driver, JVM, Python workers): on a machine that is shared
 only the second can be trusted.
 """

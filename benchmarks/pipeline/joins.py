@@ -2,10 +2,11 @@
 
 Two kinds of subscriptions, both expressible in SQL: `symbol and range` (a symbol and an interval of the price: Spark
 joins by hash on the symbol and tests the rest) and `ranges` (an interval of the price and one of the volume: Spark has
-no index for that and tests every pair). `identity` sends the same columns to Python and back, matching nothing: no
-operation in Python can be faster.
+no index for that and tests every pair). `udf` is what a user writes first: a Python function that goes through the
+subscriptions for every row, on as many rows as that takes some seconds for. `identity` sends the same columns to Python
+and back, matching nothing: no operation in Python can be faster.
 
-Rules of this file: every system answers with the number of pairs and a checksum over them, and all must agree. SQL gets
+Every system answers with the number of pairs and a checksum over them, and all must agree. SQL gets
 the filters as columns, parsed and typed, which costs it nothing.
 """
 
@@ -23,6 +24,8 @@ from octopia.workload import notifications_of, synthetic_quotes
 ROUNDS = 2
 # A join that tests every pair is given no more than this.
 NESTED_PAIRS_MAX = 200_000_000
+# And a function in Python no more than this.
+UDF_PAIRS_MAX = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,13 @@ def _measure_case(session: Session, frame: Any, rows: int, case: Case) -> dict[s
     if sql != ours:
         raise AssertionError(f"{case.kind}: SQL gives {sql}, octopia {ours}")
     figures["sql join"] = _rates(int(rows * share), took) | {"rows": int(rows * share)}
+    few = min(rows, max(1, UDF_PAIRS_MAX // case.table.num_rows))
+    some = frame.where(f"row < {few}")
+    by_udf = _by_udf(session, some, case.table)
+    udf, took = best(lambda: _answer(by_udf), 1)
+    if udf != (ours := _answer(match(some, subscriptions, keys=["row"]))):
+        raise AssertionError(f"{case.kind}: the UDF gives {udf}, octopia {ours}")
+    figures["udf"] = _rates(few, took) | {"rows": few}
     subscriptions.unpersist()
     return figures
 
@@ -114,6 +124,25 @@ def _measure_case(session: Session, frame: Any, rows: int, case: Case) -> dict[s
 def _joined(session: Session, frame: Any, subscriptions: Any, condition: str) -> Any:
     query = f"select /*+ broadcast(s) */ n.row, s.id as subscription from {{n}} n join {{s}} s on {condition}"  # noqa: S608
     return session.spark.sql(query, n=frame, s=subscriptions)
+
+
+def _by_udf(session: Session, frame: Any, subscriptions: pa.Table) -> Any:
+    """A function in Python that tests one row against all subscriptions."""
+    from pyspark.sql import functions as fn
+
+    wanted = session.spark.sparkContext.broadcast(subscriptions.drop_columns(["filter"]).to_pylist())
+
+    def ids(symbol: str, close: float, volume: int) -> list[int]:
+        return [
+            one["id"]
+            for one in wanted.value
+            if one.get("symbol", symbol) == symbol
+            and one["close_from"] <= close <= one["close_to"]
+            and one.get("volume_from", volume) <= volume <= one.get("volume_to", volume)
+        ]
+
+    found = fn.udf(ids, "array<bigint>")("symbol", "close", "volume")
+    return frame.select("row", fn.explode(found).alias("subscription"))
 
 
 def _answer(pairs: Any) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Seconds of a piece of work: on the wall, and of CPU over this process, the JVM and its Python workers.
 
-Rules of this file: Python workers that ended are counted too, by whoever waited for them; the JVM waits for its own.
+Python workers that ended are counted too, by whoever waited for them; the JVM waits for its own.
 """
 
 import time

@@ -1,5 +1,6 @@
 """The figures as tables, on the screen and as a page of the documentation."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,17 +8,41 @@ from benchmarks import tables
 from benchmarks.tables import Figures
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pipeline-figures.md"
+RESULTS = Path(__file__).parents[1] / "results" / "pipeline.json"
 _HEAD = """\
 # Figures of the pipeline
 
 Written by `python -m benchmarks pipeline`, which measures everything anew; parts of it:
 `python -m benchmarks.pipeline --help`. The figures themselves are in `benchmarks/results/pipeline.json`. Seconds are on
-the wall unless they are called CPU, which is that of all processes together: driver, JVM and Python workers. The
-machine has two cores, so a second one cannot give more than 2 ×, and what the JVM does beside the tasks (compiling,
-collecting garbage) runs on it already with `local[1]`. Small tables gain nothing from it: starting tasks is all they
-do. The workload is drawn by the driver, and measuring the selectivity of its filters is most of that; a second core
-does not help there. A simulation is one task: a sweep of several uses all cores, one of them does not.
+the wall unless they are called CPU, which is that of all processes together: driver, JVM and Python workers. Tables may
+come from different runs on a machine that is more or less busy, so compare figures within a table only, and CPU before
+wall. The machine has two cores, so a second one cannot give more than 2 ×, and what the JVM does beside the tasks
+(compiling, collecting garbage) runs on it already with `local[1]`. Small tables gain nothing from it: starting tasks is
+all they do. A simulation is one task: a sweep of several uses all cores, one of them does not.
 
+"""
+_TAIL = """
+## At a hundred times the size
+
+From the plans that Spark makes (`explain`) and the way the work is cut, stage by stage:
+
+- `quotes`: plain CSV is cut into parts of 32 MB, so 100 × the data is 100 × the tasks; a gzip file stays one task.
+  Then one shuffle by ranges of symbol and date. The driver holds a row per file.
+- `notifications`: one shuffle by symbol, and a broadcast table with a row per published symbol. A symbol's quotes are
+  put in order by one task: more symbols are more tasks, more days of one symbol are not.
+- `workload`: drawn in one task, at about 120 bytes a notification; 50 million are the bound, as for a simulation, and
+  more are refused. Counting what its filters match is divided like `truth`.
+- `truth`: pieces of 16,384 to 65,536 rows × at least 200 filters, each a partition of its own. 1,000,000 rows ×
+  10,000 filters on 128 cores are 558 tasks; 100 × the rows are 1,526 tasks and no longer cut by filters. Rows are
+  sent once for each share of the filters: up to nine times there, once at 100 ×. All filters go to every worker.
+- `simulate`: one task per run, whatever its size. More cores serve more systems, points and seeds, not a larger run.
+- `audit` by Spark SQL: eight shuffles by hash and one by ranges, for the order of the findings; clients and brokers are
+  broadcast. No step is in one partition. The one that does not scale is a run that went wrong: the requests of all
+  findings are broadcast. Up to 3 million rows it is DuckDB's, on the driver.
+- `metrics` by Spark SQL: each text reads each table of the trace once; what is needed again comes from a shuffle that
+  is reused, and a centile's join is done twice. What ends in a single partition has been added up before: a row per
+  partition, or one per bucket of a centile, of which there are fewer than 3,000. Up to 30 million rows of a trace
+  they are DuckDB's, in the task of the simulation; 100 × the burst of the paper is Spark's.
 """
 
 
@@ -26,9 +51,19 @@ def show(figures: dict[str, Any]) -> None:
     tables.show(_tables(figures))
 
 
+def keep(figures: dict[str, Any]) -> None:
+    """Put some parts in the place of those that are kept, and write the page anew."""
+    kept = json.loads(RESULTS.read_text(encoding="utf-8"))
+    kept["figures"] |= figures
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    write(kept["figures"])
+
+
 def write(figures: dict[str, Any]) -> None:
     """The page."""
-    PAGE.write_text(_HEAD + tables.markdown(_tables(figures)), encoding="utf-8")
+    # what a reader must know of parts that are older than the code; a full run has none
+    note = f"{figures['note']}\n\n" if figures.get("note") else ""
+    PAGE.write_text(_HEAD + note + tables.markdown(_tables(figures)) + _TAIL, encoding="utf-8")
 
 
 def _tables(figures: dict[str, Any]) -> list[Figures]:
@@ -36,6 +71,9 @@ def _tables(figures: dict[str, Any]) -> list[Figures]:
     if "start" in figures:
         rows = [[name.removesuffix("_s").replace("_", " "), f"{value:.2f}"] for name, value in figures["start"].items()]
         found.append(Figures("Start of a session, seconds", ["", "s"], rows))
+    if "demo" in figures:
+        rows = [[name, f"{value:.1f}"] for name, value in figures["demo"].items()]
+        found.append(Figures("The demo after set-up, seconds", ["", "s"], rows))
     if "joins" in figures:
         head = ["subscriptions", "rows", "pairs", "system", "rows/s", "rows/CPU s", "CPU against SQL"]
         rows = [row for case in figures["joins"] for row in _join_rows(case)]
@@ -46,14 +84,87 @@ def _tables(figures: dict[str, Any]) -> list[Figures]:
             f"Stages before a simulation (truth: pairs of a row and one of {cells[0]['subscribers']:,} subscriptions)"
         )
         found.append(_stages(title, "rows", cells))
+    if "cluster" in figures:
+        cells = figures["cluster"]
+        title = (
+            f"A standalone cluster, {cells[0]['rows']:,} quotes, {cells[0]['subscribers']:,} subscriptions: "
+            "the largest of Spark's stages in each of ours"
+        )
+        head = ["stage", "workers", "s", "CPU s", "tasks", "longest task s", "skew", "workers busy", "busiest has"]
+        found.append(Figures(title, head, [_cluster_row(cell) for cell in cells]))
     if "traces" in figures:
         found.append(_stages("Traces of the paper's burst, rows of all their tables", "rows", figures["traces"]))
+    if "streams" in figures:
+        head = [
+            "killed",
+            "published",
+            "came",
+            "missing",
+            "again, same id",
+            "repeated",
+            "restarts",
+            "rows/s",
+            "median s",
+            "p99 s",
+        ]
+        rows = [_stream_row(one) for one in figures["streams"]]
+        found.append(Figures("Broker to Spark to broker, with parts of it killed", head, rows))
+    if "recording" in figures:
+        rows = [
+            [f"{one['share']:.0%}", f"{one['cpu_us']:.1f}", f"{one['ratio']:.2f} ×", f"{one['bytes_per_row']:,.0f}"]
+            for one in figures["recording"]
+        ]
+        title = "Recording on two brokers: CPU per notification of brokers and clients together"
+        found.append(Figures(title, ["share recorded", "µs", "against none", "bytes on disk"], rows))
+    if "increments" in figures:
+        found.append(_increments(figures["increments"]))
+    if "plans" in figures:
+        head = ["routing", "proposal", "messages", "mean delay", "verdict", "plan s", "plan CPU s"]
+        rows = [_plan_row(one) for one in figures["plans"]]
+        found.append(Figures("Plans for the demo's workload: replays against what is there", head, rows))
     return found
+
+
+def _increments(one: dict[str, Any]) -> Figures:
+    added, whole = one["added"], one["whole"]
+    rows = [
+        [name, f"{took['wall_s']:.1f}", f"{took['cpu_s']:.1f}", f"{took['cpu_s'] / whole['cpu_s']:.2f} ×"]
+        for name, took in (("one more file", added), ("all files", whole))
+    ]
+    title = f"Quotes of one day more: {one['rows']:,} rows in {one['files']} files"
+    return Figures(title, ["read", "s", "CPU s", "CPU against all files"], rows)
+
+
+def _plan_row(one: dict[str, Any]) -> list[str]:
+    verdict = "recommended" if one["recommended"] else "rejected" if one["rejected"] else ""
+    changes = ["" if one[name] is None else f"{one[name]:+.0%}" for name in ("messages", "delay")]
+    times = [f"{one['plan_wall_s']:.1f}", f"{one['plan_cpu_s']:.1f}"]
+    return [one["system"].upper(), one["proposal"], *changes, verdict, *times]
+
+
+def _cluster_row(cell: dict[str, Any]) -> list[str]:
+    return [
+        cell["stage"],
+        f"{cell['workers']}",
+        f"{cell['wall_s']:,.1f}",
+        f"{cell['cpu_s']:,.1f}",
+        f"{cell['tasks']:,}",
+        f"{cell['longest_task_s']:,.2f}",
+        f"{cell['skew']:.1f} ×",
+        f"{cell['executors']}",
+        f"{cell['busiest_executor_share']:.0%}",
+    ]
+
+
+def _stream_row(one: dict[str, Any]) -> list[str]:
+    counts = [f"{one[name]:,}" for name in ("published", "came", "missing", "again", "repeated", "restarts")]
+    times = ["" if one[name] is None else f"{one[name]:.2f}" for name in ("median_s", "p99_s")]
+    return [one["kill"], *counts, f"{one['rows_per_s']:,.0f}", *times]
 
 
 def _join_rows(case: dict[str, Any]) -> list[list[str]]:
     rows = []
-    for system in ("octopia", "sql join", "identity"):
+    for system in (name for name in ("octopia", "sql join", "udf", "identity") if name in case):
         one = case[system]
         times = one["per_cpu_s"] / case["sql join"]["per_cpu_s"]
         label = f"{case['subscriptions']:,} {case['kind']}" if system == "octopia" else ""

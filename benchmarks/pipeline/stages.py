@@ -1,6 +1,6 @@
 """Rows per second of the stages before a simulation, at growing sizes and with one core and two.
 
-Rules of this file: every cell runs in a folder of its own, in a session that has run something before; what a stage
+Every cell runs in a folder of its own, in a session that has run something before; what a stage
 takes is what the runner says on the wall, and the CPU of all processes meanwhile. Truth is counted in pairs tested.
 """
 
@@ -12,11 +12,11 @@ import pyarrow.csv as pc
 
 from benchmarks.pipeline.measure import cpu_s, rate
 from octopia.pipeline import Session, SparkSettings, open_session
-from octopia.pipeline.run import STAGES
-from octopia.pipeline.spec import PipelineSpec, QuotesSpec
+from octopia.pipeline.spec import PipelineSpec, QuotesSpec, pipeline_settings
 from octopia.pipeline.stages import Event, Runner
 from octopia.pipeline.storage import LocalStore
-from octopia.workload import WorkloadSpec, synthetic_quotes
+from octopia.pipeline.whole import STAGES
+from octopia.workload import synthetic_quotes
 
 DAYS = 2000
 
@@ -75,7 +75,9 @@ def _measure(session: Session, rows: int, subscribers: int, source: str) -> list
             paths = (str(file),)
         spec = PipelineSpec(
             QuotesSpec(paths=paths, symbols=symbols, days=DAYS),
-            WorkloadSpec(publishers=symbols, subscribers=subscribers, notifications_per_publisher=DAYS, shape="mixed"),
+            pipeline_settings(
+                publishers=symbols, subscribers=subscribers, notifications_per_publisher=DAYS, shape="mixed"
+            ),
         )
         names = ["quotes"] if source == "csv" else ["quotes", "notifications", "workload", "truth"]
         events = staged(session, Path(folder) / "out", spec, names)

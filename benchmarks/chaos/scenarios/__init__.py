@@ -1,10 +1,10 @@
 """The catalogue: every fault and attack of the trial, in the order in which they are run."""
 
-from benchmarks.chaos.scenarios import detours, doors, fairness, links, names, publishers, restarts, rights
+from benchmarks.chaos.scenarios import detours, doors, fairness, links, names, policies, publishers, restarts, rights
 
 SCENARIOS = {
     scenario.name: scenario
-    for part in (publishers, links, detours, restarts, names, rights, fairness, doors)
+    for part in (publishers, links, detours, restarts, policies, names, rights, fairness, doors)
     for scenario in part.SCENARIOS
 }
 
