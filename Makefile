@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint style bench lock clean
+.PHONY: help setup demo test lint style docs bench lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -38,6 +38,10 @@ lint: style ## ruff and mypy --strict
 style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+docs: $(READY) ## the documentation as a site, in out/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "open out/docs/index.html"
 
 bench: $(READY) ## measure; figures go to benchmarks/results
 	$(BIN)/python -m benchmarks
