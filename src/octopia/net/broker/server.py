@@ -33,7 +33,8 @@ from octopia.net.broker.saved import Place, save, take
 from octopia.net.broker.warm_up import warm_up
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
-from octopia.topology import BrokerId, Scot
+from octopia.routing import CongestionParameters
+from octopia.topology import BrokerId, Scot, Sites
 
 
 class Server:
@@ -52,6 +53,7 @@ class Server:
         state: Path | None = None,
         recordings: Mapping[BrokerId, Recording] | None = None,
         record: RecordOptions | None = None,
+        sites: Sites | None = None,
         **options: Any,
     ) -> None:
         """`recordings` are those of an experiment; `record` says where to write facts for whoever watches."""
@@ -69,6 +71,7 @@ class Server:
             for id in self.brokers:
                 neighbours = overlay.a_links(id) + overlay.i_links(id)
                 self._recordings[id] = LiveRecording(id, neighbours, self._facts, record.share)
+            self._write_overlay(record.folder, sites, options)
             # facts are timed by this clock
             options["now"] = time.monotonic
         self._options = options
@@ -97,6 +100,7 @@ class Server:
             tls=None if config.tls is None else config.tls.contexts,
             state=state,
             record=record,
+            sites=config.sites,
             routing=config.routing,
             congestion=config.congestion,
             limits=config.limits,
@@ -108,6 +112,16 @@ class Server:
             qos=config.qos,
             alias_token=config.alias_token,
         )
+
+    def _write_overlay(self, folder: Path, sites: Sites | None, options: Mapping[str, Any]) -> None:
+        """Say beside the facts whose they are."""
+        # brokers that record nothing need no Arrow
+        from octopia.trace import RecordedOverlay, write_overlay
+
+        tree, congestion = self.overlay.tree, options.get("congestion") or CongestionParameters()
+        routing, covering = options.get("routing", "idr"), options.get("covering", "none")
+        shape = (self._name, tree.nodes, tree.edges, self.overlay.clusters)
+        write_overlay(folder, RecordedOverlay(*shape, routing, covering, congestion.tau, congestion.window_s, sites))
 
     async def start(self) -> None:
         """Take up what the last stop saved, listen, then look for neighbours."""
