@@ -51,7 +51,7 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
         "Audit passed: 0 lost, 0 duplicated, 0 unwanted, no time was promised." in done.stdout,
     ) == (0, True), done.stdout + done.stderr
     assert done.stdout.endswith(f"Report: {out}/report/index.html\n")
-    assert "quotes: 1 of 145 rows are no good quotes" in done.stderr
+    assert "quotes: 1 of 145 rows are not valid quotes" in done.stderr
     assert (pq.read_table(out / "quotes").num_rows, pq.read_table(out / "rejects").num_rows) == (144, 1)
     assert pq.read_table(out / "publications").num_rows == 3 * 4
     assert (out / "report" / "index.html").read_text().startswith("<!doctype html>")

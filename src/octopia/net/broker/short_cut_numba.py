@@ -21,10 +21,10 @@ from octopia.native import (
 from octopia.net.broker.fan_out_numba import make_frames
 from octopia.wire.scan_numba import BREAKS, FIRST_NUMBER, NOTES, PUBLISHERS, SIGNATURES, TIMED, scan
 
-# What `carry` returns if it is not the number of destinations: something is unusual.
+# The result of `carry` if something is unusual, instead of the number of destinations.
 UNUSUAL = -1
-# Further lines of the array of facts: where the next frame begins, how many deliveries there are, and the sequence
-# number of the last notification that somebody gets.
+# Further lines of the array of facts: where the next frame begins, the number of deliveries, and the sequence number of
+# the last delivered notification.
 AFTER, DELIVERIES, LAST_DELIVERED = 9, 10, 11
 FACTS = 12
 
@@ -36,7 +36,7 @@ _HEAD_BYTES = 5
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _is_usual(base, last_sequence, name, expected, tokens, notes, publishers, facts):  # type: ignore[no-untyped-def]
-    """Whether a read brings new notifications of one publisher and with the expected names, and nothing else."""
+    """Whether a read contains only new notifications of one publisher with the expected names."""
     usual = facts[NOTES] > 0 and facts[PUBLISHERS] == 1 and facts[SIGNATURES] == 1 and not facts[TIMED]
     usual = usual and not facts[BREAKS] and facts[FIRST_NUMBER] > last_sequence and publishers[0, 1] == len(name)
     usual = usual and same_bytes(base + publishers[0, 0], np.int64(name.ctypes.data), len(name))
@@ -65,15 +65,15 @@ def carry(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Read, match and write a client's notifications. Returns the number of destinations, or `UNUSUAL`.
 
-    `name` is the client's, `expected` the numbers of the attribute names that its notifications have. `known` and
-    `room` are the addresses of the arrays of `wire/scanner.py`, `scratch` those of `short_cut.Scratch`. What follows
-    `deliver_kind` is the arguments of `place_and_search` and of `make_frames` that belong to others.
+    `name` is the client's, `expected` the numbers of its notifications' attribute names. `known` and `room` are the
+    addresses of the arrays of `wire/scanner.py`, `scratch` those of `short_cut.Scratch`. The arguments after
+    `deliver_kind` are passed on to `place_and_search` and `make_frames`.
     """
     names, texts = int_lines_at(known, 0, 2), bytes_at(known, 1)
     last_note, usual = ints_at(known, 2), ints_at(known, 3)
     notes, tokens, numbers = int_lines_at(room, 0, 8), short_int_lines_at(room, 1, 4), floats_at(room, 2)
     heads, publishers, facts = ints_at(room, 3), int_lines_at(room, 4, 2), ints_at(room, 5)
-    # not a literal, for which numba would compile each kernel anew
+    # not a literal, for which numba would compile each kernel again
     zero = np.int64(0)
     after = scan(
         data, zero, np.int64(_HEAD_BYTES), zero > 0, limits[0], limits[1], limits[2], limits[3], scanned, name_count,
