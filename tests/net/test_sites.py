@@ -130,7 +130,9 @@ class TwoSites(Live):
         """
         order = sorted(self.scot.brokers, key=lambda broker: SITES.site_of(broker) == site)
         further_s = 0.0 if self.options["routing"] == "fdr" else 0.002
-        rank = {broker: at for at, broker in enumerate(sorted(order, key=lambda broker: (broker.region, broker.cluster)))}
+        rank = {
+            broker: at for at, broker in enumerate(sorted(order, key=lambda broker: (broker.region, broker.cluster)))
+        }
         client = Client([self.url(str(broker)) for broker in order], name=name, nearest=True)
         there = {Url.parse(self.url(str(broker))): broker for broker in order}
 
@@ -138,7 +140,8 @@ class TwoSites(Live):
             answered = await measure(urls, tls)
             return {
                 url: Measured(
-                    2 * SITES.between(site, SITES.site_of(there[url])) / 1e9 + rank[there[url]] * further_s, one.overloaded
+                    2 * SITES.between(site, SITES.site_of(there[url])) / 1e9 + rank[there[url]] * further_s,
+                    one.overloaded,
                 )
                 for url, one in answered.items()
             }
