@@ -336,8 +336,8 @@ def _impossible_lists(cells: Cells) -> list[str]:
         if trial is not None and list_us > 1e6 / trial[0]:
             lines.append(
                 f"- At {cell['workload']} {cell['subscriptions']:,} the trial took {1e6 / trial[0]:.0f} µs an event; "
-                f"a list of its {cell['matches_per_event']:,.0f} ids takes {list_us:.0f} µs to make, once all is "
-                "found. The trial can hardly have made lists, unless its machine was that much faster."
+                f"a list of its {cell['matches_per_event']:,.0f} ids takes {list_us:.0f} µs to make after the "
+                "search. The trial can hardly have made lists, unless its machine was that much faster."
             )
     return lines
 
@@ -374,47 +374,49 @@ def _growth_text(figures: dict[str, Any]) -> str:
 
 _PREFACE = """# Matching: figures
 
-Written by `python -m benchmarks matching`, which measures everything anew; parts of it:
-`python -m benchmarks.matching --help`. The figures themselves are in `benchmarks/results/matching.json`.
+This page is written by `python -m benchmarks matching`, which measures everything again;
+`python -m benchmarks.matching --help` lists its parts. The figures are also in
+`benchmarks/results/matching.json`.
 
 One core: {clock}.
-DuckDB and Polars are held to one thread.
+DuckDB and Polars are limited to one thread.
 {versions}.
 
-Rates of another machine, or of another hour on this one, differ; ratios within a run are what to compare. Rates are the
-best of several repeats at two moments, so they are those of a quiet machine: in runs that others disturbed, cells were
-up to a third slower, and several missed goals that are reached here. Answers were
-checked on samples: the peers' pairs of event and id against ours, ours against `octopia.matches` and
-`octopia.overlaps`.
+Rates vary with the machine and from hour to hour, so compare ratios within a run. Each rate is the
+best of several repeats at two moments, as on a quiet machine: in disturbed runs, cells were up to a
+third slower and missed several goals that are reached here. Answers were checked on samples: the
+peers' pairs of event and id against ours, and ours against `octopia.matches` and `octopia.overlaps`.
 
-Events are stock quotes of ten attributes (class, symbol, eight numbers).
+Events are stock quotes with ten attributes (class, symbol, eight numbers).
 
 {workloads}"""
 
 _NOTES = {
     "Matching, events per second": """
-One by one is `match`, which gives a list of ids; as an array is `match_array`, the same answer;
-so many in a call is `match_rows_many`, row numbers for notifications that come together.
-The goal is half of the trial's figure; ns per match is of the batch.""",
+*One by one* is `match`, which returns a list of ids. *As an array* is `match_array`, the same answer.
+*N in a call* is `match_rows_many`: row numbers for notifications that arrive together. The goal is
+half of the trial's figure. *ns per match* refers to the batch.""",
     "Filters coming and going": """
-Adds count until all are in runs (`settle`). Removals are in random order, at most 100,000. Bytes are beside the filter
-and the id, by tracemalloc; a dash where they were not traced. Overlap asks for all subscriptions that an
-advertisement overlaps; the scan is `octopia.overlaps` on each, above 50,000 on a part and scaled.""",
+Adding is timed until all filters are in runs (`settle`). Removals are in random order, at most
+100,000. Bytes do not include the filter and the id; they are measured by tracemalloc, and a dash
+means that they were not. Overlap finds all subscriptions that overlap an advertisement. The scan
+calls `octopia.overlaps` for each; above 50,000 it is measured on a part and scaled.""",
     "Peers in a batch, events per second, and how many times as fast OctopiA is": """
-One join holds all subscriptions in one table, with ±inf or null for what a subscription does not ask. *By shape* is
-tuned by hand: a table and a join for each set of conditions that occurs, so that a planner sees equalities and pairs of
-inequalities alone. A peer's rate is the best of several sizes of batch up to ours, each run one to three times; ours is
-the best of eighteen runs, which on a machine that is not quiet is worth something.""",
+One join has all subscriptions in one table, with ±inf or null for conditions that a subscription does
+not have. *By shape* is tuned by hand: a table and a join for each combination of conditions, so that
+the planner sees only equalities and pairs of inequalities. A peer's rate is the best over several
+batch sizes up to ours, each run one to three times. Ours is the best of eighteen runs, which is an
+advantage on a machine that is not quiet.""",
     "Keeping subscriptions, beside the peers": """
-One at a time: DuckDB with prepared statements in a transaction and a primary key, Polars with a frame of one line more
-or less, plain Python with a dictionary.""",
+One at a time: DuckDB with prepared statements in a transaction and a primary key, Polars with a frame
+that gains or loses one row, plain Python with a dictionary.""",
     "A new process, milliseconds": """
-On 1,000 subscriptions of workload A. The first answer of OctopiA loads compiled kernels from disk; *compiling* is once
-per installation.""",
+With 1,000 subscriptions of workload A. The first answer of OctopiA loads compiled kernels from disk;
+*compiling* happens once per installation.""",
 }
 
-_BOUND = """The bound is the size of the output: an answer must be written down, match by match. The dotted lines are
-that part alone: the same answers, their ids ready in an array, written into the columns of a batch or into a list of
-Python integers per event. The table gives it per match and as a share of the whole. What is left is finding, and the
-cost of an event by itself, which is nearly all there is where matches are few. The nearer a share is to 100 %, the less
-a better search could gain in that cell."""
+_BOUND = """The bound is the size of the output: an answer must be written, match by match. The dotted lines show
+that part alone: the same answers, with their ids ready in an array, written into the columns of a
+batch or into a list of Python integers per event. The table gives it per match and as a share of the
+whole. The rest is searching, plus a fixed cost per event, which dominates where there are few
+matches. The closer a share is to 100 %, the less a better search could gain in that cell."""

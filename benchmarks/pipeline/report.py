@@ -12,37 +12,46 @@ RESULTS = Path(__file__).parents[1] / "results" / "pipeline.json"
 _HEAD = """\
 # Figures of the pipeline
 
-Written by `python -m benchmarks pipeline`, which measures everything anew; parts of it:
-`python -m benchmarks.pipeline --help`. The figures themselves are in `benchmarks/results/pipeline.json`. Seconds are on
-the wall unless they are called CPU, which is that of all processes together: driver, JVM and Python workers. Tables may
-come from different runs on a machine that is more or less busy, so compare figures within a table only, and CPU before
-wall. The machine has two cores, so a second one cannot give more than 2 ×, and what the JVM does beside the tasks
-(compiling, collecting garbage) runs on it already with `local[1]`. Small tables gain nothing from it: starting tasks is
-all they do. A simulation is one task: a sweep of several uses all cores, one of them does not.
+This page is written by `python -m benchmarks pipeline`, which measures everything again;
+`python -m benchmarks.pipeline --help` lists its parts. The figures are also in
+`benchmarks/results/pipeline.json`. Seconds are wall time unless they are called CPU: the time of all
+processes together, which are the driver, the JVM and the Python workers.
+
+Tables may come from different runs, on a machine that was more or less busy, so compare figures only
+within a table, and CPU rather than wall time. The machine has two cores. A second core therefore
+gives at most 2 ×, and the JVM already uses it with `local[1]` for compilation and garbage
+collection. Small tables do not gain from it, because they spend their time starting tasks. A
+simulation is one task: a sweep of several uses all cores, a single one does not.
 
 """
 _TAIL = """
 ## At a hundred times the size
 
-From the plans that Spark makes (`explain`) and the way the work is cut, stage by stage:
+This follows from Spark's plans (`explain`) and from how the work is divided, stage by stage:
 
-- `quotes`: plain CSV is cut into parts of 32 MB, so 100 × the data is 100 × the tasks; a gzip file stays one task.
-  Then one shuffle by ranges of symbol and date. The driver holds a row per file.
-- `notifications`: one shuffle by symbol, and a broadcast table with a row per published symbol. A symbol's quotes are
-  put in order by one task: more symbols are more tasks, more days of one symbol are not.
-- `workload`: drawn in one task, at about 120 bytes a notification; 50 million are the bound, as for a simulation, and
-  more are refused. Counting what its filters match is divided like `truth`.
-- `truth`: pieces of 16,384 to 65,536 rows × at least 200 filters, each a partition of its own. 1,000,000 rows ×
-  10,000 filters on 128 cores are 558 tasks; 100 × the rows are 1,526 tasks and no longer cut by filters. Rows are
-  sent once for each share of the filters: up to nine times there, once at 100 ×. All filters go to every worker.
-- `simulate`: one task per run, whatever its size. More cores serve more systems, points and seeds, not a larger run.
-- `audit` by Spark SQL: eight shuffles by hash and one by ranges, for the order of the findings; clients and brokers are
-  broadcast. No step is in one partition. The one that does not scale is a run that went wrong: the requests of all
-  findings are broadcast. Up to 3 million rows it is DuckDB's, on the driver.
-- `metrics` by Spark SQL: each text reads each table of the trace once; what is needed again comes from a shuffle that
-  is reused, and a centile's join is done twice. What ends in a single partition has been added up before: a row per
-  partition, or one per bucket of a centile, of which there are fewer than 3,000. Up to 30 million rows of a trace
-  they are DuckDB's, in the task of the simulation; 100 × the burst of the paper is Spark's.
+- `quotes`: plain CSV is split into parts of 32 MB, so 100 × the data means 100 × the tasks; a gzip
+  file stays one task. Then there is one shuffle by ranges of symbol and date. The driver holds one
+  row per file.
+- `notifications`: one shuffle by symbol, and a broadcast table with one row per published symbol.
+  One task sorts the quotes of a symbol: more symbols mean more tasks, more days of one symbol do
+  not.
+- `workload`: drawn in one task, at about 120 bytes per notification. As for a simulation, more than
+  50 million notifications are refused. Counting the matches of its filters is divided like `truth`.
+- `truth`: pieces of 16,384 to 65,536 rows × at least 200 filters, each in its own partition.
+  1,000,000 rows × 10,000 filters on 128 cores are 558 tasks; with 100 × the rows there are 1,526
+  tasks, no longer divided by filters. Rows are sent once for each share of the filters: up to nine
+  times there, once at 100 ×. All filters go to every worker.
+- `simulate`: one task per run, whatever its size. More cores serve more systems, points and seeds,
+  not a larger run.
+- `audit` by Spark SQL: eight shuffles by hash and one by ranges, for the order of the findings.
+  Clients and brokers are broadcast. No step runs in a single partition. A run that went wrong does
+  not scale, because the requests of all findings are broadcast. Up to 3 million rows, DuckDB runs
+  the audit on the driver.
+- `metrics` by Spark SQL: each query reads each table of the trace once. Whatever is needed again
+  comes from a reused shuffle, and the join of a percentile is done twice. Data is aggregated before
+  it reaches a single partition: to one row per partition, or one per bucket of a percentile, of
+  which there are fewer than 3,000. Up to 30 million rows of a trace, DuckDB computes the metrics in
+  the task of the simulation; 100 × the paper's burst goes to Spark.
 """
 
 

@@ -1,38 +1,37 @@
 """The one error tree of OctopiA.
 
     OctopiaError
-    ├── InputError            what a person wrote is wrong: a filter, an overlay, a scenario
+    ├── InputError            invalid user input: a filter, an overlay, a scenario
     │   ├── LanguageError     filter or notification text, with position and hint
-    │   ├── TopologyError     no SCOT: a cycle, a missing node, a bad label
+    │   ├── TopologyError     not a SCOT overlay: a cycle, a missing node, a bad label
     │   ├── PlacementError    brokers cannot be placed on these machines
     │   └── ScenarioError     a scenario file, with the place in it
     ├── RefusedError          a broker refused a client's request, and says why
     ├── UnreachableError      no broker answers, or the connection is gone for good
-    │   └── UndeliveredError  a client was closed before a broker had taken everything it published
+    │   └── UndeliveredError  a client was closed before brokers had confirmed everything it published
     ├── PipelineError         Spark, the machine or the storage could not do the work
     └── ProtocolError
         ├── LocalProtocolError    our own host or broker broke the protocol: a bug on this side
         └── RemoteProtocolError   a peer broke the protocol: its connection is at fault, not ours
 
-Every error that leaves the package is one of these; the message is one line that names the place
-and, where there is one, the fix. Hosts catch `RemoteProtocolError` and drop the peer; nobody catches
-`LocalProtocolError`.
+Every error that leaves the package is one of these; the message is one line that names the place and, if possible, the
+fix. Hosts catch `RemoteProtocolError` and drop the peer; `LocalProtocolError` is never caught.
 """
 
 
 class OctopiaError(Exception):
-    """Root of every error that OctopiA raises on purpose."""
+    """Base class of all errors that OctopiA raises."""
 
 
 class InputError(OctopiaError):
-    """Something a person wrote cannot be used as it is."""
+    """Invalid user input."""
 
 
 class LanguageError(InputError):
     """Text of a filter or a notification that is not in the language.
 
-    `position` is the 0-based offset into `text` where the trouble starts, `expected` says what would have been right
-    there, `hint` is a guess at what was meant. Each may be None where it makes no sense.
+    `position` is the 0-based offset into `text` where the error starts, `expected` describes a valid continuation, and
+    `hint` guesses the intention. Each may be None.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class LanguageError(InputError):
         return line
 
     def pointer(self) -> str | None:
-        """The text with a caret under the position, for a terminal; None when there is no place to point at."""
+        """The text with a caret under the position, for a terminal; None without a position."""
         if self.text is None or self.position is None or "\n" in self.text:
             return None
         return f"{self.text}\n{' ' * self.position}^"
@@ -86,11 +85,11 @@ class ScenarioError(InputError):
 
 
 class RefusedError(OctopiaError):
-    """A broker refused what a client asked for. The message is the broker's reason."""
+    """A broker refused a client's request. The message is the broker's reason."""
 
 
 class UnreachableError(OctopiaError):
-    """No broker answers, or the connection is gone and will not be made again."""
+    """No broker answers, or the connection is lost for good."""
 
 
 class UndeliveredError(UnreachableError):
@@ -104,16 +103,16 @@ class UndeliveredError(UnreachableError):
 
 
 class PipelineError(OctopiaError):
-    """Spark, the machine or the storage could not do the work. The message says what to do about it."""
+    """Spark, the machine or the storage could not do the work. The message says how to fix it."""
 
 
 class ProtocolError(OctopiaError):
-    """A rule of the protocol between brokers, or between a broker and its host, was broken."""
+    """A violation of the protocol between brokers, or between a broker and its host."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We broke it: a bug in this process."""
+    """Our own violation: a bug in this process."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke it: what it sent is not acceptable."""
+    """The peer's violation: it sent an invalid message."""

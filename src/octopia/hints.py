@@ -1,8 +1,8 @@
-"""Guesses at what was meant, and texts cut to what one line of an error can bear.
+"""Guesses at the user's intention, and texts shortened to fit one line of an error.
 
-A hint is one short phrase or nothing; it never decides anything, and one is offered only where it
-is close, since a far guess misleads more than none. Comparing words costs time that grows with their length and
-number, so only short words and the first few candidates are compared.
+A hint is one short phrase or nothing. It never decides anything, and is given only if it is close, since a far guess
+misleads more than none. The time to compare words grows with their length and number, so only short words and the first
+few candidates are compared.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,19 +16,19 @@ _CANDIDATES_MAX: Final = 200
 
 
 def did_you_mean(word: str, known: Iterable[str], *, usual: Mapping[str, str] | None = None) -> str | None:
-    """`did you mean X?`: the `usual` mistake, else the nearest of `known`, else the one that starts so; or None."""
+    """`did you mean X?`: the `usual` mistake, else the nearest of `known`, else one with this prefix; or None."""
     if len(word) > _WORD_CHARS_MAX:
         return None
     wanted = word.strip().lower()
     guess = (usual or {}).get(wanted)
     if guess is None:
         guess = nearest(word, known)
-    # A word that is known as it stands was not misspelt: to repeat it helps nobody.
+    # A known word was not misspelt: repeating it does not help.
     return None if guess is None or guess == word else f"did you mean {one_line(guess)}?"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most like this one, or that starts so; None where none is close."""
+    """The most similar known word, or one with this prefix; None if none is close."""
     if len(word) > _WORD_CHARS_MAX:
         return None
     wanted = word.strip().lower()
@@ -40,13 +40,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def maybe_meant(word: str, known: Iterable[str]) -> str:
-    """The same, to hang on an error's line: ` (did you mean X?)`, or nothing."""
+    """The same, as the end of an error's line: ` (did you mean X?)`, or nothing."""
     hint = did_you_mean(word, known)
     return "" if hint is None else f" ({hint})"
 
 
 def one_line(text: str) -> str:
-    """`text` with everything that could break a line, or hide in it, turned into spaces."""
+    """`text` with characters that could break a line or hide in it turned into spaces."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 

@@ -206,7 +206,7 @@ def test_why_says_what_stops_it(overlay: Processes) -> None:
             shown = octopia("why", "nobody", '{"price": 1}', *at, "--no-probe", code=1).stdout
             assert "no broker that answers knows a client named nobody" in shown
             assert (
-                "no broker remembers notification 1 of feed"
+                "no broker has a record of notification 1 of feed"
                 in octopia("why", "far", "--id", "feed:1", *at, code=1).stdout
             )
 

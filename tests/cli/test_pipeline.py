@@ -51,7 +51,7 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
         "Audit passed: 0 lost, 0 duplicated, 0 unwanted, no time was promised." in done.stdout,
     ) == (0, True), done.stdout + done.stderr
     assert done.stdout.endswith(f"Report: {out}/report/index.html\n")
-    assert "quotes: 1 of 145 rows are no good quotes" in done.stderr
+    assert "quotes: 1 of 145 rows are not valid quotes" in done.stderr
     assert (pq.read_table(out / "quotes").num_rows, pq.read_table(out / "rejects").num_rows) == (144, 1)
     assert pq.read_table(out / "publications").num_rows == 3 * 4
     assert (out / "report" / "index.html").read_text().startswith("<!doctype html>")
@@ -65,7 +65,7 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
         (["pipeline", "trut"], "octopia: no stage is called 'trut' (did you mean truth?); there are run, quotes, "),
         (["pipeline", "run", "--systems", "snr,xyz"], "octopia: systems: unknown routing 'xyz'"),
         (["pipeline", "run", "--scale", "2"], "octopia: --scale 2: give a share above 0 and up to 1"),
-        (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is none: use local[*]"),
+        (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is not a Spark master: use local[*]"),
         (["reproduce", "--experiments", "brust"], "octopia: no experiment is called 'brust' (did you mean burst?)"),
         (["reproduce", "--grid", "tau"], "octopia: --grid tau: write KEY=A,B, for example subscribers=500,2000"),
         (["reproduce", "--grid", "taw=1,2"], "octopia: --grid taw=1: "),

@@ -72,7 +72,7 @@ def test_delivered_at_the_publishers_own_broker() -> None:
     (answer,) = explain(result, client="S2", notification="n2")
     assert answer.reasons == [
         "matches subscription s2",
-        "published at (b,2), delivered at (b,2), no hop: both are clients of one broker",
+        "published at (b,2), delivered at (b,2), no hops: both are clients of one broker",
     ]
 
 

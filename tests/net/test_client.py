@@ -38,7 +38,7 @@ def routed(network: FakeNetwork) -> list[int]:
 @pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_a_connection_may_break_after_any_byte(way: str, forgets: bool) -> None:
-    """A second one, too: while everything is registered anew."""
+    """A second one, too: while everything is registered again."""
 
     async def main(network: FakeNetwork, at: int) -> bool:
         broker = network.add()
@@ -494,7 +494,7 @@ def test_what_is_refused_when_registered_anew_is_reported_and_nothing_hangs() ->
         network.cut_all()
         with pytest.raises(RefusedError, match="not any more"):
             await lost.next_batch()
-        with pytest.raises(RefusedError, match="advertisement 'a' was refused when it was registered anew: not any"):
+        with pytest.raises(RefusedError, match="advertisement 'a' was refused when it was registered again: not any"):
             await client.publish({"m": 1})
         with pytest.raises(RefusedError, match="did not advertise"):
             await client.publish(NOTIFICATION)

@@ -33,7 +33,7 @@ class Hand:
 
 @pytest.mark.parametrize(
     ("strain", "word"),
-    [({"tick_s": 0.06}, "pace"), ({"memory": 0.8}, "memory"), ({"places": 0.8}, "places")],
+    [({"tick_s": 0.06}, "pace"), ({"memory": 0.8}, "memory"), ({"places": 0.8}, "connections")],
 )
 def test_overloaded_after_a_span_and_calm_after_two(strain: dict[str, float], word: str) -> None:
     hand = Hand()

@@ -94,14 +94,14 @@ def test_files_of_users_become_typed_quotes_and_rejects_with_their_place(session
     ]
     (note,) = done.notes
     assert note == (
-        f"4 of 9 rows are no good quotes; the first is {tmp_path}/in/a.csv, line 6: high is below low (most often: "
+        f"4 of 9 rows are not valid quotes; the first is {tmp_path}/in/a.csv, line 6: high is below low (most often: "
         "another row has the same symbol and date 1, date cannot be read in the order dmy 1, high is below low 1); "
         "see the table rejects"
     )
 
 
 def test_strict_makes_bad_rows_an_error_and_leaves_no_table(session: Session, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"4 of 9 rows are no good quotes; the first is .*a.csv, line 6"):
+    with pytest.raises(InputError, match=r"4 of 9 rows are not valid quotes; the first is .*a.csv, line 6"):
         run(session, tmp_path / "out", paths=(str(write(tmp_path / "in")),), strict=True)
     assert not (tmp_path / "out" / "quotes").exists()
     (tmp_path / "good.csv").write_text(GOOD.rsplit("\n", 3)[0])
@@ -304,7 +304,7 @@ def test_a_file_that_is_not_quotes_stops_nothing_unless_strict(session: Session,
         "7 of 16 files were skipped",
         "6 of 16 files could not be read",
         "2 of 16 files hold no rows",
-        f"3 of 6 rows are no good quotes; the first is {folder}/a.csv, line 6",
+        f"3 of 6 rows are not valid quotes; the first is {folder}/a.csv, line 6",
     ]
     with pytest.raises(
         InputError, match=r"cut.csv.gz: the gzip file is damaged .* \(and 5 more files cannot be read\)"

@@ -68,7 +68,7 @@ def test_the_file_is_read_back_as_the_model(tmp_path: Path) -> None:
 
 def test_what_cannot_be_calibrated_by_is_named(tmp_path: Path) -> None:
     folder = pretend_live(tmp_path / "few", TRUE, notifications=1)
-    with pytest.raises(InputError, match="too few to calibrate by"):
+    with pytest.raises(InputError, match="too few to calibrate with"):
         calibrated(folder, before())
     with pytest.raises(InputError, match="one kind of link"):
         calibrated(folder, msgspec.convert({"a_link": {"delay_ns": 1}}, Model))

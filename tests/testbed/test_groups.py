@@ -85,7 +85,9 @@ def test_places_that_do_not_fit_the_overlay_are_named() -> None:
 
 def test_other_machines_must_be_told_where_this_one_is() -> None:
     groups = [Group("m1", {"(a,0)": "10.0.0.1:7400"})]
-    with pytest.raises(InputError, match="m1 is another one: say where it finds this one, with --listen"):
+    with pytest.raises(
+        InputError, match="m1 is another one: give the address at which it reaches this one, with --listen"
+    ):
         Workers(groups, Testbed())
 
 
@@ -96,7 +98,7 @@ LOSS = {"what": "link", "sender": ["A", 0], "receiver": ["F", 0], "kind": "loss"
     ("values", "words"),
     [
         ({"host": "real"}, "host"),
-        ({"host": "live", "faults": [LOSS]}, "loss is simulated only"),
+        ({"host": "live", "faults": [LOSS]}, "loss is for the simulator only"),
         ({"host": "live", "processes": -1}, "processes"),
     ],
 )

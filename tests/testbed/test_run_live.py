@@ -99,9 +99,9 @@ def test_a_process_that_cannot_start_is_an_error_with_its_words(tmp_path: Path) 
 def test_what_only_the_simulator_can_do_is_refused(tmp_path: Path) -> None:
     fault = LinkFault(sender=("a", 0), receiver=("b", 0), kind="down", from_ns=0, until_ns=1)
     for kind, both, words in (
-        ("down", False, "a connection of live brokers is down both ways"),
-        ("loss", True, "loss is simulated only: TCP neither loses nor doubles"),
-        ("duplicate", True, "duplicate is simulated only"),
+        ("down", False, "connections of live brokers are down in both directions"),
+        ("loss", True, "loss is for the simulator only, since TCP neither loses nor duplicates"),
+        ("duplicate", True, "duplicate is for the simulator only"),
     ):
         wrong = structs.replace(fault, kind=kind, both=both)
         with pytest.raises(InputError, match=f"faults\\[0\\]: {words}"):

@@ -253,7 +253,7 @@ def test_a_bad_row_is_a_reject_with_its_reason_and_the_others_stay(tmp_path: Pat
     assert [row["date"].day for row in quotes.to_pylist()] == [6, 8]
     assert rejects.to_pylist() == [{"file": str(path), "line": 3, "reason": reason, "text": row[:1000]}]
     assert rejects.schema.equals(REJECTS_SCHEMA)
-    with pytest.raises(InputError, match=rf"1 of 3 rows are no good quotes; the first is .*line 3: {reason}"):
+    with pytest.raises(InputError, match=rf"1 of 3 rows are not valid quotes; the first is .*line 3: {reason}"):
         read_quotes(path, strict=True)
 
 

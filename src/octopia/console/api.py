@@ -29,7 +29,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def told(handler: Handler) -> Handler:
-    """Errors that are about the request become answers."""
+    """Turns errors about the request into answers."""
 
     async def answered(request: Request) -> Response:
         try:
@@ -52,7 +52,7 @@ async def body_of(request: Request) -> dict[str, Any]:
     async for part in request.stream():
         size += len(part)
         if size > BODY_BYTES_MAX:
-            raise InputError(f"at most {BODY_BYTES_MAX:,} bytes are taken")
+            raise InputError(f"at most {BODY_BYTES_MAX:,} bytes are accepted")
         parts.append(part)
     try:
         content = json.loads(b"".join(parts))
@@ -145,7 +145,7 @@ class Api:
         )
 
     async def parse(self, request: Request) -> Response:
-        """Read a filter or a notification as the product does. What is wrong with it is an answer, not an error."""
+        """Parse a filter or a notification as the product does. A parse error is an answer, not a failure."""
         content = await body_of(request)
         text = text_of(content, "filter")
         try:

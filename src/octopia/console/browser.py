@@ -38,7 +38,7 @@ READ_ONLY: Final = "this console is read-only; start it with --allow-publish"
 
 
 class ReadOnlyError(RefusedError):
-    """Something that a read-only console does not do."""
+    """An operation that a read-only console refuses."""
 
 
 class Socket(Protocol):
@@ -55,11 +55,11 @@ class SocketClosedError(Exception):
 
 @dataclass
 class _Listening:
-    """One subscription and the task that sends what it gets."""
+    """One subscription and its sending task."""
 
     subscription: Subscription
     sampler: Sampler
-    told_s: float  # when it was told last how many were skipped
+    told_s: float  # when the number of skipped ones was last reported
     more: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -158,7 +158,7 @@ class BrowserClient:
             await self._socket.close(code, str(error)[:100])
 
     async def _tell_status(self, client: Client) -> None:
-        """Tell when the connection to the broker is lost, made again, or lost for good, and what was dropped."""
+        """Report when the connection to the broker is lost, restored, or lost for good, and what was dropped."""
         before: tuple[Any, ...] = (True, client.broker, 0, 0)
         while True:
             await asyncio.sleep(STATUS_S)
@@ -236,7 +236,7 @@ class BrowserClient:
 
     def _check_room(self, count: int, what: str) -> None:
         if count >= REGISTRATIONS_MAX:
-            raise InputError(f"{REGISTRATIONS_MAX} {what} are the most that one connection may have")
+            raise InputError(f"{REGISTRATIONS_MAX} {what} are the maximum per connection")
 
     def _check_publishing(self) -> None:
         if not self._may_publish:
@@ -297,14 +297,14 @@ class BrowserClient:
                 await self._fail(error)
 
     async def _send_some(self, listening: _Listening) -> bool:
-        """Send what may be sent now; False when nothing more will come."""
+        """Send what may be sent now; returns False when nothing more will arrive."""
         sampler, subscription = listening.sampler, listening.subscription
         if not sampler.skips and not sampler.credit:
             listening.more.clear()
             await listening.more.wait()
             return True
         try:
-            # A count of what was skipped must not wait for the next notification.
+            # A count of skipped notifications must not wait for the next notification.
             async with asyncio.timeout(STATUS_S if sampler.skipped else None):
                 batch = await subscription.next_batch(BATCH_MAX if sampler.skips else min(sampler.credit, BATCH_MAX))
         except TimeoutError:

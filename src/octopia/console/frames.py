@@ -28,7 +28,7 @@ class _Frame(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, 
 
 
 class Hello(_Frame, frozen=True, tag="hello"):
-    """The first frame: who the client is. Without a token the console's own credentials are used."""
+    """The first frame: identifies the client. Without a token, the console's own credentials are used."""
 
     version: int = VERSION
     name: str = ""
@@ -44,7 +44,7 @@ class Unadvertise(_Frame, frozen=True, tag="unadvertise"):
 
 
 class Subscribe(_Frame, frozen=True, tag="subscribe"):
-    """`credit`: how many notifications may be sent before more is granted. `rate_max`: what exceeds it is skipped."""
+    """`credit`: how many notifications may be sent before more is granted. `rate_max`: the excess is skipped."""
 
     filter: str
     policy: str | None = None
@@ -67,7 +67,7 @@ class Grant(_Frame, frozen=True, tag="credit"):
 
 
 class SetRate(_Frame, frozen=True, tag="rate"):
-    """Another rate cap for a subscription: 0 pauses it, null takes the cap away."""
+    """Another rate cap for a subscription: 0 pauses it, null removes the cap."""
 
     subscription: str
     rate_max: Rate | None
@@ -92,7 +92,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class FrameError(InputError):
-    """A frame that cannot be read."""
+    """An invalid frame."""
 
 
 def read_frame(text: str | bytes) -> Frame:
@@ -111,7 +111,7 @@ def write(kind: str, /, **fields: Any) -> str:
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """What is told of an error: a code for programs, the message, and where in the text it is."""
+    """The description of an error: a code for programs, the message, and its position in the text."""
     told: dict[str, Any] = {"code": _code(error), "message": str(error)}
     if isinstance(error, LanguageError):
         told |= {"position": error.position, "expected": error.expected, "hint": error.hint, "problem": error.problem}
@@ -131,5 +131,5 @@ def _code(error: Exception) -> str:
 
 
 def is_told(error: BaseException) -> bool:
-    """Whether an error is about what a client asked; anything else is our own fault."""
+    """Whether an error is about the client's request; any other is our own fault."""
     return isinstance(error, OctopiaError | TypeError)

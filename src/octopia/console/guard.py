@@ -36,7 +36,7 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-# What a visitor without a cookie needs to get one.
+# Paths needed to get a cookie.
 _OPEN_PATHS: Final = frozenset({"/login", "/login.html", "/login.js", "/style.css", "/icon.svg", "/healthz"})
 
 
@@ -49,7 +49,7 @@ def host_name(header: str) -> str:
 
 
 class Access:
-    """Who may open the console: everybody who reaches it, or who knows its access token."""
+    """Access to the console: open to everyone who reaches it, or only with its access token."""
 
     def __init__(self, token: str = "") -> None:
         if token and len(token) < ACCESS_TOKEN_CHARS_MIN:
@@ -85,7 +85,10 @@ class Guard:
     """ASGI middleware in front of everything."""
 
     def __init__(self, app: ASGIApp, *, names: Iterable[str], origins: Iterable[str], access: Access) -> None:
-        """`names`: as which the console may be addressed. `origins`: other pages that may use the WebSocket."""
+        """`names`: names under which the console may be addressed.
+
+        `origins`: other pages that may use the WebSocket.
+        """
         self._app = app
         self._names = frozenset(name.lower() for name in names)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
@@ -119,7 +122,7 @@ class Guard:
         """Whether a page of another origin caused the request. The console's own name was checked already."""
         origin = headers.get("origin")
         if origin is None:
-            # Browsers send no Origin with a plain GET, but say where it comes from. A link may be followed.
+            # Browsers send no Origin with a plain GET, but name its site. Following a link is allowed.
             foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
             return foreign and headers.get("sec-fetch-mode") != "navigate"
         scheme, separator, rest = origin.lower().partition("://")

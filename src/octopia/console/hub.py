@@ -17,7 +17,7 @@ from octopia.errors import OctopiaError
 from octopia.watch import OverlayView, Watched, Watcher
 
 _log: Final = logging.getLogger("octopia.console")
-# So that a proxy does not take a quiet stream for a dead one.
+# So that a proxy does not mistake a quiet stream for a dead one.
 KEEP_ALIVE_S: Final = 15.0
 
 
@@ -27,7 +27,7 @@ def event(kind: str, content: Any) -> bytes:
 
 
 class Hub:
-    """The state of the overlay, and who follows it."""
+    """The state of the overlay, and the connected pages."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class Hub:
         self.show_plan()
 
     def show_plan(self) -> None:
-        """Tell pages what the overlay looks like, before or after anything is known of its state."""
+        """Send pages the shape of the overlay, before or after anything is known about its state."""
         self._plan = event("overlay", plan_json(self.watched, **self._facts()))
         self._plan_version += 1
         self._wake()
 
     def tell(self, kind: str, content: Any) -> None:
-        """Something else that pages are told now, and new ones when they come."""
+        """Send pages something else now, and new pages when they connect."""
         self._extra[kind] = event(kind, content)
         self._plan_version += 1
         self._wake()
@@ -117,7 +117,7 @@ class Hub:
         self._wake()
 
     async def follow(self) -> AsyncIterator[bytes]:
-        """What one page is sent."""
+        """The stream of one page."""
         self.followers += 1
         try:
             seen = plan_seen = -1

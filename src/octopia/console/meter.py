@@ -19,13 +19,13 @@ from octopia.language import Value
 from octopia.net import Client, Subscription
 from octopia.topology import BrokerId, Scot
 
-# The attribute that marks what stations publish.
+# The attribute that marks notifications of stations.
 MARK: Final = "octopia_console"
 STATIONS_MAX: Final = 12
 EVERY_S: Final = 1.0
-# Percentiles are over what came in this time.
+# Percentiles cover arrivals within this time.
 WINDOW_S: Final = 5.0
-# Samples that are kept at most.
+# Maximum number of samples kept.
 SAMPLES_MAX: Final = 2_000
 _RETRY_S: Final = 5.0
 _STOP_S: Final = 2.0
@@ -54,7 +54,7 @@ class Meter:
         self._run = secrets.token_hex(6)
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
         self._tasks: list[asyncio.Task[None]] = []
-        self.reason = "no delay was measured yet"
+        self.reason = "no delay has been measured yet"
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._station(number)) for number in range(len(self._places))]

@@ -43,7 +43,7 @@ class Service:
         return self.hub.watcher.reader
 
     async def start(self) -> None:
-        """Returns at once: the page can be opened before the overlay is there."""
+        """Returns at once: the page can be opened before the overlay is up."""
         self.hub.show_plan()
         if self._demo is None:
             self._begin()
@@ -95,7 +95,7 @@ class Service:
         return every[:: max(1, len(every) // URLS_MAX)][:URLS_MAX]
 
     def client(self, name: str, token: str) -> Client:
-        """A client for a browser: with its own token, or with the console's credentials where it has none."""
+        """A client for a browser: with its own token, or with the console's credentials if it has none."""
         settings = self.settings
         own = bool(token)
         if not own and not name:
@@ -110,7 +110,7 @@ class Service:
         )
 
     def _own_name(self, part: str) -> str:
-        """A name below the console's; empty where the broker is to choose."""
+        """A name below the console's; empty if the broker is to choose."""
         return f"{self._name}/{part}" if self._name else ""
 
     def _station(self, broker: BrokerId) -> Client:
@@ -130,7 +130,7 @@ class Service:
         return sorted(bad, key=lambda row: (-row["queue"], -row["dropped"]))[:20]
 
     def _at(self, url: str | Sequence[str]) -> Client:
-        """The console as a client of this broker, for a moment."""
+        """A short-lived client of the console at this broker."""
         settings = self.settings
         name = self._own_name(secrets.token_hex(3))
         return Client(
@@ -138,7 +138,7 @@ class Service:
         )
 
     async def probe(self, notification: Notification, publisher: str) -> dict[str, Any]:
-        """Where a notification of the console, or of this publisher, would go; nobody gets it."""
+        """The path of a notification of the console, or of this publisher; it is not delivered."""
         if publisher:
             url = self.hub.watched.places[await self._broker_of(publisher)].url
             async with self._at(url) as client:
@@ -164,7 +164,7 @@ class Service:
     # -- Play
 
     async def play(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Do something to the demo overlay."""
+        """Change the demo overlay."""
         if self._demo is None:
             raise InputError("this is not the demo overlay: Play is for octopia console --demo")
         state = await self._demo.order(order)

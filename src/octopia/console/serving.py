@@ -20,7 +20,7 @@ from octopia.console.service import Service
 from octopia.console.settings import PORT_DEFAULT, ConsoleSettings
 from octopia.errors import InputError
 
-# Where the default port is taken, these are tried.
+# Tried if the default port is taken.
 _PORTS_TRIED: Final = 50
 _CLOSE_S: Final = 1
 
@@ -73,7 +73,7 @@ class Console:
     """A console that runs in the event loop of the program."""
 
     def __init__(self, service: Service, bound: socket.socket, on_ready: Callable[[str], None]) -> None:
-        """`on_ready` is given the address of the page when it can be opened."""
+        """`on_ready` is called with the address of the page when it can be opened."""
         settings = service.settings
         link = settings.link(bound.getsockname()[1])
         config = uvicorn.Config(
@@ -92,7 +92,7 @@ class Console:
         self._bound = bound
 
     async def serve(self) -> None:
-        """Until a signal comes or `stop` is called."""
+        """Serve until a signal arrives or `stop` is called."""
         await self._server.serve([self._bound])
 
     def stop(self) -> None:
@@ -100,7 +100,7 @@ class Console:
 
 
 def run_console(service: Callable[[], Service], settings: ConsoleSettings, on_ready: Callable[[str], None]) -> None:
-    """Serve until a signal comes. `service` is called in the event loop."""
+    """Serve until a signal arrives. `service` is called in the event loop."""
     bound = bind(settings)
 
     async def main() -> None:

@@ -21,11 +21,11 @@ class ConsoleSettings:
     access_token: str = field(default="", repr=False)
     certificate: str = ""
     key: str = ""
-    behind_proxy: bool = False  # TLS is the proxy's business
+    behind_proxy: bool = False  # a proxy handles TLS
     allow_publish: bool = False
     measure_delays: bool = True
     every_s: float = 1.0
-    # The client that the console is in the overlay.
+    # The console's own client of the overlay.
     client_name: str = ""
     client_token: str = field(default="", repr=False)
     client_tls: ssl.SSLContext | None = None
@@ -48,7 +48,7 @@ class ConsoleSettings:
         if not self.is_tls and not self.behind_proxy:
             raise InputError(
                 f"the access token would travel in the clear to {self.host}; give --tls-cert and --tls-key, or "
-                "--behind-proxy where a proxy does TLS"
+                "--behind-proxy if a proxy handles TLS"
             )
 
     @property
@@ -60,6 +60,6 @@ class ConsoleSettings:
         return bool(self.certificate)
 
     def link(self, port: int) -> str:
-        """What a visitor opens."""
+        """The URL for visitors."""
         host = self.names[0] if self.names and not self.is_loopback else self.host
         return f"http{'s' if self.is_tls else ''}://{Address(host, port)}/"

@@ -20,7 +20,7 @@ MERGED_MAX: Final = 500
 async def read_table(
     reader: Reader, broker: str, table: str, *, q: str = "", sort: str = "", offset: int = 0, limit: int = 50
 ) -> dict[str, Any]:
-    """A page of a table; `broker` empty: of all brokers, of their own clients."""
+    """A page of a table; an empty `broker` means all brokers, each with its own clients."""
     if table not in TABLES:
         raise InputError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
     if not 0 <= offset <= 10**9 or not 1 <= limit <= LIMIT_MAX:
@@ -70,7 +70,7 @@ async def _read_all(
 
 
 def _key(value: Any) -> tuple[int, Any]:
-    """An order of whatever a column holds: nothing first, then numbers, then text."""
+    """An order for values of any column: missing ones first, then numbers, then text."""
     if value is None:
         return 0, 0
     return (1, float(value)) if isinstance(value, int | float) else (2, str(value))

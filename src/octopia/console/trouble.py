@@ -16,7 +16,7 @@ _UPS_AND_DOWNS: Final = ("link up", "link down", "link broken", "link flaps")
 def select(
     events: Iterable[dict[str, Any]], *, since_s: float = 0.0, q: str = "", broker: str = "", level: str = ""
 ) -> list[dict[str, Any]]:
-    """Events of this time and after that hold all these words, the newest first."""
+    """Events since this time that contain all these words, the newest first."""
     words = q.lower().split()
     found = []
     for event in reversed(list(events)):
@@ -32,7 +32,7 @@ def select(
 
 
 def summary(events: list[dict[str, Any]], view: OverlayView | None) -> dict[str, Any]:
-    """The lists of the Trouble page, but for tables that brokers sort themselves."""
+    """The lists of the Trouble page, except tables that brokers sort themselves."""
     refused: Counter[tuple[str, str, str, str]] = Counter()
     changes: Counter[tuple[str, str]] = Counter()
     ups: Counter[tuple[str, str]] = Counter()

@@ -158,7 +158,7 @@ def _why_delivered(result: Replay, record: StepRecord, delivery: DeliveryRecord)
 
 
 def _hops(count: int) -> str:
-    return "no hop: both are clients of one broker" if not count else "1 hop" if count == 1 else f"{count} hops"
+    return "no hops: both are clients of one broker" if not count else "1 hop" if count == 1 else f"{count} hops"
 
 
 def _hop_line(scot: Scot, hop: Hop, record: StepRecord) -> str:
@@ -199,7 +199,7 @@ def _why_lost(result: Replay, record: StepRecord, standing: _Standing) -> str:
     if lost:
         return f"copies could not go on where links are down: {', '.join(f'{h.sender} → {h.receiver}' for h in lost)}"
     if record.down:
-        return f"no copy was sent its way, links are down: {named_links(record.down)}"
+        return f"no copy was sent towards it; links are down: {named_links(record.down)}"
     return "a notification was lost, please report this"
 
 

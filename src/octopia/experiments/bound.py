@@ -25,7 +25,7 @@ BOUND: Final = "bound"
 # The routing that carries notifications there.
 ROUTING: Final = "snr"
 WHAT_IT_IS: Final = (
-    "BOUND is computed and no routing: the same workload on one tree whose links and brokers are k times as fast"
+    "BOUND is computed, not a routing: the same workload on one tree whose links and brokers are k times as fast"
 )
 
 

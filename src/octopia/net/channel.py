@@ -221,7 +221,7 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         if self.closing:
-            # Nobody waits for it anymore.
+            # Nothing waits for it any more.
             self.transport.abort()
             return
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
@@ -256,7 +256,7 @@ class Channel(asyncio.Protocol):
             self._deal_with(messages, fault)
 
     def took(self, count: int) -> None:
-        """The short cut has handled so many frames."""
+        """The short cut has handled this many frames."""
         self.connection.received += count
         if self.connection.received - self._confirmed >= CONFIRM_FRAMES:
             self._answer()
@@ -398,7 +398,7 @@ class Channel(asyncio.Protocol):
                 self.owner.box.confirm(message.received)
         elif kind is Ping:
             self._asked.append(message.number)
-        elif kind not in (Pong, Goodbye, Counted):  # nobody waits for such an answer any more
+        elif kind not in (Pong, Goodbye, Counted):  # nothing waits for such an answer any more
             raise RemoteProtocolError(f"{kind.__name__} is not expected here")
 
     def confirm(self) -> None:
@@ -413,7 +413,7 @@ class Channel(asyncio.Protocol):
         taken = self.taken
         if self._frozen or self._confirmed == taken or self.closing or self.owner is None:
             return
-        # Answers to these frames go first: whoever waits for the confirmation has them by then.
+        # Answers to these frames go first, so that they arrive before the confirmation.
         self.owner.box.flush()
         self._confirmed = taken
         self._write(message_frame(Ack(taken)))
@@ -471,7 +471,7 @@ class Channel(asyncio.Protocol):
         if left < unsent_bytes:
             self._watch_unread(left)
         else:
-            self.close("stalled", f"it asked, and took nothing for {self._stall_s:g} s")
+            self.close("stalled", f"it asked, and did not read for {self._stall_s:g} s")
             self.abort()
 
     @property
@@ -587,7 +587,7 @@ class Channel(asyncio.Protocol):
             self.abort()
 
     def close_later(self, delay_s: float, code: str, reason: str) -> None:
-        """Listen to it no more; say why, and close, after this time."""
+        """Stop reading now; say why, and close, after this time."""
         self.connection.closed = True
         self.transport.pause_reading()
         if self._handshake_timer is not None:
@@ -597,8 +597,8 @@ class Channel(asyncio.Protocol):
     def part(self, code: str, reason: str) -> None:
         """Say why, and let the peer close.
 
-        What it still sends is read and passed over: a connection that is closed with something unread is reset, and
-        the reset may overtake our last words.
+        Further input is read and ignored: closing a connection with unread input resets it, and the reset may overtake
+        our last words.
         """
         if self.closing:
             return
@@ -624,7 +624,7 @@ class Channel(asyncio.Protocol):
             self.transport.abort()
 
     async def wait_gone(self, at_most_s: float) -> None:
-        """Wait until it is closed: in order for so long, then anyhow."""
+        """Wait until it is closed: in order within this time, then by force."""
         try:
             async with asyncio.timeout(at_most_s):
                 await asyncio.shield(self._gone)
@@ -637,7 +637,7 @@ class Channel(asyncio.Protocol):
         elif isinstance(error, RemoteProtocolError):
             self.close("protocol", str(error))
         else:
-            self.close("internal", f"this end failed at it: {type(error).__name__}")
+            self.close("internal", f"this end failed to handle it: {type(error).__name__}")
         self._end.at_fault(self, error)
 
     @property

@@ -81,7 +81,7 @@ def frames_of(chunk: list[bytes] | Bundle) -> list[bytes]:
 
 
 def cut(bundle: Bundle, frames: int) -> tuple[Bundle, Bundle]:
-    """The first frames of a bundle, so many, and the others."""
+    """Split a bundle into its first `frames` frames and the others."""
     (data, count), at = bundle, 0
     for _ in range(frames):
         at += _LENGTH.size + _LENGTH.unpack_from(data, at)[0]

@@ -76,7 +76,7 @@ class Outbox(Lanes):
         self.confirmed = 0
         self.confirmed_bytes = 0  # of all sessions that this box carried
         self._left_before = 0
-        self._last: int | None = None  # nothing is written after so many frames
+        self._last: int | None = None  # nothing is written after this many frames
         self.transport: asyncio.WriteTransport | None = None
         self._dropped = 0
         self.dropped_total = 0
@@ -168,7 +168,7 @@ class Outbox(Lanes):
             try:
                 self._write(transport, b"".join(chunk if self.disguise is None else self.disguise(chunk)))
             except RuntimeError:
-                # uvloop, of a connection that is closed and not yet said to be lost: it is sent again on the next
+                # uvloop raises this for a closed connection not yet reported as lost: the frames are resent on the next
                 self.writable = False
         if self._blocked or self._low is not None:
             self._release_if_room()
@@ -304,7 +304,7 @@ class Outbox(Lanes):
         self.writable = False
 
     def clear(self) -> int:
-        """Forget everything: the session is over. Returns the number of unconfirmed frames."""
+        """Drop all frames: the session is over. Returns the number of unconfirmed frames."""
         lost = self.held
         self._bundles, self._bundled = [], 0
         self._waiting.clear()
@@ -409,7 +409,7 @@ class Outbox(Lanes):
             if lane is not self._waiting:
                 self._urgent_frames -= dropped - before
             elif self._fence:
-                # those that are left of what stood before it
+                # the remaining frames before it
                 self._fence = len(kept) if self._fence <= len(kept) + dropped else self._fence - dropped
             lane.extendleft(reversed(kept))
         self._release_if_room()

@@ -45,7 +45,7 @@ def _load(context: ssl.SSLContext, certificate: File | None, key: File | None, a
             context.load_cert_chain(certificate, key)
     except FileNotFoundError:
         files = ", ".join(str(file) for file in (authorities, certificate, key) if file is not None)
-        raise InputError(f"tls: one of these files is not there: {files}") from None
+        raise InputError(f"tls: one of these files is missing: {files}") from None
     except (ssl.SSLError, OSError) as error:
         raise InputError(f"tls: {certificate or authorities} cannot be used: {error}") from None
 

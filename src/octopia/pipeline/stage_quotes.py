@@ -348,7 +348,7 @@ def _tell(work: Work[PipelineSpec], spec: QuotesSpec, bad: "DataFrame", good: in
     first = bad.orderBy("file", "line").first()
     assert first is not None, "there are rejects"  # noqa: S101
     told = (
-        f"{count:,} of {good + count:,} rows are no good quotes; the first is {first.file}, line {first.line}: "
+        f"{count:,} of {good + count:,} rows are not valid quotes; the first is {first.file}, line {first.line}: "
         f"{first.reason} (most often: {often})"
     )
     if spec.strict:

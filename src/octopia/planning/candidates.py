@@ -14,7 +14,7 @@ from octopia.planning.traffic import Traffic
 
 
 class CandidateOrder(Struct, frozen=True):
-    """What is there (`regions`, `edges`, `clusters`, `slots` of the clients) and what may change."""
+    """The current overlay (`regions`, `edges`, `clusters`, `slots` of the clients) and what may change."""
 
     traffic: Traffic
     regions: int
@@ -27,13 +27,13 @@ class CandidateOrder(Struct, frozen=True):
     room: int
     fixed: tuple[int, ...] = ()
     moves_max: int | None = None
-    # by broker the site it is at; clients stay at theirs. Empty where there are no sites.
+    # the site of each broker; clients stay at theirs. Empty without sites.
     zones: tuple[int, ...] = ()
     seed: int = 0
 
 
 class Candidate(Struct, frozen=True):
-    """An overlay and the broker of every client in it; what all of it costs by the model, for the flows given."""
+    """An overlay, the broker of every client in it, and its cost by the model for the given flows."""
 
     regions: int
     edges: Edges
@@ -42,12 +42,12 @@ class Candidate(Struct, frozen=True):
     messages: int
     hops: int
     weight: int
-    # of the broker that was number n, its number now; only where brokers changed places
+    # the new number of broker n; only if brokers changed places
     place: tuple[int, ...] = ()
 
 
 def work_out(order: CandidateOrder) -> Candidate:
-    """The best that the search finds."""
+    """The best candidate that the search finds."""
     regions = order.regions * order.clusters // order.new_clusters
     same = order.new_clusters == order.clusters
     starts: list[Edges] = [star(regions)]
@@ -88,7 +88,10 @@ def _from_tree(order: CandidateOrder, regions: int, edges: Edges) -> Candidate:
 
 
 def _clients_moved(order: CandidateOrder, paths: Paths, clusters: int, slots: list[int]) -> list[int]:
-    """From where they are, and from groups of common interest: the better of the two. A bound on moves leaves one."""
+    """Search from the current placement and from groups of common interest, and take the better.
+
+    A bound on moves leaves one.
+    """
     traffic = order.traffic
     starts = [slots]
     if order.moves_max is None and not order.zones:

@@ -17,7 +17,7 @@ ROUNDS_MAX: Final = 12
 
 
 class ClientSearch:
-    """Clients on the brokers of one overlay; `slots[n]` is where client n is now."""
+    """Clients on the brokers of one overlay; `slots[n]` is the current location of client n."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class ClientSearch:
 
     @property
     def moved(self) -> list[int]:
-        """The clients that are elsewhere than at first."""
+        """The clients that have moved."""
         return [client for client, slot in enumerate(self.slots) if slot != self._first[client]]
 
     def run(self, moves_max: int | None = None) -> None:
-        """Move clients until no move pays, at most `moves_max` of them elsewhere than they were."""
+        """Move clients until no move pays; at most `moves_max` of them move."""
         for _ in range(ROUNDS_MAX):
             if not self._round(moves_max):
                 return
@@ -88,7 +88,7 @@ class ClientSearch:
         return done
 
     def put(self, client: int, slot: int) -> None:
-        """Put a client to a broker, whatever that costs."""
+        """Move a client to a broker, whatever it costs."""
         regions = self._paths.regions
         old = self.slots[client]
         self._load[old] -= 1
@@ -99,7 +99,7 @@ class ClientSearch:
             self._in_reach[source][slot // regions] += 1
 
     def _best(self, client: int) -> tuple[int, int]:
-        """How much the best move of a client gains, and where to; the lowest slot of several that are as good."""
+        """The gain of a client's best move, and its target; the lowest slot among equals."""
         here = self.slots[client]
         if client in self._fixed or not (self._sent[client] or self._got[client] or self._reached_by[client]):
             return 0, here
@@ -165,7 +165,7 @@ class ClientSearch:
 
 
 def grouped(traffic: Traffic, brokers: int, slots: Sequence[int], room: int, fixed: Iterable[int] = ()) -> list[int]:
-    """A start for the search: subscribers beside the publisher that they get most from, heaviest publishers first."""
+    """A start for the search: subscribers beside the publisher they receive most from, heaviest publishers first."""
     kept = frozenset(fixed)
     got: dict[int, dict[int, int]] = {}
     weight: dict[int, int] = {}
@@ -184,7 +184,7 @@ def grouped(traffic: Traffic, brokers: int, slots: Sequence[int], room: int, fix
     for source in sorted(weight, key=lambda source: (-weight[source], source)):
         for client in (source, *members[source]):
             if client not in placed:
-                # the publisher to the emptiest broker, its subscribers beside it as long as there is room
+                # the publisher at the emptiest broker, its subscribers beside it as long as there is room
                 near = placed.get(source)
                 if near is None or load[near] >= room:
                     near = min(range(brokers), key=lambda slot: (load[slot], slot))

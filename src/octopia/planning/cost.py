@@ -21,14 +21,14 @@ MESSAGE_WEIGHT = 4
 
 
 class Cost(NamedTuple):
-    """Of all flows: messages between brokers, and the sum of the hops of all deliveries."""
+    """For all flows: messages between brokers, and the sum of the hops of all deliveries."""
 
     messages: int
     hops: int
 
     @property
     def weight(self) -> int:
-        """What the search makes small."""
+        """The objective of the search, to be minimised."""
         return MESSAGE_WEIGHT * self.messages + self.hops
 
 
@@ -67,7 +67,7 @@ def paths_of(overlay: Scot) -> Paths:
 
 
 def flow_cost(paths: Paths, clusters: int, source: int, targets: Sequence[int]) -> Cost:
-    """Inside the clusters only, of one notification: from the slot `source` to the slots `targets`."""
+    """Inside the clusters only, for one notification: from the slot `source` to the slots `targets`."""
     regions = paths.regions
     own, root = divmod(source, regions)
     path = paths[root]
@@ -82,7 +82,7 @@ def flow_cost(paths: Paths, clusters: int, source: int, targets: Sequence[int]) 
 
 
 def cost_of(traffic: Traffic, paths: Paths, clusters: int, slots: Sequence[int]) -> Cost:
-    """All flows, with client n at the broker `slots[n]`."""
+    """For all flows, with client n at the broker `slots[n]`."""
     messages = hops = 0
     entered = {
         source: len({slots[target] // paths.regions for target in reach} - {slots[source] // paths.regions})

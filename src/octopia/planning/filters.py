@@ -41,31 +41,31 @@ class Pair(Struct, frozen=True):
 
 
 class Relations(Struct, frozen=True):
-    """The different filters of some subscriptions, and how they relate. `holders[n]` are the ids with filter n."""
+    """The distinct filters of some subscriptions, and how they relate. `holders[n]` are the ids with filter n."""
 
     filters: tuple[str, ...]
     holders: tuple[tuple[str, ...], ...]
     covered: tuple[Covered, ...]
-    # of the different filters, how many were compared
+    # number of distinct filters that were compared
     compared: int
 
     @property
     def repeated(self) -> int:
-        """Subscriptions whose filter another one has already."""
+        """Subscriptions with the same filter as another."""
         return sum(len(ids) - 1 for ids in self.holders)
 
     @property
     def below(self) -> int:
-        """Different filters that another one covers."""
+        """Distinct filters that another one covers."""
         return len({narrow for each in self.covered for narrow in each.narrow})
 
 
 def relations_of(subscriptions: Sequence[Registration]) -> Relations:
-    """Equal filters together, and covers between those that differ."""
+    """Group equal filters, and find covers among distinct ones."""
     held: dict[Filter, list[str]] = {}
     for each in subscriptions:
         held.setdefault(each.filter, []).append(each.id)
-    # those with most holders first, so that the bound leaves out what matters least
+    # most holders first, so that the bound leaves out what matters least
     filters = sorted(held, key=lambda filter: -len(held[filter]))
     index: CoverIndex[int] = CoverIndex()
     for number, filter in enumerate(filters[:FILTERS_MAX]):
@@ -85,7 +85,7 @@ def relations_of(subscriptions: Sequence[Registration]) -> Relations:
 
 
 def merged(relations: Relations, pairs: Iterable[Pair], likeness_min: float) -> dict[str, str]:
-    """By id the new filter of each subscription that is merged: the likest pairs first, each filter in one pair."""
+    """The new filters of merged subscriptions, by id: the most similar pairs first, each filter in one pair."""
     taken: set[int] = set()
     changed: dict[str, str] = {}
     for pair in sorted(pairs, key=lambda pair: (-pair.likeness, -pair.either, pair.one, pair.other)):
@@ -98,7 +98,7 @@ def merged(relations: Relations, pairs: Iterable[Pair], likeness_min: float) -> 
 
 
 def numbers_by_client(relations: Relations, subscriptions: Sequence[Registration]) -> Mapping[str, int]:
-    """The filter of each client that has one subscription only; of others a delivery does not say which one matched."""
+    """The filter of each client with just one subscription; for others, a delivery does not say which one matched."""
     number_of = {id: number for number, ids in enumerate(relations.holders) for id in ids}
     counts: dict[str, int] = {}
     for each in subscriptions:

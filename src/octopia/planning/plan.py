@@ -9,7 +9,7 @@ from octopia.planning.proposal import Proposal
 from octopia.planning.replay import Measured
 
 BEFORE = "before"
-# A replay with more messages, or a longer mean delay, than before by more than this share speaks against a proposal.
+# A replay with more messages or a longer mean delay than before, by more than this share, rejects a proposal.
 WORSE_MAX = 0.02
 _WORSE_IN = (("copies", "messages"), ("delay_mean_s", "mean delay"))
 
@@ -47,7 +47,7 @@ class Tried(Struct, frozen=True):
 
 
 def rejected_of(measured: Sequence[Measured]) -> dict[str, str]:
-    """By name of a proposal, why its replay speaks against it; the first replay is of what is there now."""
+    """The reasons to reject proposals, by name; the first replay is of the current overlay."""
     now = measured[0]
     found = {}
     for each in measured[1:]:
@@ -64,9 +64,10 @@ def relative(now: float | None, then: float | None) -> float | None:
 
 
 class Plan(Struct, frozen=True):
-    """All of it. `measured` has the replays of proposals under `routing`, the first of them of what is there now.
+    """All of it.
 
-    `recommended` is the name of a proposal, or "" if the replays speak against all of them.
+    `measured` has the replays of proposals under `routing`, the first of them of the current overlay. `recommended` is
+    the name of a proposal, or "" if the replays reject all of them.
     """
 
     source: str
@@ -104,11 +105,11 @@ class Plan(Struct, frozen=True):
 
     @property
     def rejected(self) -> dict[str, str]:
-        """The proposals that the replays speak against, and why."""
+        """The proposals that the replays reject, and why."""
         return rejected_of(self.measured)
 
     @property
     def broken(self) -> list[str]:
-        """What did not hold in the replays."""
+        """The checks that failed in the replays."""
         every = (*self.measured, *self.controls, *self.other_routings)
         return [f"{each.name} under {each.routing.upper()}: {rule}" for each in every for rule in each.broken]

@@ -14,8 +14,10 @@ from octopia.workload import Publications, Registration, Workload
 
 
 class Proposal(Struct, frozen=True):
-    """What is proposed under a name. `brokers` has the broker of every client, `filters` those subscriptions (by id)
-    whose filter changes. `covering` is what the brokers are told (`octopia simulate --covering`).
+    """A named proposal.
+
+    `brokers` has the broker of every client, `filters` the changed filters by subscription id. `covering` is the
+    setting of the brokers (`octopia simulate --covering`).
     """
 
     name: str
@@ -28,7 +30,7 @@ class Proposal(Struct, frozen=True):
     moved_brokers: int = 0
     filters: dict[str, str] = {}
     covering: str = "none"
-    # messages and hops of deliveries by the cost model, on the notifications that were planned with
+    # messages and hops of deliveries by the cost model, for the notifications planned with
     predicted_messages: int | None = None
     predicted_hops: int | None = None
 
@@ -50,7 +52,7 @@ def zones_of(overlay: Scot, site_of: Mapping[BrokerId, str]) -> tuple[int, ...]:
 
 
 def propose(name: str, words: str, candidate: Candidate, overlay: Scot, clients: Mapping[str, BrokerId]) -> Proposal:
-    """A candidate with names. A tree of as many regions keeps their names; another one gets new ones."""
+    """A candidate with names. A tree with the same number of regions keeps their names; any other gets new ones."""
     nodes = overlay.tree.nodes
     if candidate.regions != len(nodes):
         width = len(str(candidate.regions))
@@ -58,7 +60,7 @@ def propose(name: str, words: str, candidate: Candidate, overlay: Scot, clients:
     proposed = Scot(_tree(nodes, candidate.edges), candidate.clusters)
     brokers = [proposed.brokers[slot] for slot in candidate.slots]
     before = slots_of(overlay, list(clients.values()))
-    # a client has moved if it is at another broker than the one that was its own, wherever that one is now
+    # a client has moved if its broker is another than its old one, wherever that is now
     home = candidate.place or tuple(range(overlay.broker_count))
     return Proposal(
         name,
@@ -79,7 +81,7 @@ def _tree(nodes: Sequence[str], edges: Edges) -> Tree:
 
 
 def proposed_workload(workload: Workload, proposal: Proposal) -> Workload:
-    """The workload with its clients where the proposal has them, and with its filters."""
+    """The workload with the clients and filters of the proposal."""
     parsed = {id: parse_filter(text) for id, text in proposal.filters.items()}
 
     def put(each: Registration) -> Registration:
@@ -96,7 +98,7 @@ def proposed_workload(workload: Workload, proposal: Proposal) -> Workload:
 
 
 def split(workload: Workload, share: float) -> tuple[Workload, Workload]:
-    """The first part of every client's publications, and the rest: one to plan with, the other to prove it on."""
+    """The first part of every client's publications, to plan with, and the rest, to test the plan on."""
     published = workload.publications
     client = np.array([_number(workload)[each.client] for each in workload.advertisements], dtype=np.int64)
     order = np.lexsort((np.arange(len(published)), client[published.publisher]))

@@ -26,9 +26,10 @@ _METRICS: Final = (
 
 
 class Measured(Struct, frozen=True):
-    """What a replay showed. `broken` are the rules that did not hold: exactly once, and what else the routing promises.
+    """The result of a replay.
 
-    `copies` are notifications on links, `subscribe_messages` all messages that subscribing led to.
+    `broken` are the rules that did not hold: exactly once, and the other promises of the routing. `copies` are
+    notifications on links, `subscribe_messages` all messages caused by subscribing.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Measured(Struct, frozen=True):
 
 
 def replay(workload: Workload, proposal: Proposal, run: RunSpec) -> Measured:
-    """Play the proposal; `run` says the routing and the simulated machines."""
+    """Play the proposal; `run` has the routing and the simulated machines."""
     placed = proposed_workload(workload, proposal)
     spec = structs.replace(run, covering=UNSET if proposal.covering == "none" else proposal.covering)
     overlay = proposal.overlay

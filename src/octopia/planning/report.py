@@ -12,12 +12,12 @@ from octopia.planning.replay import Measured
 _ROWS_SHOWN = 15
 _FILES = (
     "<p class=soft>All of it as JSON: plan.json. Each proposal that was not rejected has an overlay file, NAME.toml, "
-    "for octopia serve and --overlay, and NAME-clients.csv, which says where each client is before and after.</p>"
+    "for octopia serve and --overlay, and NAME-clients.csv, with each client's broker before and after.</p>"
 )
 
 
 def plan_page(plan: Plan) -> str:
-    """One HTML file that needs nothing else."""
+    """One self-contained HTML file."""
     parts = [
         f"<h1>{escape(headline(plan))}</h1>",
         _setting(plan),
@@ -45,7 +45,7 @@ def headline(plan: Plan) -> str:
 
 
 def percent(change: float | None) -> str:
-    """`−53 %`; near the end of the scale with a decimal, since −99.6 % is not all of it."""
+    """`−53 %`; with a decimal near the end of the scale, since −99.6 % is not everything."""
     if change is None:
         return "–"
     digits = 1 if 0.95 < abs(change) < 1 or abs(change) < 0.1 else 0
@@ -225,11 +225,11 @@ def _filters(plan: Plan) -> str:
     ]
     return (
         f"<h2>Filters</h2><p>{sum(map(len, relations.holders)):,} subscriptions have {len(relations.filters):,} "
-        f"different filters; {relations.repeated:,} repeat one that is there, and {relations.below:,} of the different "
+        f"different filters; {relations.repeated:,} repeat another one, and {relations.below:,} of the different "
         f"ones are covered by another.</p>"
         + (_table(["filter", "covers", "for example"], covered) if covered else "")
         + (
-            f"<p>The likest pairs on the first part; from {plan.likeness_min:.0%} on they are merged.</p>"
+            f"<p>The most similar pairs on the first part; from {plan.likeness_min:.0%} on, they are merged.</p>"
             + _table(["filter", "and", "likeness", "notifications of either"], alike)
             if alike
             else ""

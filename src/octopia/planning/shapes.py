@@ -15,13 +15,13 @@ from octopia.planning.cost import MESSAGE_WEIGHT, Paths, cost_of, flow_cost
 from octopia.planning.traffic import Traffic
 
 Edges = tuple[tuple[int, int], ...]
-# How many times the cost of a flow may be worked out: a few seconds each.
+# How often the cost of a flow may be computed: a few seconds' worth.
 TREE_WORK_MAX: Final = 200_000
 SWAP_WORK_MAX: Final = 400_000
 
 
 def divisors(brokers: int) -> list[int]:
-    """In rising order."""
+    """In ascending order."""
     return [k for k in range(1, brokers + 1) if brokers % k == 0]
 
 
@@ -37,7 +37,7 @@ def star(regions: int) -> Edges:
 
 
 def better_tree(traffic: Traffic, regions: int, clusters: int, slots: Sequence[int], edges: Edges, seed: int) -> Edges:
-    """A tree that costs no more than this one: edges are exchanged as long as that pays."""
+    """A tree that costs no more than this one: edges are swapped as long as that pays."""
 
     def cost(tree: Edges) -> int:
         return cost_of(traffic, Paths(regions, tree), clusters, slots).weight
@@ -94,7 +94,7 @@ class Arrangement:
         brokers = paths.regions * clusters
         self._flows_at: list[list[int]] = [[] for _ in range(brokers)]
         self._sources_at: list[list[int]] = [[] for _ in range(brokers)]
-        # at brokers, not at clients: several subscribers at one broker cost what one costs, but for hops
+        # at brokers, not at clients: several subscribers at one broker cost as much as one, except for hops
         self._targets = [[homes[target] for target in flow.targets] for flow in traffic.flows]
         published: dict[int, int] = {}
         for number, flow in enumerate(traffic.flows):
@@ -115,7 +115,7 @@ class Arrangement:
         return [self.place[home] for home in self._homes]
 
     def run(self, seed: int) -> None:
-        """Let two brokers change places as long as that pays."""
+        """Let two brokers swap places as long as that pays."""
         chance = random.Random(f"swaps/{seed}")  # noqa: S311  no secret
         pairs = [(a, b) for a in range(len(self.place)) for b in range(a)]
         left = SWAP_WORK_MAX

@@ -19,7 +19,7 @@ FLOWS_MAX: Final = 4_000
 
 
 class Flow(Struct, frozen=True):
-    """`count` notifications of the client `source` that the clients `targets`, in rising order, received."""
+    """`count` notifications of the client `source`, received by the clients `targets`, in ascending order."""
 
     source: int
     targets: tuple[int, ...]
@@ -45,9 +45,9 @@ class Traffic(Struct, frozen=True):
 def make_traffic(
     workload: Workload, flows: Mapping[tuple[str, tuple[str, ...]], int], total: int | None = None
 ) -> Traffic:
-    """The traffic of a workload's clients, given how often which publisher reached which clients, by name.
+    """The traffic of a workload's clients, from the number of times each publisher reached a set of clients.
 
-    `total` is the number of all notifications, where these flows are not all.
+    `total` is the number of all notifications, if these flows are not all.
     """
     clients = tuple(workload.clients())
     numbers = {client: number for number, client in enumerate(clients)}

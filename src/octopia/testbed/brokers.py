@@ -12,7 +12,7 @@ from typing import Any, Final
 from octopia.net import Address, BrokerHost, RecordedOutbox, Recording, Server, Weather
 from octopia.topology import BrokerId, Scot
 
-# How often, and how soon one after the other, a broker that starts again tries to get its port.
+# How often a restarting broker tries to get its port, and the pause in between.
 _REVIVALS_MAX: Final = 100
 _REVIVE_S: Final = 0.05
 
@@ -29,13 +29,13 @@ class Brokers:
         http: Mapping[BrokerId, Address] | None = None,
         **options: Any,
     ) -> None:
-        """`options` are those of every server."""
+        """`options` apply to every server."""
         self._scot = scot
         self.addresses = dict(addresses)
         self.http = dict(http or {})
         self.recordings = dict(recordings)
         self._options = options
-        self._servers: dict[BrokerId, Server] = {}  # by broker; one has several brokers
+        self._servers: dict[BrokerId, Server] = {}  # by broker; a server may run several brokers
 
     @property
     def hosts(self) -> dict[BrokerId, BrokerHost]:
@@ -57,13 +57,13 @@ class Brokers:
         return server
 
     def meet(self, addresses: Mapping[BrokerId, Address] | None = None) -> None:
-        """Look for neighbours, of whom these addresses were not known before."""
+        """Dial neighbours whose addresses were not known before."""
         self.addresses |= addresses or {}
         for server in self._each():
             server.meet(self.addresses)
 
     def kill(self, id: BrokerId, keep: Callable[[BrokerId, Recording], None] = lambda id, recording: None) -> None:
-        """End a broker at once; `keep` is given what was recorded."""
+        """End a broker at once; `keep` gets its recording."""
         server = self._servers.pop(id)
         server.abort()
         for link in server.hosts[id].links.values():
@@ -74,13 +74,13 @@ class Brokers:
         self.recordings[id] = dead.next_life()
 
     async def revive(self, id: BrokerId) -> None:
-        """Start a broker again that was killed."""
+        """Restart a broker that was killed."""
         for attempts_left in reversed(range(_REVIVALS_MAX)):
             try:
                 server = await self.listen([id])
                 break
             except OSError:
-                # its port is somebody's for a moment
+                # the port may still be taken for a moment
                 if not attempts_left:
                     raise
                 await asyncio.sleep(_REVIVE_S)
@@ -89,14 +89,14 @@ class Brokers:
             self._obey(id, neighbour)
 
     def set_weather(self, sender: BrokerId, receiver: BrokerId, weather: Weather) -> None:
-        """Make a link, in this direction, slow, far, dead or well."""
+        """Set the weather of a link in this direction: slow, delayed, down or normal."""
         recording = self.recordings[sender]
         recording.weather[recording.link(receiver)] = weather
         if sender in self._servers:
             self._obey(sender, receiver)
 
     def _obey(self, id: BrokerId, neighbour: BrokerId) -> None:
-        """Make a link as its weather says. One that is down has no address to dial."""
+        """Apply the weather to a link. A link that is down has no address to dial."""
         recording, host = self.recordings[id], self._servers[id].hosts[id]
         link, dialler = host.links[neighbour], host.diallers.get(neighbour)
         is_up = recording.weather[recording.link(neighbour)].is_up
@@ -108,7 +108,7 @@ class Brokers:
             link.channel.abort()
 
     def abort(self) -> None:
-        """End all of them; there is nobody to take leave of."""
+        """End all of them, without goodbyes."""
         for server in self._each():
             server.abort()
         self._servers.clear()

@@ -43,7 +43,7 @@ def calibrated(folder: Path, before: Model) -> Model:
         raise InputError("a model is calibrated with one kind of link; give one without a_link, i_link and links")
     hops = _copies(folder, run)
     if len(hops["queued_ns"]) < _COPIES_MIN:
-        raise InputError(f"{len(hops['queued_ns'])} copies went between brokers: too few to calibrate by; publish more")
+        raise InputError(f"{len(hops['queued_ns'])} copies between brokers are too few to calibrate with; publish more")
     service_ns = _mean(_service(hops))
     matching_ns = before.processor.matching_ns(_table_size(folder))
     free = hops["queue"] == 0
@@ -88,7 +88,7 @@ def _copies(folder: Path, run: Run) -> dict[str, Numbers]:
 
 
 def _service(hops: dict[str, Numbers]) -> Any:
-    """What each copy took its broker, where those that were dealt with together share the time evenly."""
+    """The time of each copy at its broker; copies handled together share the time evenly."""
     order = np.lexsort((hops["handled_ns"], hops["arrived_ns"], hops["sender"], hops["receiver"]))
     receiver, sender, arrived, handled = (
         hops[name][order] for name in ("receiver", "sender", "arrived_ns", "handled_ns")
@@ -110,7 +110,7 @@ def _to_broker(folder: Path, service_ns: float) -> float:
 
 
 def _to_client(folder: Path, hops: dict[str, Numbers]) -> float:
-    """From the moment at which the broker was done, the first time the notification came there."""
+    """From when the broker was done, for the notification's first arrival there."""
     got = pq.read_table(folder / "deliveries.parquet")
     request, broker, at = (
         got.column(name).to_numpy().astype(np.int64) for name in ("request", "broker", "delivered_ns")
@@ -136,7 +136,7 @@ def _table_size(folder: Path) -> int:
 
 
 def _mean(values: Any) -> float:
-    """Without the longest ones."""
+    """Without the longest values."""
     if not len(values):
         return 0.0
     return float(np.mean(values[values <= np.percentile(values, _KEPT)]))

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Hello(Struct, frozen=True, tag=True):
-    """A process is there. `boot` names the life of its machine: processes with the same share a clock."""
+    """A process connected. `boot` identifies the boot of its machine: processes with the same one share a clock."""
 
     secret: str
     machine: str
@@ -40,55 +40,55 @@ class Setup(Struct, frozen=True, tag=True):
     tau: float
     window_s: float
     brokers: dict[str, str]
-    delays_ns: tuple[tuple[str, str, int], ...] = ()  # of links, by sender and receiver, where there is one
+    delays_ns: tuple[tuple[str, str, int], ...] = ()  # of links, by sender and receiver, if any
     covering: str = "none"
     mortal: tuple[str, ...] = ()  # brokers that will be killed
-    reads: bool = False  # whether links will break, so that senders must say what they sent
-    timed: bool = False  # whether notifications say when they were accepted, for deadlines
+    reads: bool = False  # whether links will break, so that senders must record contents
+    timed: bool = False  # whether notifications carry their time of acceptance, for deadlines
 
 
 class Listening(Struct, frozen=True, tag=True):
-    """Where the brokers listen."""
+    """The addresses of the listening brokers."""
 
     addresses: dict[str, str]
 
 
 class Meet(Struct, frozen=True, tag=True):
-    """These are the addresses of all brokers: look for neighbours. The answer is `Done`."""
+    """The addresses of all brokers: dial neighbours. The answer is `Done`."""
 
     addresses: dict[str, str]
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """How far are you? The answer is `Status`."""
+    """Asks for progress. The answer is `Status`."""
 
 
 class Status(Struct, frozen=True, tag=True):
     """Sums over the brokers of a process, since `Begin`."""
 
     links_down: int
-    waiting: int  # frames in queues, those that clients have not confirmed, and notifications that are held back
+    waiting: int  # frames in queues, frames not confirmed by clients, and notifications held back
     sent: int
     received: int
     requests: int
     deliveries: int
-    too_old: int = 0  # deliveries that were dropped because their deadline had passed
-    unconfirmed: int = 0  # frames that were sent to neighbours, who have not said that they have them
+    too_old: int = 0  # deliveries dropped because their deadline had passed
+    unconfirmed: int = 0  # frames sent to neighbours and not confirmed
 
 
 class Begin(Struct, frozen=True, tag=True):
-    """Nothing is under way: record from now on. The answer is `Done`."""
+    """Nothing is in flight: start recording. The answer is `Done`."""
 
 
 class Alive(Struct, frozen=True, tag=True):
-    """Kill a broker, without a goodbye; or start it again, knowing nothing. The answer is `Done`."""
+    """Kill a broker without a goodbye, or restart it with empty tables. The answer is `Done`."""
 
     broker: str
     is_up: bool
 
 
 class LinkState(Struct, frozen=True, tag=True):
-    """What is the matter with a link, at its end `sender`. The answer is `Done`."""
+    """Set the weather of a link, at its end `sender`. The answer is `Done`."""
 
     sender: str
     receiver: str
@@ -99,7 +99,7 @@ class LinkState(Struct, frozen=True, tag=True):
 
 
 class AskTables(Struct, frozen=True, tag=True):
-    """What is in the tables? The answer is `Tables`."""
+    """Asks for the tables. The answer is `Tables`."""
 
 
 class Bits(Struct, frozen=True, tag=True):
@@ -113,14 +113,14 @@ class Bits(Struct, frozen=True, tag=True):
 
 
 class Tables(Struct, frozen=True, tag=True):
-    """Sizes of the SRT and the PRT by broker, and the bits of what was advertised there."""
+    """Sizes of the SRT and the PRT by broker, and the bits of its advertisements."""
 
     sizes: dict[str, tuple[int, int]]
     bits: tuple[Bits, ...]
 
 
 class AskTime(Struct, frozen=True, tag=True):
-    """What time is it? The answer is `Time`."""
+    """Asks for the time. The answer is `Time`."""
 
 
 class Time(Struct, frozen=True, tag=True):
@@ -130,11 +130,11 @@ class Time(Struct, frozen=True, tag=True):
 
 
 class AskParts(Struct, frozen=True, tag=True):
-    """What did you record? The answer is `Parts`; then one `AskPart` after the other, each answered by a `Part`."""
+    """Asks for the recording. The answer is `Parts`; then follow `AskPart`s, each answered by a `Part`."""
 
 
 class Parts(Struct, frozen=True, tag=True):
-    """How many files there are, the words that rows of each broker refer to, and what the process needed."""
+    """The number of files, the words that rows of each broker refer to, and the resources that the process used."""
 
     count: int
     words: dict[str, list[str]]
@@ -155,11 +155,11 @@ class Part(Struct, frozen=True, tag=True):
 
 
 class Done(Struct, frozen=True, tag=True):
-    """It was done."""
+    """Done."""
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """It could not be done."""
+    """It failed."""
 
     reason: str
 
@@ -181,11 +181,11 @@ class Talk:
         await self._writer.drain()
 
     async def hear_question(self) -> Question:
-        """`EOFError` where the other end is gone."""
+        """Raises `EOFError` if the other end is gone."""
         return _decoded(await self._frame(), _QUESTIONS)
 
     async def hear_answer(self) -> Answer:
-        """`EOFError` where the other end is gone."""
+        """Raises `EOFError` if the other end is gone."""
         return _decoded(await self._frame(), _ANSWERS)
 
     async def _frame(self) -> bytes:
@@ -209,4 +209,4 @@ def _decoded(frame: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     try:
         return decoder.decode(frame)
     except msgspec.MsgspecError as error:
-        raise RemoteProtocolError(f"the other end says what makes no sense: {error}") from None
+        raise RemoteProtocolError(f"the other end sent something invalid: {error}") from None

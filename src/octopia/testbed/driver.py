@@ -33,12 +33,12 @@ _CONNECTING_MAX: Final = 64
 _NO_WISH: Final = Wish()
 _CONNECT_S: Final = 60.0
 Numbers = npt.NDArray[np.int64]
-# Told the phase, the requests made in it, and all of them.
+# Called with the phase, the requests made in it, and their total.
 OnRequest = Callable[[str, int, int], None]
 
 
 class _Item(NamedTuple):
-    """Something that a client does while notifications are published: a change, or the row of what it publishes."""
+    """An action of a client during publishing: a change, or the row of a publication."""
 
     due_ns: int
     number: int
@@ -46,7 +46,7 @@ class _Item(NamedTuple):
 
 
 class Driver:
-    """All clients of a run, and what they saw."""
+    """All clients of a run, and their observations."""
 
     def __init__(self, workload: Workload, on_request: OnRequest | None = None) -> None:
         self._workload = workload
@@ -58,7 +58,7 @@ class Driver:
         self._first = first_numbers(workload)
         count = self._first.change + len(workload.changes)
         self._subscriptions: dict[tuple[str, str], Subscription] = {}
-        # of each publication: its number among those of its client, 0 where the client refused it
+        # of each publication: its number among those of its client, 0 if the client refused it
         self.sequences = array("q", [0]) * len(workload.publications)
         self.due_ns = array("q", [0]) * count
         self.issued_ns = array("q", [0]) * count
@@ -82,7 +82,7 @@ class Driver:
         await asyncio.gather(*map(connect, self.numbers))
 
     async def close(self) -> None:
-        """Leave without a word: the brokers end, too."""
+        """Leave without a goodbye: the brokers end, too."""
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -90,7 +90,7 @@ class Driver:
 
     @property
     def is_connected(self) -> bool:
-        """Whether all clients are, and have registered what they have to."""
+        """Whether all clients are connected and have made their registrations."""
         return all(client.is_connected for client in self._clients.values())
 
     @property
@@ -107,11 +107,11 @@ class Driver:
         await self._register("subscribe", self._workload.subscriptions, begin_ns, every_ns, first)
 
     async def publish(self, begin_ns: int) -> None:
-        """All publications and changes, each client's in a task of its own, so that one that is held holds no other."""
+        """All publications and changes; each client has its own task, so that a held client holds up no other."""
         publications, publishers = self._workload.publications, self._workload.advertisements
         rows = self._workload.notifications.to_pylist()
         by_client: dict[str, list[_Item]] = {}
-        # of what happens at one moment the changes come first
+        # changes come before other actions of the same moment
         for number, change in enumerate(self._workload.changes, self._first.change):
             mine = by_client.setdefault(change.registration.client, [])
             mine.append(_Item(begin_ns + change.at_ns, number, change))
@@ -134,7 +134,7 @@ class Driver:
             self._tell(phase, place + 1, len(registrations))
 
     async def _ask(self, number: int, kind: str, registration: Registration) -> None:
-        """Ask for something; returns when it is in force, or was refused."""
+        """Make a request; returns when it is in force or was refused."""
         client, id = self._clients[registration.client], registration.id
         self.issued_ns[number] = time.monotonic_ns()
         self.requests += 1
@@ -217,12 +217,12 @@ class Driver:
         return np.frombuffer(self.deliveries, dtype=np.int64).reshape(-1, len(DELIVERY_COLUMNS))
 
     def published(self) -> dict[str, Numbers]:
-        """For each client that published, which request its n-th publication was, from 1; NO_REQUEST in place 0."""
+        """For each publishing client, the request of its n-th publication, from 1; NO_REQUEST at index 0."""
         publishers = self._workload.advertisements
         found: dict[str, list[int]] = {}
         made = zip(self._workload.publications.publisher.tolist(), self.sequences, strict=True)
         for number, (publisher, sequence) in enumerate(made, self._first.publication):
             if sequence:
-                # one client's have the order of their sequence numbers
+                # those of one client are in the order of their sequence numbers
                 found.setdefault(publishers[publisher].client, [NO_REQUEST]).append(number)
         return {name: np.array(numbers, dtype=np.int64) for name, numbers in found.items()}

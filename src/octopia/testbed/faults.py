@@ -29,24 +29,24 @@ _NOT_OF_TCP: Final = ("loss", "duplicate")
 
 
 def check_live(faults: Sequence[Fault]) -> None:
-    """Refuse what live brokers cannot suffer."""
+    """Refuse faults that live brokers cannot have."""
     for number, fault in enumerate(faults):
         if not isinstance(fault, LinkFault):
             continue
         if fault.kind in _NOT_OF_TCP:
             raise InputError(
-                f"faults[{number}]: {fault.kind} is simulated only: TCP neither loses nor doubles a message; "
-                "leave out host = live, or take a link that is down, slow or delay"
+                f"faults[{number}]: {fault.kind} is for the simulator only, since TCP neither loses nor duplicates "
+                "messages; leave out host = live, or use down, slow or delay"
             )
         if fault.kind == "down" and not fault.both:
             raise InputError(
-                f"faults[{number}]: a connection of live brokers is down both ways; say both = true, or leave out "
-                "host = live"
+                f"faults[{number}]: connections of live brokers are down in both directions; set both = true, or "
+                "leave out host = live"
             )
 
 
 class Faults:
-    """The faults of a run, as they come and go."""
+    """The faults of a run, as they begin and end."""
 
     def __init__(self, spec: RunSpec, overlay: Scot, workers: Workers) -> None:
         check_live(spec.faults)
@@ -72,7 +72,7 @@ class Faults:
         return any(isinstance(fault, BrokerFault) or fault.kind == "down" for fault in self._faults)
 
     def begin(self, phase: str, begin_ns: int) -> None:
-        """From now on those of this phase happen."""
+        """Start the faults of this phase."""
         for number, fault in enumerate(self._faults):
             if fault.phase == phase:
                 task = asyncio.create_task(self._play(number, fault, begin_ns))
@@ -81,7 +81,7 @@ class Faults:
                     self._passing.append(task)
 
     async def end(self) -> None:
-        """Wait until nothing is down any more."""
+        """Wait until nothing is down."""
         passing, self._passing = self._passing, []
         await asyncio.gather(*passing)
 
@@ -106,10 +106,10 @@ class Faults:
             self.outages.append(Outage(tuple(map(_id, _ends(fault))), from_ns, time.monotonic_ns()))
 
     async def _set(self, fault: Fault, *, begins: bool) -> None:
-        """It begins, or it has ended: make it so, with all others that there are."""
+        """A fault begins or has ended: apply it together with all others."""
         if isinstance(fault, BrokerFault):
             down = [one for one in self._present if isinstance(one, BrokerFault) and one.broker == fault.broker]
-            # the first that begins, or the last that ends
+            # the first to begin, or the last to end
             if len(down) == int(begins):
                 await self._ask(str(BrokerId(*fault.broker)), Alive(str(BrokerId(*fault.broker)), not down))
             return
@@ -119,7 +119,7 @@ class Faults:
         await asyncio.gather(*(self._ask(state.sender, state) for state in states))
 
     def _state(self, sender: BrokerId, receiver: BrokerId) -> LinkState:
-        """What is the matter with a link at present."""
+        """The current weather of a link."""
         model, factor = self._links[sender, receiver], 1
         delay_ns = 0 if self._sites is None else self._sites.delay_ns(sender, receiver)
         is_up, is_slow = True, False

@@ -23,7 +23,7 @@ Processes = Annotated[int, Meta(ge=0, le=PROCESSES_MAX)]
 
 
 class Place(Struct, frozen=True):
-    """Where a broker is to run, and listen."""
+    """Where a broker runs and listens."""
 
     broker: str
     machine: str
@@ -43,7 +43,7 @@ class Group(Struct, frozen=True):
 
 
 def places_of(overlay_file: str, overlay: Scot) -> tuple[Place, ...]:
-    """Where an overlay file puts its brokers; nothing where it names no machines."""
+    """The broker locations in an overlay file; empty if it names no machines."""
     config = load_config(overlay_file, secrets=False)
     if config.placement is None:
         return ()
@@ -57,7 +57,7 @@ def places_of(overlay_file: str, overlay: Scot) -> tuple[Place, ...]:
 
 
 def groups_of(overlay: Scot, processes: int, places: Sequence[Place] = ()) -> tuple[Group, ...]:
-    """The processes of a run: `processes` on each machine, or where that is 0 one per core here and one elsewhere."""
+    """The processes of a run: `processes` on each machine; if 0, one per core here and one elsewhere."""
     if not places:
         return tuple(_split(HERE, dict.fromkeys(overlay.brokers, ANYWHERE), overlay, processes or _cores()))
     _check(overlay, places)

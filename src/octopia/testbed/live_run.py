@@ -62,15 +62,15 @@ from octopia.topology import BrokerId, Scot
 from octopia.trace import NO_REQUEST, TraceWriter
 from octopia.workload import Registration, Workload
 
-# Told what is going on: the phase, the requests made in it, all of them, and 0, since hops are counted at the end.
+# Called with the phase, the requests made in it, their total, and 0, since hops are counted at the end.
 OnProgress = Callable[[str, int, int, int], None]
-# So long before its first request a phase begins.
+# A phase begins this long before its first request.
 LEAD_NS: Final = 100_000_000
-# Nothing moves when so many looks in a row, so far apart, say so.
+# The overlay is quiet after this many equal checks in a row, this far apart.
 _LOOKS: Final = 3
 _LOOK_S: Final = 0.02
-# Something is stuck when nothing has changed for so long. Under full dynamic routing a confirmation that was lost with
-# a broker is repeated after 30 s.
+# The run is stuck if nothing changes for this long. Under full dynamic routing, a confirmation that was lost with a
+# broker is repeated after 30 s.
 STUCK_S: Final = 30.0
 STUCK_AFTER_FAULTS_S: Final = 90.0
 _PINGS: Final = 20
@@ -140,12 +140,12 @@ class Experiment:
         self._cpu_ns = 0
         self._phases: list[Phase] = []
         self._tables: list[tuple[str, int, list[Tables]]] = []
-        self._clocks: list[list[tuple[int, int]]] = []  # offsets and errors of each process, each time we looked
+        self._clocks: list[list[tuple[int, int]]] = []  # offsets and errors of each process, for each comparison
 
     # -- before
 
     async def start(self) -> None:
-        """Start the processes, have all links come up, and connect the clients."""
+        """Start the processes, wait for all links, and connect the clients."""
         begin_ns = time.monotonic_ns()
         await self._workers.start()
         answers = await asyncio.gather(
@@ -178,7 +178,7 @@ class Experiment:
         )
 
     def _delays(self) -> Iterator[tuple[str, str, int]]:
-        """Of all links between sites, both ways."""
+        """Of all links between sites, in both directions."""
         sites = self._spec.sites
         if sites is UNSET:
             return
@@ -218,13 +218,13 @@ class Experiment:
         if self._faults.breaks:
             nothing_left = not status.links_down and not status.waiting and not status.unconfirmed
             return nothing_left and driver.is_connected
-        # what comes after a withdrawal nobody counts; that clients have it all is known by their confirmations
+        # deliveries after a withdrawal are not counted; the confirmations of clients show that they have everything
         arrived = driver.received + driver.dropped + status.too_old
         has_all = bool(self._workload.changes) or status.deliveries == arrived
         return status.requests == driver.requests and _is_empty(status) and has_all
 
     async def _until(self, condition: Callable[[Status], bool], what: str) -> None:
-        """Wait until this is so, and nothing changes any more."""
+        """Wait until this holds and nothing changes any more."""
         looks, last = 0, None
         stuck_s = STUCK_AFTER_FAULTS_S if self._faults.breaks else STUCK_S
         changed_s = time.monotonic()
@@ -243,7 +243,7 @@ class Experiment:
     # -- after
 
     async def write(self, folder: Path) -> Run:
-        """Collect what was recorded, and write the trace."""
+        """Collect the recordings and write the trace."""
         rows, processes = await self._collect()
         with TraceWriter(folder, ("expired",) if self._is_timed else ()) as writer:
             cases = policy_named(self._spec.routing).cases
@@ -273,7 +273,7 @@ class Experiment:
         return run
 
     def _client_delay_ns(self, joined: Joined) -> int:
-        """The mean time between the call of `publish` and the moment at which the host broker had read it."""
+        """The mean time from the call of `publish` until the host broker had read it."""
         first = first_numbers(self._workload)
         issued = np.frombuffer(self._driver.issued_ns, dtype=np.int64) - self._zero_ns
         arrived = joined.at_host(joined.arrived, len(issued))
@@ -311,13 +311,13 @@ class Experiment:
         return rows, processes
 
     def _clock(self, worker: int) -> tuple[int, int]:
-        """The offset of a process's clock in the middle of the run, and what it may be wrong by."""
+        """The offset of a process's clock in the middle of the run, and its possible error."""
         looks = [look[worker] for look in self._clocks]
         offset = sum(offset for offset, _ in looks) // len(looks)
         return offset, max(error + abs(each - offset) for each, error in looks)
 
     def _asked(self) -> list[tuple[int, str, Registration]]:
-        """All requests that are no publications: their number, what they ask for and of what."""
+        """All requests other than publications: their number, kind and subject."""
         workload, first = self._workload, first_numbers(self._workload)
         return [
             *((number, "advertise", each) for number, each in enumerate(workload.advertisements)),
@@ -369,7 +369,7 @@ class Experiment:
                     "prt": [sizes[id][1] for id in brokers],
                 },
             )
-        # as it was advertised last
+        # as last advertised
         advertised = {(each.client, each.id): number for number, kind, each in self._asked() if kind == "advertise"}
         bits = sorted(
             (advertised[each.client, each.id], brokers[each.broker], each.civ, each.interest)
@@ -432,10 +432,10 @@ class Experiment:
         self._write_expired(writer, joined, requests, client * len(requests.issued_ns) + request)
 
     def _write_expired(self, writer: TraceWriter, joined: Joined, requests: Requests, delivered: Any) -> None:
-        """What was dropped as too old; `delivered` is what was delivered, as a code of client and request.
+        """Deliveries dropped as too old; `delivered` has the deliveries made, as a code of client and request.
 
-        A delivery that a client has and could not confirm before its broker died may be dropped when it is its turn to
-        be sent again: it was delivered.
+        A delivery that a client received but could not confirm before its broker died may be dropped when it is resent:
+        it was delivered.
         """
         rows = joined.expired(requests, self._driver.numbers)
         if not self._is_timed:
@@ -459,7 +459,7 @@ def _sum(several: list[Status]) -> Status:
 
 
 async def _clock_of(worker: Worker) -> tuple[int, int]:
-    """How far the clock of a process is ahead of ours, and what that may be wrong by: half of the quickest answer."""
+    """The offset of a process's clock from ours, and its possible error: half of the quickest answer."""
     if worker.hello.boot and worker.hello.boot == boot_id():
         return 0, 0
     best = (0, 1 << 62)

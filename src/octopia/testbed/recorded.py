@@ -1,16 +1,17 @@
-"""From what processes recorded to the tables of a trace: both ends of every hop are put together.
+"""From recordings to the tables of a trace: pairs both ends of every hop.
 
-The n-th message that left by a connection is the n-th that came by it at its other end (`net/broker/recording.py`), and
-where fewer came than left, the rest was lost with the connection: its fate is that of the fault that broke it. A
-message that was sent again on the next connection is one hop, from the moment it was queued first. One that was lost
-counts as an event all the same, of nobody, so that what led to it is found as for others.
+The n-th message that left over a connection is the n-th that arrived at its other end (`net/broker/recording.py`). If
+fewer arrived than left, the rest was lost with the connection, and its fate is the fault that broke it. A message that
+was resent on the next connection is one hop, from when it was first queued. A lost message still counts as an event,
+without a broker, so that its cause is found in the same way.
 
-Which request led to a message: of a notification, its publisher and number say it; of any other, the event that led to
-it does, back to the request of a client. What no request led to (news of links, confirmations that go with the clock)
-has `NO_REQUEST`. Hops are counted along the same chain. Output queues follow from when messages came and left.
+The request behind a message: for a notification, its publisher and number identify it; for any other message, the chain
+of events that caused it leads back to a client's request. A message without a request (news of links, confirmations
+driven by the clock) has `NO_REQUEST`. Hops are counted along the same chain. Output queues follow from the times at
+which messages entered and left.
 
-Numbers in, columns out; a whole run is in memory, some 150 bytes a hop. Times are moved to the
-clock of the run with the offset of each machine.
+Numbers in, columns out; a whole run is in memory, about 150 bytes per hop. Times are converted to the clock of the run
+with the offset of each machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,19 +38,19 @@ _X = {name: at for at, name in enumerate(EXPIRED_COLUMNS)}
 
 
 class Outage(NamedTuple):
-    """One broker was dead, or the link between two was down, from the moment it was said until it was over."""
+    """The time span in which one broker was dead, or the link between two was down."""
 
     brokers: tuple[BrokerId, ...]
     from_ns: int
     until_ns: int
 
     def breaks(self, one: BrokerId, other: BrokerId) -> bool:
-        """Whether the link between these two was broken by it."""
+        """Whether it broke the link between these two."""
         return set(self.brokers) <= {one, other}
 
 
 class BrokerRows:
-    """What one broker recorded, with the offset of its clock: its rows, and the words that they refer to."""
+    """The recording of one broker, with the offset of its clock: its rows, and the words that they refer to."""
 
     def __init__(self, sent: Numbers, events: Numbers, expired: Numbers, words: Sequence[str], zero_ns: int) -> None:
         self.sent = sent.copy()
@@ -66,7 +67,7 @@ class BrokerRows:
 
 
 class Requests:
-    """Which request a client's event or a notification belongs to."""
+    """Maps a client's event or a notification to its request."""
 
     def __init__(
         self,
@@ -79,12 +80,12 @@ class Requests:
         self.issued_ns = issued_ns  # by request
 
     def of_registration(self, asked: tuple[str, str, str], turn: int) -> int:
-        """Of what a client asks for this time."""
+        """The request that a client makes this time."""
         numbers = self.registered.get(asked, ())
         return numbers[turn] if turn < len(numbers) else NO_REQUEST
 
     def made_by(self, asked: tuple[str, str, str], at_ns: int) -> int:
-        """The last of these requests that was made by then: what is asked for later is another."""
+        """The last of these requests made by then: a later one is a different request."""
         return max((n for n in self.registered.get(asked, ()) if self.issued_ns[n] <= at_ns), default=NO_REQUEST)
 
     def of_publication(self, publisher: str, sequence: Numbers) -> Numbers:
@@ -107,7 +108,7 @@ class Joined:
         cases: Sequence[str] = (),
         outages: Sequence[Outage] = (),
     ) -> None:
-        self._cases = cases  # of the routing, counted from 1
+        self._cases = cases  # case of the routing decision, counted from 1
         self._overlay = overlay
         self._brokers = {id: number for number, id in enumerate(overlay.brokers)}
         self._rows = rows
@@ -116,9 +117,9 @@ class Joined:
         self._civs: dict[str, int] = {}
         counts = [int(rows[id].events[:, _E["event"]].max(initial=-1)) + 1 for id in overlay.brokers]
         self._base = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        # those that were lost are counted behind all events
+        # lost messages are numbered after all events
         self._total = int(self._base[-1])
-        self._lost: list[tuple[int, str, int]] = []  # what they were: their kind, publisher and number
+        self._lost: list[tuple[int, str, int]] = []  # their kind, publisher and number
         self.hops = self._join_links()
         total = self._total + len(self._lost)
         # per event of all brokers: the request it belongs to, its broker, its batch, what it was
@@ -161,7 +162,7 @@ class Joined:
         self.request[at[asked]] = self._asked(id, events[asked], requests)
 
     def _asked(self, id: BrokerId, events: Numbers, requests: Requests) -> list[int]:
-        """The requests of registrations, in order. At a broker that was dead clients ask for the same again."""
+        """The requests of registrations, in order. Clients repeat them at a broker that was dead."""
         words, died = self._rows[id].words, any(outage.brokers == (id,) for outage in self._outages)
         often: dict[tuple[str, str, str], int] = {}
         done = {NO_REQUEST}
@@ -230,7 +231,7 @@ class Joined:
         }
 
     def _pairs(self, sender: BrokerId, receiver: BrokerId, sent: Numbers, came: Numbers) -> Numbers:
-        """For each that left the place of what came; -1 where it never did."""
+        """For each message that left, the index of its arrival; -1 if it never arrived."""
         pairs = np.full(len(sent), _NONE, dtype=np.int64)
         codes: dict[str, int] = {}
         left = self._coded(sent[:, _S["connection"]], self._rows[sender].words, codes)
@@ -239,24 +240,24 @@ class Joined:
             mine, theirs = np.flatnonzero(left == code), np.flatnonzero(right == code)
             if len(theirs) > len(mine) or code == _NONE:
                 raise OctopiaError(
-                    f"{len(mine):,} messages left {sender} for {receiver} by one connection and {len(theirs):,} came: "
-                    "what was recorded is not whole"
+                    f"{len(mine):,} messages left {sender} for {receiver} by one connection and {len(theirs):,} "
+                    "arrived: the recording is incomplete"
                 )
             pairs[mine[: len(theirs)]] = theirs
         lost = int(np.count_nonzero(pairs == _NONE))
         if lost and not any(outage.breaks(sender, receiver) for outage in self._outages):
             raise OctopiaError(
-                f"{len(sent):,} messages left {sender} for {receiver} and {len(came):,} came: their link broke during "
-                "the run; run it again, with less load or more processes"
+                f"{len(sent):,} messages left {sender} for {receiver} and {len(came):,} arrived: their link broke "
+                "during the run; run it again with less load or more processes"
             )
         return pairs
 
     def _fates(self, sender: BrokerId, receiver: BrokerId, lost: Numbers) -> tuple[Numbers, Numbers]:
-        """By which fault each was lost: the one there was then, or the next, or the last before; and when."""
+        """The fault by which each was lost, and when: the one at that time, else the next, else the last before."""
         outages = [outage for outage in self._outages if outage.breaks(sender, receiver)]
         fates, moments = [], []
         for left_ns in lost[:, _S["left_ns"]].tolist():
-            # of two at a time a dead broker
+            # of two at the same time, a dead broker
             outage = min(outages, key=lambda each: (*_distance(each, left_ns), len(each.brokers)))
             fates.append(_BROKER_DOWN if len(outage.brokers) == 1 else _LINK_DOWN)
             moments.append(max(left_ns, outage.from_ns))
@@ -271,13 +272,13 @@ class Joined:
     # -- chains
 
     def _parents(self) -> Numbers:
-        """For each event that a message was, the event that led to it; -1 where none did."""
+        """For each event that is a message, the event that caused it; -1 if there is none."""
         parent = np.full(len(self.request), _NONE, dtype=np.int64)
         if not self.hops:
             return parent
         event, cause = self.hops["event"], self.hops["cause"]
         parent[event] = cause
-        # of copies: the one among the batch that is of the same notification
+        # of copies: the member of the batch with the same notification
         width = int(self.request.max(initial=0)) + 2
         known = np.flatnonzero(self.is_copy & self._happened & (self.request != NO_REQUEST))
         keys = self.batch[known] * width + self.request[known]
@@ -289,7 +290,7 @@ class Joined:
         return parent
 
     def _depths(self) -> Numbers:
-        """How many links led to each event."""
+        """The number of links that led to each event."""
         depth = np.where(self.is_request, 0, _NONE)
         todo = np.flatnonzero(depth == _NONE)
         while len(todo):
@@ -298,12 +299,12 @@ class Joined:
                 break
             depth[todo[known]] = depth[self.parent[todo[known]]] + 1
             todo = todo[~known]
-        # copies that were sent again, for which time was the cause; and messages that nobody asked for
+        # resent copies, which were caused by time; and messages without a request
         depth[todo] = 1
         return depth
 
     def _attribute(self) -> None:
-        """Messages that are no notifications belong to the request at the beginning of their chain."""
+        """Assign messages other than notifications to the request at the start of their chain."""
         todo = np.flatnonzero(~self.is_copy & ~self.is_request & (self.parent >= 0))
         while len(todo):
             found = self.request[self.parent[todo]]
@@ -318,7 +319,7 @@ class Joined:
     def hop_columns(self) -> dict[str, Any]:
         """The table `hops`, in the order in which messages were handled."""
         hops = self.hops
-        # those that were lost stand where they were lost
+        # lost messages come where they were lost
         order = np.argsort(np.maximum(hops["arrived_ns"], hops["handled_ns"]), kind="stable")
         event, handled = hops["event"][order], hops["handled_ns"][order]
         columns: dict[str, Any] = {
@@ -342,7 +343,7 @@ class Joined:
         return columns
 
     def _case_names(self, event: Numbers) -> Any:
-        """Of copies: the case in which the broker that sent them decided about the notification."""
+        """For copies: the case of the sending broker's decision about the notification."""
         parent = self.parent[event]
         case = np.where(self.is_copy[event] & (parent >= 0), self.case[parent], 0)
         return pa.DictionaryArray.from_arrays(
@@ -350,15 +351,15 @@ class Joined:
         )
 
     def at_host(self, moments: Numbers, count: int) -> Numbers:
-        """Of each request, one of its host broker's moments (`arrived`, `handled`); -1 where it never came there."""
+        """For each request, a time at its host broker (`arrived`, `handled`); -1 if it never arrived there."""
         asked = np.flatnonzero(self.is_request & (self.request != NO_REQUEST))
         found = np.full(count, _NONE, dtype=np.int64)
-        # the first time, where a client published it again
+        # the first time, if a client published it again
         found[self.request[asked[::-1]]] = moments[asked[::-1]]
         return found
 
     def depth_at(self, request: Numbers, broker: Numbers) -> Numbers:
-        """How many links a notification took to a broker, the first time it came there."""
+        """The number of links that a notification took to a broker, for its first arrival there."""
         copies = np.flatnonzero(self.is_copy & self._happened & (self.request != NO_REQUEST))
         copies = copies[np.argsort(self.handled[copies], kind="stable")]
         keys = self.request[copies] * self._overlay.broker_count + self.broker[copies]
@@ -367,7 +368,7 @@ class Joined:
         return np.where(found >= 0, self.depth[found], 0)
 
     def expired(self, requests: Requests, clients: Mapping[str, int]) -> Numbers:
-        """What was dropped as too old: the request that published it, the client, the broker and the moment."""
+        """Deliveries dropped as too old: the request that published it, the client, the broker and the time."""
         found = [np.empty((0, 4), dtype=np.int64)]
         for id, number in self._brokers.items():
             rows, words = self._rows[id].expired, self._rows[id].words
@@ -379,7 +380,7 @@ class Joined:
         return np.concatenate(found)
 
     def queue_columns(self, every_ns: int, until_ns: int) -> dict[str, Numbers]:
-        """The table `queues`: output queues that were not empty, at regular moments."""
+        """The table `queues`: output queues that were not empty, at regular times."""
         moments = np.arange(0, until_ns + 1, every_ns, dtype=np.int64)
         parts = []
         brokers = self._overlay.broker_count
@@ -402,7 +403,7 @@ class Joined:
 
 
 def _last_of_each(sent: Numbers) -> Numbers:
-    """Of messages that were sent more than once the last time; the order stays."""
+    """Of messages that were sent more than once, the last time; order is kept."""
     serials = sent[::-1, _S["serial"]]
     return sent[np.sort(len(sent) - 1 - np.unique(serials, return_index=True)[1])]
 
@@ -414,7 +415,7 @@ def _distance(outage: Outage, at_ns: int) -> tuple[int, int]:
 
 
 def _found(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
-    """For each wanted key the first of the values with it; -1 where there is none. The keys are sorted."""
+    """For each wanted key, the first value with it; -1 if there is none. The keys are sorted."""
     if not len(keys):
         return np.full(len(wanted), _NONE, dtype=np.int64)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

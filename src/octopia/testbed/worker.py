@@ -66,7 +66,7 @@ SENT: Final = "sent"
 EVENTS: Final = "events"
 EXPIRED: Final = "expired"
 _COLUMNS: Final = {SENT: SENT_COLUMNS, EVENTS: EVENT_COLUMNS, EXPIRED: EXPIRED_COLUMNS}
-# Where nobody is killed nobody has to be noticed by silence, and on a busy machine a process may be silent for seconds.
+# Without kills, no peer has to be noticed by its silence, and on a busy machine a process may be silent for seconds.
 _PATIENT: Final = NetLimits(link_heartbeat_s=10.0)
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _STATUS: Final = Path("/proc/self/status")
@@ -74,7 +74,7 @@ _KIB: Final = 1024
 
 
 def join(experiment: Address, secret: str, machine: str) -> None:
-    """Run brokers for the experiment that listens there, until it is over."""
+    """Run brokers for the experiment that listens there, until it ends."""
     run_loop(_join(experiment, secret, machine))
 
 
@@ -102,7 +102,7 @@ async def _join(experiment: Address, secret: str, machine: str) -> None:
 
 
 def boot_id() -> str:
-    """The same for all processes of a machine, as long as it is not started again."""
+    """The same for all processes of a machine until it is rebooted."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -170,7 +170,7 @@ class Worker:
             congestion=CongestionParameters(setup.tau, setup.window_s),
             net_limits=NetLimits() if setup.reads else _PATIENT,
             qos=(Qos(is_timed=True),) * setup.clusters if setup.timed else (),
-            # uvloop's own clock moves in steps of a millisecond
+            # uvloop's own clock has a resolution of a millisecond
             now=time.monotonic,
         )
         mortal = [BrokerId.parse(id) for id in setup.mortal if BrokerId.parse(id) in addresses]
@@ -231,14 +231,14 @@ class Worker:
         )
 
     def stop(self) -> None:
-        """The process ends, and so do neighbours and clients: there is nobody to take leave of."""
+        """The process ends, and so do neighbours and clients, so no goodbyes are needed."""
         if self._brokers is not None:
             self._brokers.abort()
         self._parts.close()
 
 
 def _memory_bytes() -> int:
-    """The most that this process needed; what `getrusage` says may be its parent's, from before it was this process."""
+    """The peak memory of this process; `getrusage` may report its parent's, from before this process started."""
     for line in _STATUS.read_text(encoding="ascii").splitlines() if _STATUS.exists() else ():
         name, _, rest = line.partition(":")
         if name == "VmHWM":
@@ -270,7 +270,7 @@ def _tables(hosts: Mapping[BrokerId, BrokerHost], clusters: int) -> Tables:
 
 
 class PartFiles:
-    """What was recorded, in files of one table of one broker each."""
+    """The recordings, in files of one table of one broker each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -282,7 +282,7 @@ class PartFiles:
         return len(self._files)
 
     def write(self, broker: BrokerId, recording: Recording) -> None:
-        """Take what was recorded so far, to be written soon."""
+        """Take the rows recorded so far, to be written soon."""
         for table, rows in zip(_COLUMNS, recording.take(), strict=True):
             if rows:
                 self._files.append((str(broker), table))
@@ -291,7 +291,7 @@ class PartFiles:
             self._writing.pop(0).result()
 
     def wait(self) -> None:
-        """Until everything is written."""
+        """Wait until everything is written."""
         while self._writing:
             self._writing.pop(0).result()
 

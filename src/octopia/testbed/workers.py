@@ -26,7 +26,7 @@ from octopia.testbed.control import Answer, Failed, Hello, Question, Talk
 from octopia.testbed.groups import HERE, Group
 
 VARIABLE: Final = "OCTOPIA_EXPERIMENT"
-# In place of a command: nothing is started on machines that the overlay file names, even where they are this one.
+# In place of a command: start nothing on machines that the overlay file names, even if they are this one.
 BY_HAND: Final = "by-hand"
 _LOOK_S: Final = 0.05
 _END_S: Final = 5.0
@@ -35,16 +35,16 @@ T = TypeVar("T")
 
 
 class Testbed(Struct, frozen=True, kw_only=True):
-    """How processes are started: nothing here changes what is measured."""
+    """How processes are started; nothing here affects the measurements."""
 
-    listen: str = "127.0.0.1:0"  # where processes find the experiment
+    listen: str = "127.0.0.1:0"  # where processes reach the experiment
     start: str = ""  # the command that starts one on a machine that the overlay file names, or BY_HAND
-    on_wait: Callable[[Sequence[str]], None] | None = None  # told what is to be run by hand
-    start_s: float = 120.0  # how long those that are started may take
+    on_wait: Callable[[Sequence[str]], None] | None = None  # called with the commands to run by hand
+    start_s: float = 120.0  # timeout for processes to connect
 
 
 class Worker:
-    """One process that has come."""
+    """One connected process."""
 
     def __init__(self, group: Group, hello: Hello, talk: Talk) -> None:
         self.group = group
@@ -53,9 +53,9 @@ class Worker:
         self._asking = asyncio.Lock()
 
     async def ask(self, question: Question, kind: type[T]) -> T:
-        """Its answer, which is of this kind."""
+        """Its answer, which has this type."""
         try:
-            # faults come while we ask how far it is
+            # faults are injected while we ask for progress
             async with self._asking:
                 await self._talk.say(question)
                 answer: Answer = await self._talk.hear_answer()
@@ -88,11 +88,13 @@ class Workers:
         listen = Address.parse(testbed.listen)
         if listen.is_loopback and not all(group.is_here for group in groups):
             away = next(group.machine for group in groups if not group.is_here)
-            raise InputError(f"machine {away} is another one: say where it finds this one, with --listen HOST:PORT")
+            raise InputError(
+                f"machine {away} is another one: give the address at which it reaches this one, with --listen HOST:PORT"
+            )
         self._listen = listen
 
     async def start(self) -> None:
-        """Start what can be started, and wait until all are there."""
+        """Start what can be started, and wait until all are connected."""
         try:
             self._server = await asyncio.start_server(self._accept, self._listen.host, self._listen.port)
         except OSError as error:
@@ -130,7 +132,7 @@ class Workers:
             raise InputError(f"cannot run {command[0]}: {error.strerror or error}") from None
         self._children.append((child, said))
         if child.stdin is not None:
-            # one that ended before it read this is found soon
+            # one that ended before it read this is noticed soon
             with suppress(BrokenPipeError):
                 child.stdin.write(f"{self._secret}\n".encode())
                 child.stdin.flush()
@@ -174,18 +176,18 @@ class Workers:
         return next((group for group in self._waiting if group.machine == hello.machine), None)
 
     async def ask(self, question: Question, kind: type[T]) -> list[T]:
-        """The answers of all, in the order of `workers`."""
+        """The answers of all processes, in the order of `workers`."""
         return list(await asyncio.gather(*(worker.ask(question, kind) for worker in self.workers)))
 
     async def close(self) -> None:
-        """Let all go."""
+        """Release all processes."""
         for worker in self.workers:
             worker.close()
         if self._server is not None:
             self._server.close()
 
     def end(self) -> None:
-        """Wait until the processes that we started are gone; after a while, make them."""
+        """Wait until the processes that we started have ended; after a while, kill them."""
         for child, said in self._children:
             try:
                 child.wait(_END_S)

@@ -30,13 +30,13 @@ from octopia.watch.path import Gets, Hop, Path
 from octopia.watch.probing import follow, probe
 from octopia.watch.reader import Reader
 
-# What is looked at of one client, and of all advertisements of a broker.
+# The most rows examined of one client, and of all advertisements of a broker.
 SUBSCRIPTIONS_MAX = 10_000
 ADVERTISEMENTS_MAX = 2_000
 # Lines about subscriptions that do not match; the others are counted.
 MISSES_SHOWN_MAX = 5
 
-# Causes, in the order in which they are looked for.
+# Causes, in the order in which they are checked.
 CLIENT, SUBSCRIPTION, PREDICATE, RIGHT, ADVERTISEMENT = "client", "subscription", "predicate", "right", "advertisement"
 LINK, DROP, DEADLINE, DELIVERED, UNKNOWN = "link", "drop", "deadline", "delivered", "unknown"
 # Makes a client for the broker at this url.
@@ -56,7 +56,7 @@ class LiveAnswer:
     path: Path | None = None
 
     def to_jsonable(self) -> dict[str, Any]:
-        """As the answers about scenarios, and the cause."""
+        """In the same form as answers about scenarios, plus the cause."""
         return {
             "notification": self.notification,
             "publisher": self.publisher,
@@ -69,7 +69,7 @@ class LiveAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A client, where it is, and what it registered."""
+    """A client, its broker, and its registrations."""
 
     broker: BrokerId
     row: Mapping[str, Any]
@@ -97,9 +97,9 @@ async def why(
 ) -> LiveAnswer:
     """Whether `client` would get this notification if it were published now, and why.
 
-    `publisher` is who publishes it; left out: the first client that may and has advertised it. `make_client` connects
-    to the publisher's broker for the probe, as a client that may probe in the name of others; without it the way is
-    not looked at.
+    `publisher` publishes it; by default, the first client that may and has advertised it. `make_client` connects to the
+    publisher's broker for the probe, as a client that may probe in the name of others; without it, the path is not
+    checked.
     """
     seen = parse_notification(notification)
     asked = _Asking(reader, client, seen)
@@ -114,7 +114,9 @@ async def why_traced(reader: Reader, client: str, publisher: str, sequence: int)
     path = await follow(reader, publisher, sequence, 0.0)
     name = f"{publisher}:{sequence}"
     if not path.broker:
-        line = f"no broker remembers notification {sequence} of {publisher}: only traced ones are kept, for a while"
+        line = (
+            f"no broker has a record of notification {sequence} of {publisher}: only traced ones are kept, for a while"
+        )
         return LiveAnswer(client, publisher, name, False, UNKNOWN, [line])
     if path.refused:
         cause = ADVERTISEMENT if "advertise" in path.refused else RIGHT
@@ -123,7 +125,7 @@ async def why_traced(reader: Reader, client: str, publisher: str, sequence: int)
     if gets is not None:
         return LiveAnswer(client, publisher, name, True, DELIVERED, _delivered(path, gets), path)
     if path.notification is None:
-        line = "it was not for this client; its content is not remembered"
+        line = "it was not for this client; its content was not kept"
         return LiveAnswer(client, publisher, name, False, UNKNOWN, [line], path)
     asked = _Asking(reader, client, parse_notification(path.notification))
     try:
@@ -149,7 +151,7 @@ class _Asking:
         path = None
         if make_client is None:
             lines = [self._matching(found), f"{name} at {source} may publish it and has advertised it"]
-            lines.append("the way was not looked at: that takes a client with the right to probe")
+            lines.append("the path was not checked: that requires a client with the right to probe")
             return LiveAnswer(self._client, name, str(self._seen), True, DELIVERED, lines)
         async with make_client(self._reader.watched.places[source].url) as prober:
             path = await probe(prober, self._reader, self._seen, publisher=name)
@@ -166,7 +168,7 @@ class _Asking:
     # -- the client
 
     async def _find(self, client: str) -> _Found | None:
-        """Where a client is; brokers that did not answer are remembered."""
+        """The location of a client; brokers that did not answer are noted."""
         asked = {"table": "clients", "client": client}
         answers = await self._reader.get_all("/tables", None, dict.fromkeys(self._reader.watched.scot.brokers, asked))
         found: _Found | None = None
@@ -214,13 +216,13 @@ class _Asking:
         if more > 0:
             lines.append(f"nor do its other {more} subscriptions")
         if not found.is_whole:
-            lines.append(f"only the first {SUBSCRIPTIONS_MAX:,} of its subscriptions were looked at")
+            lines.append(f"only the first {SUBSCRIPTIONS_MAX:,} of its subscriptions were checked")
         if len(found.filters) <= MISSES_SHOWN_MAX:
             lines += why_can_get_nothing(found.filters, await self._advertised())
         return lines + await self._refused(found, "subscribe")
 
     async def _refused(self, found: _Found, request: str) -> list[str]:
-        """What its broker refused the client lately."""
+        """Recent refusals of the client by its broker."""
         try:
             told = await self._reader.get(found.broker, "/events")
         except OctopiaError:
@@ -249,7 +251,7 @@ class _Asking:
         return found
 
     async def _someone(self) -> tuple[BrokerId, str]:
-        """A client that has advertised this, and may publish it."""
+        """A client that has advertised this and may publish it."""
         promises = await self._promises()
         reason = None
         for broker, name, _, filter in promises:
@@ -290,18 +292,18 @@ class _Asking:
     # -- the way
 
     async def lost(self, found: _Found, path: Path) -> _StoppedError:
-        """A subscription matches, and no copy came to the client's broker."""
+        """A subscription matches, and no copy reached the client's broker."""
         lines = [f"{self._matching(found)}, and nothing comes there"]
         stuck = [hop for hop in path.under_way if not hop.up]
         lines += [f"{_hop_line(hop)}: the link is down, and the copy waits" for hop in stuck]
         for hop in path.under_way:
             if hop.up:
                 silent = self._silent.get(BrokerId.parse(hop.receiver))
-                why_not = f"{hop.receiver} does not answer: {silent}" if silent else "it has not come yet"
+                why_not = f"{hop.receiver} does not answer: {silent}" if silent else "it has not arrived yet"
                 lines.append(f"{_hop_line(hop)}: {why_not}")
         if not path.under_way:
             down = await self._down()
-            lines.append(f"no copy was sent its way; links are down: {', '.join(down)}" if down else _BUG)
+            lines.append(f"no copy was sent towards it; links are down: {', '.join(down)}" if down else _BUG)
         return _StoppedError(LINK, *lines)
 
     async def _down(self) -> list[str]:
@@ -315,16 +317,16 @@ class _Asking:
         ]
 
     def _at_the_end(self, found: _Found, gets: Gets) -> tuple[str, list[str]]:
-        """What becomes of it at the client's queue."""
+        """The fate of the notification in the client's queue."""
         row = found.row
         if gets.trouble and "oldest" not in gets.trouble:
             return DROP, [gets.trouble]
         lines = [gets.trouble] if gets.trouble else []
         deadlines = [found.rows[id]["deadline_ms"] or 0 for id in gets.subscriptions if id in found.rows]
-        # as long as the first in the queue has waited, or as its length and its pace say
+        # as long as the first in the queue has waited, or as its length and rate suggest
         waits_ms = gets.after_ns / 1e6 + 1000 * max(row["wait_s"] or 0.0, row["oldest_s"] or 0.0)
         if deadlines and all(deadlines) and waits_ms > max(deadlines):
-            late = f"too late: it comes after {waits_ms:.0f} ms, and the deadline is {max(deadlines)} ms"
+            late = f"too late: it arrives after {waits_ms:.0f} ms, and the deadline is {max(deadlines)} ms"
             return DEADLINE, [late, f"{row['too_old']:,} deliveries to it were too late so far"]
         if not row["connected"]:
             lines.append(f"{self._client} is away since {row['away_s']:.0f} s; it waits in its queue")
@@ -337,7 +339,7 @@ _BUG = "all links are up: a notification was lost, please report this"
 
 
 def _filter(row: Mapping[str, Any]) -> Filter | None:
-    """The filter of a row; None where it was too long to be shown."""
+    """The filter of a row; None if it was too long to be shown."""
     try:
         return parse_filter(row["filter"])
     except LanguageError:
@@ -364,7 +366,7 @@ def _why_no_right(name: str, row: Mapping[str, Any], seen: Notification) -> str 
 def _delivered(path: Path, gets: Gets) -> list[str]:
     ids = gets.subscriptions
     count = len(gets.way)
-    hops = "no hop: both are clients of one broker" if not count else "1 hop" if count == 1 else f"{count} hops"
+    hops = "no hops: both are clients of one broker" if not count else "1 hop" if count == 1 else f"{count} hops"
     lines = [
         f"matches subscription{'s' if len(ids) > 1 else ''} {', '.join(ids)}",
         f"published at {path.broker}, delivered at {gets.broker}, {hops}, {gets.after_ns / 1e6:.3f} ms",

@@ -16,7 +16,7 @@ _READ_BYTES = 256 * 1024
 
 
 async def get(url: str, token: str = "", within_s: float = ANSWER_S) -> tuple[int, bytes]:
-    """The status and the body of the answer; `UnreachableError` where none comes in time."""
+    """The status and the body of the answer; `UnreachableError` if none arrives in time."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
@@ -67,7 +67,7 @@ async def _get(host: str, port: int, tls: bool, netloc: str, target: str, token:
 
 
 async def get_json(url: str, token: str = "", within_s: float = ANSWER_S) -> Any:
-    """What a broker answers. `RefusedError` where it wants a token, `UnreachableError` with its reason otherwise."""
+    """A broker's answer. Raises `RefusedError` if it requires a token, otherwise `UnreachableError` with the reason."""
     status, body = await get(url, token, within_s)
     try:
         answer = json.loads(body)

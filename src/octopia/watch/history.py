@@ -18,7 +18,7 @@ class History:
     """The last `SPAN_S` seconds, and somewhat more."""
 
     def __init__(self, every_s: float = 1.0, series: int = 100, span_s: float = SPAN_S) -> None:
-        """`series`: about how many there will be, for the length of a step."""
+        """`series`: their approximate number, for the length of a step."""
         steps = max(STEPS_MIN, min(math.ceil(span_s / every_s), POINTS_MAX // max(series, 1)))
         self.step_s = span_s / steps
         self._steps = steps
@@ -28,7 +28,7 @@ class History:
         self._begun_s: float | None = None
 
     def __len__(self) -> int:
-        """How many points there are in time."""
+        """The number of points in time."""
         return len(self._times)
 
     @property
@@ -36,7 +36,7 @@ class History:
         return list(self._series)
 
     def add(self, time_s: float, values: Mapping[str, float]) -> None:
-        """What is so at this time, which is never earlier than the last."""
+        """Add the values at this time, which is never earlier than the last."""
         if self._begun_s is None:
             self._begun_s = time_s
         elif time_s - self._begun_s >= self.step_s * 0.999:
@@ -60,7 +60,7 @@ class History:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the newest half; a series without a number in it goes."""
+        """Keep the newest half; a series without a value in it is dropped."""
         keep = self._steps
         del self._times[:-keep]
         for name, points in list(self._series.items()):
@@ -69,7 +69,7 @@ class History:
                 del self._series[name]
 
     def series(self, name: str, last: int | None = None) -> list[tuple[float, float | None]]:
-        """Times and numbers of one series, the newest last; None where it was not known."""
+        """Times and values of one series, the newest last; None if unknown."""
         points = self._series.get(name, array("f", [math.nan]) * len(self._times))
         start = 0 if last is None else max(0, len(points) + 1 - last)
         found = [
@@ -77,10 +77,10 @@ class History:
             for time_s, value in zip(self._times[start:], points[start:], strict=True)
         ]
         if self._begun_s is not None:
-            # the step that is not over yet
+            # the current step
             found.append((self._begun_s, self._pending.get(name)))
         return found if name in self._series or name in self._pending else []
 
     def values(self, name: str, last: int) -> list[float | None]:
-        """The newest so many numbers of one series."""
+        """The newest values of one series."""
         return [value for _, value in self.series(name, last)]

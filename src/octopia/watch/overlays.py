@@ -13,7 +13,7 @@ from octopia.watch.fetch import get_json
 
 @dataclass(frozen=True)
 class Place:
-    """Where one broker is: `url` for clients, `http` for readers; empty where it is not known."""
+    """The addresses of one broker: `url` for clients, `http` for readers; empty if unknown."""
 
     url: str
     http: str
@@ -45,7 +45,7 @@ class Watched:
 
 
 async def find(given: str | PathLike[str] | None = None, token: str = "") -> Watched:
-    """The overlay of a file, of the broker whose HTTP port is at this `http://…`, or, of nothing, that of `serve`."""
+    """The overlay of a file, or of the broker whose HTTP port is at this `http://…`; by default, that of `serve`."""
     if given is None:
         return Watched.of(default_config(), token)
     text = str(given)

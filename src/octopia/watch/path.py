@@ -12,9 +12,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One copy. `after_ns` and `arrived_ns`: when it was sent and when it came; None where nothing came.
+    """One copy.
 
-    `up` and `queue` are of the link when it was sent. It carries a CIV, names destinations, or follows a tree.
+    `after_ns` and `arrived_ns`: when it was sent and when it arrived; None if it did not. `up` and `queue` describe the
+    link when it was sent. It carries a CIV, names destinations, or follows a tree.
     """
 
     sender: str
@@ -31,7 +32,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Gets:
-    """A client that got it, or would. `trouble`: why it may not after all."""
+    """A client that got it, or would. `trouble`: why it may still not get it."""
 
     client: str
     broker: str
@@ -44,7 +45,7 @@ class Gets:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """All hops of a notification in order of time, and who gets it."""
+    """All hops of a notification in order of time, and its recipients."""
 
     publisher: str
     sequence: int
@@ -58,16 +59,16 @@ class Path:
 
     @property
     def under_way(self) -> tuple[Hop, ...]:
-        """Copies that came nowhere."""
+        """Copies that did not arrive."""
         return tuple(hop for hop in self.hops if hop.arrived_ns is None)
 
     def to(self, client: str) -> Gets | None:
-        """What is known of one client; None where it is not for it."""
+        """The recipient of this name; None if it is not one."""
         return next((each for each in self.gets if each.client == client), None)
 
 
 def path_of(publisher: str, sequence: int, records: Sequence[dict[str, Any]]) -> Path:
-    """The way by the brokers' records, which are in order of time; an empty path where there are none."""
+    """The path according to the brokers' records, in order of time; empty if there are none."""
     records = [r for r in records if r["publisher"] == publisher and r["sequence"] == sequence]
     brokers = {record["broker"] for record in records}
     first = next((record for record in records if record["came_from"] not in brokers), None)

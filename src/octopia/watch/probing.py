@@ -8,7 +8,7 @@ from octopia.net import Client
 from octopia.watch.path import Path, path_of
 from octopia.watch.reader import Reader
 
-# Copies that have not come are waited for so long, those for links that are up at least; and the time between looks.
+# How long to wait for copies that have not arrived, at least for links that are up; and the time between checks.
 WITHIN_S = 2.0
 LOOK_S = 0.02
 
@@ -21,10 +21,10 @@ async def probe(
     publisher: str | None = None,
     within_s: float = WITHIN_S,
 ) -> Path:
-    """What would become of a notification of this client, or of `publisher`, at the broker of this client.
+    """The path that a notification of this client, or of `publisher`, would take from this client's broker.
 
-    The client must have advertised it (`advertise_exactly`). One that would be refused has a path without hops that
-    says why.
+    The client must have advertised it (`advertise_exactly`). If it would be refused, the path has no hops and gives the
+    reason.
     """
     seen = parse_notification(notification)
     try:
@@ -35,7 +35,7 @@ async def probe(
 
 
 async def advertise_exactly(client: Client, notification: NotificationLike) -> str:
-    """Advertise this one notification and no other: a client may do so if it may publish it, however narrow its rights.
+    """Advertise just this one notification: a client may do so if it may publish it, however narrow its rights.
 
     Returns the id of the advertisement.
     """
@@ -44,7 +44,7 @@ async def advertise_exactly(client: Client, notification: NotificationLike) -> s
 
 
 async def follow(reader: Reader, publisher: str, sequence: int, within_s: float = WITHIN_S) -> Path:
-    """The way of a traced notification: as soon as all copies have come, or what there is of it after `within_s`."""
+    """The path of a traced notification: as soon as all copies have arrived, or as far as known after `within_s`."""
     loop = asyncio.get_running_loop()
     until_s, pause_s = loop.time() + within_s, LOOK_S
     while True:

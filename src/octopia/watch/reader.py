@@ -26,7 +26,7 @@ class Reader:
         self._answer_s = answer_s
 
     async def get(self, broker: BrokerId, path: str, within_s: float | None = None, **parameters: Any) -> Any:
-        """What a broker answers; parameters that are None are left out."""
+        """A broker's answer; parameters that are None are left out."""
         place = self.watched.places.get(broker)
         if place is None or not place.http:
             raise UnreachableError(f"the HTTP address of {broker} is not known")
@@ -37,9 +37,9 @@ class Reader:
     async def get_all(
         self, path: str, within_s: float | None = None, parameters: Mapping[BrokerId, dict[str, Any]] | None = None
     ) -> dict[BrokerId, Any]:
-        """What every broker answers, all asked at once; an `OctopiaError` in place of an answer that did not come.
+        """The answers of all brokers, asked concurrently; an `OctopiaError` in place of a missing answer.
 
-        With `parameters` only the brokers named there are asked.
+        With `parameters`, only the brokers named there are asked.
         """
         brokers = tuple(self.watched.scot.brokers if parameters is None else parameters)
         given = parameters or {}
@@ -53,9 +53,9 @@ class Reader:
         return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
 
     async def states(self) -> dict[BrokerId, Any]:
-        """`/state` of every broker, or the error in its place: also where another broker answers.
+        """`/state` of every broker, or the error in its place, for example if another broker answers.
 
-        Of a broker that wants a token we do not have, `/healthz`, which everyone may see.
+        For a broker that requires a token we do not have, `/healthz`, which everyone may read.
         """
         answers = await self.get_all("/state")
         closed = [broker for broker, answer in answers.items() if isinstance(answer, RefusedError)]
@@ -83,7 +83,7 @@ class Reader:
     async def rows(
         self, broker: BrokerId, table: str, most: int, **parameters: Any
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Rows of a table, page after page, at most so many; and whether these are all."""
+        """Rows of a table, page after page, up to a maximum; and whether these are all."""
         found: list[dict[str, Any]] = []
         while True:
             limit = min(PAGE_ROWS, most - len(found))
@@ -97,7 +97,7 @@ class Reader:
         return await self.get_all("/events", None, {broker: {"since": last} for broker, last in since.items()})
 
     async def traces(self, publisher: str, sequence: int) -> list[dict[str, Any]]:
-        """What the brokers noted of one traced notification, in the order of their clocks."""
+        """The brokers' records of one traced notification, in the order of their clocks."""
         each = {"publisher": publisher, "sequence": sequence}
         answers = await self.get_all("/traces", None, dict.fromkeys(self.watched.scot.brokers, each))
         records = [record for answer in answers.values() if isinstance(answer, list) for record in answer]
@@ -105,4 +105,4 @@ class Reader:
 
 
 class WrongBrokerError(OctopiaError):
-    """Something else answers where a broker should."""
+    """Something else answers in place of a broker."""

@@ -17,7 +17,7 @@ OK, STOPPING, DOWN, WRONG = "ok", "stopping", "down", "wrong"
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """One direction of a link, as its sender says. `load` is Q_l · CE / τ: above 1 it is overloaded (Eq. 10)."""
+    """One direction of a link, as reported by its sender. `load` is Q_l · CE / τ: above 1 it is overloaded (Eq. 10)."""
 
     sender: BrokerId
     receiver: BrokerId
@@ -35,7 +35,7 @@ class LinkView:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """One broker. Where it does not answer, `status` is down or wrong, `reason` says why, and the rest is empty."""
+    """One broker. If it does not answer, `status` is down or wrong, `reason` says why, and the rest is empty."""
 
     broker: BrokerId
     status: str
@@ -52,7 +52,7 @@ class BrokerView:
     dropped_rate: float | None = None
     refused_rate: float | None = None
     dropped: int = 0
-    around: int | None = None  # notifications that did not go their usual way; None: the routing tells no cases apart
+    around: int | None = None  # notifications that did not take their usual path; None: the routing has no cases
     cpu: float | None = None  # cores that its process used
     memory_bytes: int = 0  # resident, of its process
     shares: int = 1  # brokers of its process
@@ -64,7 +64,7 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of all brokers that answer."""
+    """Totals of all brokers that answer."""
 
     brokers: int
     up: int
@@ -96,13 +96,13 @@ class OverlayView:
 
 
 def overlay_view(time_s: float, answers: Mapping[BrokerId, Any], before: Mapping[BrokerId, Any]) -> OverlayView:
-    """The state by the answers of now and those of the look before; an answer may be an error."""
+    """The state according to the current answers and the previous ones; an answer may be an error."""
     brokers = {broker: broker_view(broker, answer, before.get(broker)) for broker, answer in answers.items()}
     return OverlayView(time_s, brokers, _totals(brokers.values()))
 
 
 def broker_view(broker: BrokerId, answer: Any, before: Any = None) -> BrokerView:
-    """One broker, by its `/state` or the error in place of it, and what it said the last time."""
+    """One broker, by its `/state` or the error in its place, and its previous answer."""
     if isinstance(answer, WrongBrokerError):
         return BrokerView(broker, WRONG, str(answer))
     if isinstance(answer, OctopiaError):
@@ -140,7 +140,7 @@ def broker_view(broker: BrokerId, answer: Any, before: Any = None) -> BrokerView
 
 
 def _since(answer: Mapping[str, Any], before: Any) -> tuple[float, Mapping[str, Any]] | None:
-    """The time since the answer before and that answer, if it is of the same life."""
+    """The previous answer and the time since then, if it is from the same life."""
     if not isinstance(before, dict) or before.get("started_s") != answer.get("started_s", 0):
         return None
     took_s = answer["time_s"] - before["time_s"]
@@ -162,7 +162,7 @@ def _refused(since: tuple[float, Mapping[str, Any]] | None, answer: Mapping[str,
 
 
 def _cpu(answer: Mapping[str, Any], before: Any, since: tuple[float, Mapping[str, Any]] | None) -> float | None:
-    """Of the process, which may have gone on while the broker started anew, or the other way round."""
+    """Of the process, which may have continued while the broker restarted, or the reverse."""
     if since is None or before["process"]["pid"] != answer["process"]["pid"]:
         return None
     return max(0.0, float(answer["process"]["cpu_s"] - before["process"]["cpu_s"])) / since[0]

@@ -33,14 +33,14 @@ class Watcher:
         self.view: OverlayView | None = None
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
         self._before: dict[BrokerId, Any] = {}
-        self._read: dict[BrokerId, tuple[float, int]] = {}  # by broker: which life, and its last event that was read
+        self._read: dict[BrokerId, tuple[float, int]] = {}  # by broker: its life, and its last event that was read
 
     async def look(self) -> OverlayView:
-        """Ask everyone now."""
+        """Poll all brokers now."""
         answers = await self.reader.states()
         time_s = self._clock()
         view = overlay_view(time_s, answers, self._before)
-        # one that did not answer is compared with the last time it did
+        # one that did not answer is compared with its last answer
         self._before.update({broker: answer for broker, answer in answers.items() if isinstance(answer, dict)})
         self.history.add(time_s, series_of(view))
         self.view = view
@@ -67,11 +67,11 @@ class Watcher:
         self.events.extend(sorted(fresh, key=lambda event: (event["time_s"], event["broker"], event["sequence"])))
 
     async def views(self) -> AsyncIterator[OverlayView]:
-        """A view every `every_s`, as long as someone wants it."""
+        """A view every `every_s`, as long as it is wanted."""
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         while True:
             yield await self.look()
-            # what took too long is not made up for
+            # missed polls are not made up for
             due_s = max(due_s + self.every_s, loop.time())
             await asyncio.sleep(due_s - loop.time())

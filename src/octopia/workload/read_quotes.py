@@ -233,6 +233,6 @@ def _strict_error(quotes: pa.Table, rejects: pa.Table) -> InputError:
     reasons = Counter(rejects["reason"].to_pylist()).most_common(3)
     counted = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
     return InputError(
-        f"{rejects.num_rows:,} of {total:,} rows are no good quotes; the first is {first['file']}, "
+        f"{rejects.num_rows:,} of {total:,} rows are not valid quotes; the first is {first['file']}, "
         f"line {first['line']}: {first['reason']} (most often: {counted})"
     )

@@ -9,7 +9,7 @@ from octopia.net import Address, ServeConfig
 from octopia.topology import Scot, parse_tree
 
 HOST: Final = "127.0.0.1"
-# Ports are looked for here: below those that the system gives out by itself.
+# The range in which to look for ports: below those that the system assigns.
 _PORTS: Final = range(21_000, 32_000)
 RATE_DEFAULT: Final = 300.0
 RATE_MAX: Final = 5_000.0
@@ -31,7 +31,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Reader:
-    """A subscriber. `pause_s` is how long it thinks about each few notifications: a slow one has a queue."""
+    """A subscriber. `pause_s` is its pause after each few notifications: a slow one has a queue."""
 
     name: str
     broker: str
@@ -67,11 +67,11 @@ class DemoPlan:
     clusters: int = 3
     routing: str = "idr"
     rate_per_s: float = RATE_DEFAULT
-    clients: bool = True  # False: brokers alone
+    clients: bool = True  # False: brokers only
 
 
 def demo_config(plan: DemoPlan) -> ServeConfig:
-    """The overlay with ports that are free at this moment."""
+    """The overlay, with ports that are free at the moment."""
     scot = Scot(parse_tree(plan.tree), plan.clusters)
     ports = _free_ports(2 * scot.broker_count)
     brokers = scot.brokers

@@ -20,19 +20,19 @@ from octopia.topology import BrokerId
 
 MILLISECOND_NS: Final = 1_000_000
 SLOW_MS_MAX: Final = 1_000.0
-# Links are given up soon, so that a visitor need not wait to see what happens then.
-# Queues for clients are short, so that a slow reader shows.
+# Links are given up soon, so that a visitor need not wait to see the effect. Queues for clients are short, so that a
+# slow reader shows.
 _LIMITS: Final = NetLimits(
     link_grace_s=0.5, link_give_up_s=3.0, session_s_max=60.0, client_queue_frames_max=300, window_frames=600
 )
 _TURN_S: Final = 0.02
-# What a slow reader takes at a time.
+# How many notifications a slow reader takes at a time.
 _BITE: Final = 5
 
 
 @dataclass
 class Troubles:
-    """What was done to the overlay and not yet taken back."""
+    """Changes to the overlay that have not been undone."""
 
     slow_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     cut: set[tuple[str, str]] = field(default_factory=set)
@@ -110,7 +110,7 @@ class DemoOverlay:
                 raise InputError("there are slow, cut, mend, kill, restart, routing, rate and mend_all")
 
     def state(self) -> dict[str, Any]:
-        """What was done and not taken back."""
+        """The changes that have not been undone."""
         troubles = self.troubles
         return {
             "routing": self._config.routing,
@@ -233,12 +233,12 @@ class DemoOverlay:
 
 
 def _forget(recording: Recording) -> None:
-    """Nobody reads what is recorded here: recordings are kept for the weather of links alone."""
+    """Recordings serve only for the weather of links here; their rows are dropped."""
     recording.take()
 
 
 async def _patiently(start: Any) -> None:
-    """Start where others listened a moment ago: their ports may not be free yet."""
+    """Start at addresses that were in use a moment ago: their ports may not be free yet."""
     for attempts_left in reversed(range(40)):
         try:
             await start()

@@ -23,7 +23,7 @@ _MODULE: Final = "octopia.console.demo.process"
 
 
 class DemoProcess:
-    """The demo, from the side of the console."""
+    """The demo, as seen from the console."""
 
     def __init__(self, plan: DemoPlan) -> None:
         self._plan = plan
@@ -88,7 +88,7 @@ class DemoProcess:
         return answer
 
     async def stop(self) -> None:
-        """End it; after a while, at once."""
+        """End it, by force after a while."""
         child, self._child = self._child, None
         if child is None or child.returncode is not None:
             return
@@ -103,7 +103,7 @@ class DemoProcess:
 
 
 async def _serve() -> None:
-    """The child: read the plan, run the overlay, take orders until the input ends."""
+    """The child: read the plan, run the overlay, follow orders until the input ends."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

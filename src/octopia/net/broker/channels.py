@@ -51,8 +51,8 @@ class Channels:
         self._neighbours = Life(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
         self._clients = Life(LOOK_S, late_s, SILENT_HEARTBEATS * late_s, tell_s=soon_s)
         self._checked_s = loop.time()
-        # At the last tick: what sockets had not taken, and what had come of frames that were not complete; and whose
-        # frames these were, without neighbours'.
+        # At the last tick: bytes not taken by sockets, bytes of incomplete frames, and the owners of these frames
+        # except neighbours.
         self.kept_bytes = 0
         self.unfinished: Sequence[Channel] = ()
 

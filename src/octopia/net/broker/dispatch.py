@@ -306,7 +306,7 @@ def lane_of(session: ClientQueue, subscriptions: tuple[str, ...]) -> Destination
 
 
 def _kept(seen: WireNotification) -> CopyHeader:
-    """What a copy says of a notification because the one that came said it."""
+    """Header fields of the received notification that its copies repeat."""
     came = seen.header
     if isinstance(came, CopyHeader):
         return CopyHeader(b"", came.traced, came.earlier, came.hold_ms)

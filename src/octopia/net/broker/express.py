@@ -3,11 +3,11 @@
     Haul (columns of a read) ── headers, ways ──▶ core ── decisions ──▶ frame lines ──▶ bytes per destination ──▶ queues
 
 Python is asked once per batch, per distinct set of ways and per destination. The rest is compiled: matching
-(`octopia.matching`) and making frames (`fan_out.py`). What comes out is what the ordinary way makes of the same
-notifications, byte for byte (`tests/net/test_dispatch.py`).
+(`octopia.matching`) and making frames (`fan_out.py`). The output equals that of the ordinary way, byte for byte
+(`tests/net/test_dispatch.py`).
 
-A batch goes the express way up to a notification that must go the ordinary way: one that is refused, or whose copy
-takes a detour and has to be stamped for that (`order.py`). While anything is out of order all go the ordinary way.
+A batch takes the express way up to a notification that must take the ordinary way: one that is refused, or whose copy
+takes a detour and must be stamped (`order.py`). While anything is out of order, all take the ordinary way.
 """
 
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ from octopia.routing import Decision, Express, Header
 from octopia.topology import BrokerId
 from octopia.wire import Haul, Heads, copy_heads
 
-# Where each copy of a decision goes, and its heads; None for what must go the ordinary way.
+# The destination of each copy of a decision, with its heads; None if the notification must take the ordinary way.
 Copies = tuple[tuple[int, Heads], ...]
 _NOTHING: Copies = ()
 
 
 class Batch:
-    """A haul, and what was decided about it: for each notification a group, for each group a decision and its copies.
+    """A haul with its decisions: a group for each notification, a decision with its copies for each group.
 
-    `ordinary` are the places of those that must go the ordinary way, in order, and after them the end.
+    `ordinary` lists the positions of notifications that must take the ordinary way, in order, followed by the end.
     """
 
     __slots__ = ("_ends", "answers", "copies", "decisions", "groups", "haul", "ordinary")
@@ -52,7 +52,7 @@ class Batch:
         self._ends: npt.NDArray[np.int64] | None = None
 
     def matches(self, start: int, stop: int) -> Answers:
-        """What the notifications from here to there match."""
+        """The matches of the notifications in a range."""
         counts, rows = self.answers
         if stop - start == len(counts):
             return self.answers
@@ -90,14 +90,14 @@ class ExpressWay:
     # -- decisions
 
     def published(self, client: str, haul: Haul, now: float) -> Batch | None:
-        """What is decided about notifications that a client published; None: all are to go the ordinary way."""
+        """Decide about notifications published by a client; None: all must take the ordinary way."""
         headers = self.core.headers(client, haul.tokens, haul.notification, now)
         if headers is None:
             return None
         return self._decide(haul, *headers, None)
 
     def received(self, sender: BrokerId, haul: Haul) -> Batch:
-        """The same for copies that a neighbour sent, all with one header."""
+        """The same for copies from a neighbour, all with one header."""
         return self._decide(haul, [haul.carried], None, sender)
 
     def _decide(
@@ -117,7 +117,7 @@ class ExpressWay:
         return Batch(haul, answers, groups, decided)
 
     def _copies(self, decision: Decision) -> tuple[Decision, Copies] | None:
-        """A decision with its copies, which are kept with it; None where they must go the ordinary way."""
+        """A decision with its copies, which are cached with it; None if they must take the ordinary way."""
         if decision.memo is None:
             if self._overtakes and any(header.civ for _, header in decision.copies):
                 return None
@@ -135,11 +135,11 @@ class ExpressWay:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is out of order, so that nothing has to be looked at by itself."""
+        """Whether nothing is out of order, so that no notification needs individual treatment."""
         return not self._dispatch.ways.taken and not self._dispatch.reorder.waiting
 
     def carry_out(self, batch: Batch, start: int, stop: int, accepted_ms: int, stamps: Stamps | None = None) -> None:
-        """Queue what was decided about the notifications from here to there, none of which is an ordinary one."""
+        """Queue the notifications of a range, as decided; none of them is an ordinary one."""
         if start == stop:
             return
         tokens = batch.haul.tokens
@@ -167,11 +167,11 @@ class ExpressWay:
 
     @property
     def destinations(self) -> int:
-        """The number of destinations, whose numbers are all below it."""
+        """The number of destinations; their indices are all below it."""
         return LANES * (self.links + len(self.core.rows.names))
 
     def put(self, to: int, data: bytes, frames: int) -> None:
-        """Queue so many frames for a destination."""
+        """Queue consecutive frames for a destination."""
         member, lane = to // LANES - self.links, to % LANES
         if member < 0:
             self._links[self._neighbours[to // LANES]].lane(lane).put_bundle(data, frames)
@@ -182,13 +182,13 @@ class ExpressWay:
             session.put_bundle(data, frames, lane)
 
     def count_deliveries(self, publisher: str, deliveries: int, last: int) -> None:
-        """So many deliveries of a publisher's notifications were made; `last` is the number of the last of these."""
+        """Count deliveries of a publisher's notifications; `last` is the number of the last one."""
         self._counters.deliveries += deliveries
         if self._overtakes:
             self._dispatch.reorder.last[publisher] = last
 
     def count_case(self, decision: Decision, count: int) -> None:
-        """A decision was carried out for so many notifications."""
+        """Count the notifications for which a decision was carried out."""
         self._dispatch.cases.count_many(decision, count)
 
     def _put(self, bundles: list[Bundle]) -> None:

@@ -24,7 +24,7 @@ class Failures:
     """Failed attempts at one broker, by address."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, float]] = {}  # how many, and when the last was; the oldest first
+        self._seen: dict[str, tuple[int, float]] = {}  # how many failures, and when the last one was; oldest first
         self._waiting: dict[str, int] = {}
 
     def failed(self, address: str, now: float) -> float | None:
@@ -43,7 +43,7 @@ class Failures:
         if waiting >= WAITING_PER_ADDRESS_MAX or sum(self._waiting.values()) >= WAITING_MAX:
             return None
         self._waiting[source] = waiting + 1
-        # The power is bounded, too: a number of a million bits takes its time.
+        # The exponent is bounded, too: a number of a million bits takes time.
         return min(FIRST_S * float(2 ** min(count, 32)), LONGEST_S)
 
     def answered(self, address: str) -> None:

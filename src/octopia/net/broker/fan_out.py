@@ -1,8 +1,8 @@
-"""From what notifications match to the bytes that each destination gets, many notifications at a time.
+"""From matches to the bytes for each destination, many notifications at a time.
 
 A kernel of `fan_out_numba` does this in steps: frame lines for clients and for copies, their sizes, their bytes. This
-file has the arrays for it. Destinations are numbers: the links come first, then the clients (`routing/rows.py`),
-each with four lanes, one per priority.
+file provides its arrays. Destinations are numbers: first the links, then the clients (`routing/rows.py`), each with
+four lanes, one per priority.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _NO_PLAN: Ints = np.zeros((0, 2), dtype=np.int64)
 
 
 class Bundle(NamedTuple):
-    """All frames that a batch has for one destination, one after the other, and how many they are."""
+    """All frames of a batch for one destination, joined, and their number."""
 
     to: int
     data: bytes
@@ -37,14 +37,14 @@ class Bundle(NamedTuple):
 
 
 class Stamps(NamedTuple):
-    """What comes before the parcel of each notification's copies; the stamp of notification n ends at `ends[n + 1]`."""
+    """The stamps that precede the parcels in copies; the stamp of notification n ends at `ends[n + 1]`."""
 
     data: npt.NDArray[np.uint8]
     ends: Ints
 
 
 class Headers:
-    """Headers of copies, as compiled code takes them: few come again and again. At the bound all are forgotten."""
+    """Headers of copies in the form that compiled code takes. Few distinct ones occur; at the bound all are dropped."""
 
     HEADERS_MAX = 4_096
 
@@ -55,7 +55,7 @@ class Headers:
         self._arrays: tuple[Ints, npt.NDArray[np.uint8]] | None = None
 
     def number(self, heads: Heads) -> int:
-        """The number of the header that frames with these heads have."""
+        """The number of the header with these heads."""
         key = (int(heads.kind), heads.header)
         number = self._numbers.get(key)
         if number is None:
@@ -66,7 +66,7 @@ class Headers:
         return number
 
     def forget_if_many(self) -> None:
-        """To be called between batches: numbers do not hold any longer."""
+        """Drop all headers if there are too many. Call it between batches: it invalidates the numbers."""
         if len(self._lines) >= self.HEADERS_MAX:
             self._numbers.clear()
             self._data.clear()
@@ -77,13 +77,13 @@ class Headers:
     def arrays(self) -> tuple[Ints, npt.NDArray[np.uint8]]:
         if self._arrays is None:
             lines = np.array(self._lines, dtype=np.int64).reshape(len(self._lines), 3)
-            # of bytes that could change, which is another type to the compiler, and the one of other callers
+            # of mutable bytes: to the compiler that is a different type, and the one that other callers use
             self._arrays = lines, np.frombuffer(self._data + b"\x00", dtype=np.uint8)
         return self._arrays
 
 
 class FanOut:
-    """Makes bundles of frames. One for a broker with so many links; what it gives holds until it is asked again."""
+    """Makes bundles of frames for a broker with `links` links. Results are valid until the next call."""
 
     def __init__(self, rows: Rows, links: int) -> None:
         from octopia.net.broker import fan_out_numba
@@ -100,13 +100,13 @@ class FanOut:
         self._make_room_for_clients()
 
     def sets_of_ways(self, answers: Answers, extra: Ints | None) -> tuple[Ints, list[bytes], list[int]]:
-        """Per notification the number of its set of ways; the sets; and for each the first notification that has it.
+        """The set of ways of each notification, by number; the distinct sets; the first notification of each.
 
-        With `extra`, a number for each notification, two sets with different numbers are two.
+        With `extra`, a number per notification, sets with different numbers are distinct.
         """
         counts, rows = answers
         if extra is None and not self._rows.stand_ins:
-            # nobody elsewhere wants anything
+            # no interest elsewhere
             return self._none(len(counts)), [_NO_WAYS], [0]
         words = -(-len(self._rows.stand_ins) // 64) or 1
         sets = np.zeros((len(counts), words + (extra is not None)), dtype=np.uint64)
@@ -130,11 +130,11 @@ class FanOut:
         accepted_ms: int = -1,
         stamps: Stamps | None = None,
     ) -> tuple[list[Bundle], int, int]:
-        """The bytes for each destination; how many frames are for clients; the last notification they get, or -1.
+        """The bytes for each destination; the number of frames for clients; the last notification they get, or -1.
 
-        The answers are about the notifications of a batch from place `first` on. A plan is the destinations of copies
-        and their heads, and `groups` has the number of each notification's plan. `accepted_ms`: the time to be added to
-        each parcel, -1 where none is.
+        The answers are those of a batch's notifications from position `first` on. A plan lists the destinations of
+        copies and their heads, and `groups` has the number of each notification's plan. `accepted_ms` is the time to
+        add to each parcel; -1 for none.
         """
         counts, rows = answers
         events = len(counts)
@@ -162,7 +162,7 @@ class FanOut:
         return bundles, deliveries, last
 
     def _flat(self, plans: Sequence[Plan]) -> tuple[Ints, Ints, int]:
-        """Plans as the kernel takes them: where each begins, their lines; and how many lines the longest has."""
+        """Plans in the form that the kernel takes: the start of each, their lines, and the length of the longest."""
         flat = [(to, self.headers.number(heads)) for plan in plans for to, heads in plan]
         if not flat:
             return self._none(len(plans) + 1), _NO_PLAN, 0
@@ -170,13 +170,13 @@ class FanOut:
         return np.cumsum([0, *sizes]), np.array(flat, dtype=np.int64), max(sizes)
 
     def _none(self, count: int) -> Ints:
-        """So many zeros, which nobody changes."""
+        """An array of zeros, which is never changed."""
         if count > len(self._zeros):
             self._zeros = np.zeros(2 * count, dtype=np.int64)
         return self._zeros[:count]
 
     def last_delivered(self, count: int, tokens: Tokens, first: int) -> list[int]:
-        """Of the `count` frames made for clients, for each publisher the place of its last notification, or -1."""
+        """For each publisher, the position of its last notification among the `count` frames for clients, or -1."""
         last = np.full(tokens.counts.publishers, -1, dtype=np.int64)
         self._kernels.last_delivered(self._frame_lines, count, tokens.notes, first, last)
         places: list[int] = last.tolist()
@@ -197,12 +197,12 @@ class FanOut:
         self._clients_max = destinations = destinations + destinations // 4 + LANES
         self._span_of: npt.NDArray[np.int32] = np.full(destinations, -1, dtype=np.int32)
         self._spans: Ints = np.empty((destinations, 4), dtype=np.int64)
-        # where each client's rows end
+        # where the rows of each client end
         self._ends: npt.NDArray[np.int32] = np.zeros(destinations // LANES + 1, dtype=np.int32)
         self._gather()
 
     def _gather(self) -> None:
-        """The arrays in the order in which the kernel takes them."""
+        """The arrays, in the kernel's order."""
         if self._clients_max:
             self._scratch = (
                 self._ends, self._clients, self._found, self._keys, self._of_clients, self._frame_lines, self._span_of,

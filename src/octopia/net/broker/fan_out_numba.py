@@ -1,7 +1,7 @@
 """From matching rows to the bytes for each destination, compiled (`fan_out.py`).
 
-A *frame line* is one frame for one destination, before it has bytes: which notification, for whom, and what its header
-is. That is either the ids of subscriptions, in `rows` from some place on, or a header that was made before. Columns:
+A *frame line* describes one frame for one destination before it has bytes: the notification, the destination and the
+header. The header is either a list of subscription ids, in `rows` from some position on, or one made before. Columns:
 """
 
 import numpy as np
@@ -13,20 +13,20 @@ from octopia.native import put_big_endian, put_byte, put_bytes, put_word, word_a
 # of its header.
 EVENT, TO, FROM, IDS, HEADER_BYTES = range(5)
 LINE_COLUMNS = 5
-# Columns of `spans`, one line per destination: which it is, how many bytes and frames, and where its bytes begin.
+# Columns of `spans`, one line per destination: its number, bytes, frames, and where its bytes begin.
 SPAN_TO, SPAN_BYTES, SPAN_FRAMES, SPAN_AT = range(4)
 SPAN_COLUMNS = 4
-# Columns of `headers`: where it begins in their bytes, how many it has, and the kind of its frames.
+# Columns of `headers`: where it begins in their bytes, its length, and the kind of its frames.
 HEADER_AT, HEADER_SIZE, HEADER_KIND = range(3)
 LANES = 4
 
 # As in `routing/rows.py` and `matching/tokens.py`; numba wants plain numbers.
 _CLIENT, _WAY, _ORDER, _PRIORITY, _ID_AT, _ID_BYTES = range(6)
-# As in `routing/rows.py`: rows are numbers of so many bits, orders of the rest.
+# As in `routing/rows.py`: a row takes this many bits, an order the rest.
 _ROW_BITS = 26
 _ROW_MASK = (1 << _ROW_BITS) - 1
 _TAIL, _PARCEL, _STOP = range(3)
-# Up to so many are put in order by moving each to its place, which is quickest for few.
+# Up to this many are sorted by insertion, which is fastest for few.
 _FEW = 24
 # Length of a frame, its kind, the length of its header.
 _HEAD_BYTES = 9
@@ -36,7 +36,7 @@ _TIME_BYTES = 9
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mark_ways(counts, rows, lines, sets):  # type: ignore[no-untyped-def]
-    """Set for each notification the bits of the ways of its rows. `lines` are those of `routing/rows.py`."""
+    """Set, for each notification, the bits of the ways of its rows. `lines` are those of `routing/rows.py`."""
     at = 0
     for event in range(len(counts)):
         for place in range(at, at + counts[event]):
@@ -48,9 +48,10 @@ def mark_ways(counts, rows, lines, sets):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def number_sets(sets, slots, numbers, firsts):  # type: ignore[no-untyped-def]
-    """Number the distinct lines of `sets`: `numbers` has that of each, `firsts` the first of each; returns how many.
+    """Number the distinct lines of `sets`; returns their count.
 
-    `slots` is a hash table, empty where -1, of at least twice as many slots as lines, a power of 2.
+    `numbers` gets the number of each line, `firsts` the first line of each number. `slots` is a hash table, empty where
+    -1, with at least twice as many slots as lines, a power of 2.
     """
     count, last = 0, len(slots) - 1
     for line in range(len(sets)):
@@ -76,7 +77,7 @@ def number_sets(sets, slots, numbers, firsts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _put_in_order(keys, start, stop):  # type: ignore[no-untyped-def]
-    """Sort keys from one place to another."""
+    """Sort a range of keys."""
     if stop - start <= _FEW:
         for at in range(start + 1, stop):
             key, to = keys[at], at
@@ -90,10 +91,9 @@ def _put_in_order(keys, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _gather_by_client(rows, start, stop, lines, ends, clients, found, keys):  # type: ignore[no-untyped-def]
-    """Put a key for each row that is of a client to `keys`, from `start` on, client after client; returns how many
-    clients there are.
+    """Write a key for each client row to `keys`, from `start` on, client by client; returns the number of clients.
 
-    A key is the order of the subscription and, in the lower bits, its row. `clients` are the clients, in the order of
+    A key is the order of the subscription and, in the lower bits, its row. `clients` are the clients in the order of
     their first row. `found` has room for two numbers per row. `ends` has, by client, where its keys end; it is 0 for
     all others, and must be set back to 0 for these.
     """
@@ -124,11 +124,11 @@ def _gather_by_client(rows, start, stop, lines, ends, clients, found, keys):  # 
 def _line_up_deliveries(  # type: ignore[no-untyped-def]
     counts, rows, lines, links, ends, clients, found, keys, sorted_rows, out
 ):
-    """A frame line for each client that gets a notification, with its rows in order of subscription; returns how many.
+    """Write a frame line for each recipient of a notification, rows in order of subscription; returns their number.
 
-    The rows are in `sorted_rows`, for which there is as much room as for `rows`; so there is in `clients`, `found` and
-    `keys`. `ends` is 0 for every client, before and after. Destinations: of link n from 0 on 4 n plus the lane, of
-    client n the same after all `links`.
+    The rows are in `sorted_rows`, which has as much room as `rows`; so have `clients`, `found` and `keys`. `ends` is 0
+    for every client, before and after. Destinations: lane l of link n is 4 n + l; clients follow after all `links`,
+    numbered likewise.
     """
     at = made = 0
     for event in range(len(counts)):
@@ -159,10 +159,10 @@ def _line_up_deliveries(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _line_up_copies(groups, plan_starts, plan, headers, made, out):  # type: ignore[no-untyped-def]
-    """A frame line for each copy of each notification, after the `made` that there are; returns how many there are.
+    """Add a frame line for each copy of each notification after the `made` existing ones; returns the new total.
 
-    `groups`: per notification the number of its plan. A plan is the lines of `plan` from one of `plan_starts` to the
-    next: a destination and the number of a header each.
+    `groups`: the number of each notification's plan. A plan is the lines of `plan` from one of `plan_starts` to the
+    next, each with a destination and the number of a header.
     """
     for event in range(len(groups)):
         for copy in range(plan_starts[groups[event]], plan_starts[groups[event] + 1]):
@@ -175,11 +175,11 @@ def _line_up_copies(groups, plan_starts, plan, headers, made, out):  # type: ign
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _measure(frame_lines, count, notes, first, timed, stamp_ends, span_of, spans):  # type: ignore[no-untyped-def]
-    """Add up bytes and frames for each destination; returns how many destinations there are, and all bytes.
+    """Add up bytes and frames for each destination; returns the number of destinations and the total of bytes.
 
-    `first` is the line of `notes` of notification 0, `timed` how many bytes of time each parcel gets, `stamp_ends`
-    where the stamp of each notification ends among all stamps. `span_of` has, by destination, its line in `spans`, or
-    -1 in the beginning.
+    `first` is the line of `notes` of notification 0, `timed` the number of bytes for the time in each parcel,
+    `stamp_ends` where the stamp of each notification ends among all stamps. `span_of` has, by destination, its line in
+    `spans`; it is -1 at the start.
     """
     found = total = 0
     for line in range(count):
@@ -204,7 +204,7 @@ def _measure(frame_lines, count, notes, first, timed, stamp_ends, span_of, spans
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _write_ids(at, count):  # type: ignore[no-untyped-def]
-    """The head of a MessagePack array of so many strings; returns where they begin."""
+    """Write the head of a MessagePack array of `count` strings; returns where they begin."""
     if count < 16:
         put_byte(at, 0x90 | count)
         return at + 1
@@ -219,7 +219,7 @@ def _write_ids(at, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _write_parcel(at, start, stop, accepted_ms):  # type: ignore[no-untyped-def]
-    """A parcel, with the time of acceptance where that is not negative; returns where it ends."""
+    """Write a parcel, with the time of acceptance unless it is negative; returns where it ends."""
     put_bytes(at, start, stop - start)
     end = at + stop - start
     if accepted_ms >= 0:
@@ -235,9 +235,9 @@ def _write_frames(  # type: ignore[no-untyped-def]
     frame_lines, count, data, notes, first, accepted_ms, rows, lines, ids, headers, header_bytes, stamps, stamp_ends,
     deliver_kind, span_of, spans, out,
 ):  # fmt: skip
-    """Write all frames, those of one destination one after the other, where `_measure` put them.
+    """Write all frames, grouped by destination, where `_measure` put them.
 
-    `SPAN_AT` is then where those of a destination end.
+    Afterwards, `SPAN_AT` is where those of a destination end.
     """
     base, id_base, header_base = (
         np.int64(data.ctypes.data),
@@ -255,7 +255,7 @@ def _write_frames(  # type: ignore[no-untyped-def]
             at = _write_ids(at, frame_lines[line, IDS])
             for place in range(frame_lines[line, FROM], frame_lines[line, FROM] + frame_lines[line, IDS]):
                 row = rows[place]
-                # a word at a time: what is too much is written over by what follows, the parcel at last
+                # a word at a time: the surplus is overwritten by the following bytes, the last by the parcel
                 for word in range(0, lines[row, _ID_BYTES], 8):
                     put_word(at + word, word_at(id_base + lines[row, _ID_AT] + word))
                 at += lines[row, _ID_BYTES]
@@ -281,10 +281,10 @@ def make_frames(  # type: ignore[no-untyped-def]
     links, first, timed, accepted_ms, deliver_kind,
     ends, clients, found, keys, sorted_rows, frame_lines, span_of, spans, out,
 ):  # fmt: skip
-    """All steps in one call, which costs less than several: frame lines for clients and copies, their sizes, the bytes.
+    """All steps in one call, which is cheaper: frame lines for clients and copies, their sizes, the bytes.
 
-    Returns how many frames are for clients, how many destinations there are, how many bytes in all, and the last
-    notification that a client gets, or -1. If `out` is too short for the bytes, nothing is written to it.
+    Returns the number of frames for clients, of destinations and of bytes, and the last notification that a client
+    gets, or -1. If `out` is too short for the bytes, nothing is written to it.
     """
     deliveries = _line_up_deliveries(
         counts, rows, lines, links, ends, clients, found, keys, sorted_rows, frame_lines
@@ -304,7 +304,7 @@ def make_frames(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def last_delivered(frame_lines, count, notes, first, last):  # type: ignore[no-untyped-def]
-    """For each publisher of the batch the last of its notifications that a frame line is for; -1 stays for none."""
+    """For each publisher of the batch, the last of its notifications that has a frame line; otherwise -1 stays."""
     for line in range(count):
         publisher = notes[first + frame_lines[line, EVENT], 7]
         last[publisher] = max(last[publisher], first + frame_lines[line, EVENT])

@@ -200,7 +200,7 @@ def _greet_broker(door: Door, peer: Channel, hello: Hello) -> None:
 def prove(door: Door, peer: Channel, proof: Proof) -> None:
     """Handle a broker's answer to the challenge: accept or refuse it."""
     if peer not in door.challenged:
-        raise RemoteProtocolError("a proof that nobody asked for")
+        raise RemoteProtocolError("an unexpected proof")
     hello, nonce = door.challenged.pop(peer)
     nonces = (hello.nonce, nonce)
     if is_proof(proof.proof, door.authority.link_token, DIALLER, nonces, hello.name, hello.to):
@@ -233,7 +233,7 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
         session = door.sessions.begin(name, hello.session_s, rights)
     elif session.channel is not None:
         # The old connection is dead, and we had not noticed.
-        session.drop_channel("replaced", "the session goes on with another connection")
+        session.drop_channel("replaced", "the session continues on another connection")
     received = session.received if resumed else 0
     peer.say(
         Welcome(
@@ -320,7 +320,7 @@ def _end_probe(session: Session, old: Channel, heard_s: float) -> None:
         session.lost(old, "no sign of life")
         old.abort()
         if session.left_s is not None:
-            # It has been away since then, though nobody had noticed.
+            # It has been away since then; this was just not noticed.
             session.left_s = heard_s
 
 

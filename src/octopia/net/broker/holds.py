@@ -62,11 +62,11 @@ class Holds(Generic[Owner]):
         self._held_max = held_max
         self._filling: dict[Owner, None] = {}
         self._named: dict[Owner, dict[str, None]] = {}  # by neighbour
-        # By source and publisher, who wants it to pause; and the other way round. An asker is a queue that is filling
-        # (True) or a neighbour (False).
+        # By source and publisher, its askers; and the reverse. An asker is a filling queue (True) or a neighbour
+        # (False).
         self._askers: dict[Owner, dict[str, dict[tuple[Owner, bool], None]]] = {}
         self._asked_by: dict[tuple[Owner, bool], dict[str, dict[Owner, None]]] = {}
-        # By source, what it was told, and what may have changed since: `take_orders` tells.
+        # By source: the publishers it was told to pause, and those that may have changed since (see `take_orders`).
         self._told: dict[Owner, dict[str, None]] = {}
         self.changed: dict[Owner, dict[str, None]] = {}
 

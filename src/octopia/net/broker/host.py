@@ -405,11 +405,11 @@ class BrokerHost:
 
     @property
     def draining(self) -> bool:
-        """Whether it is about to stop and accepts nobody."""
+        """Whether it is about to stop and admits no peers."""
         return self.door.closed
 
     def drain(self, *, together: Collection[BrokerId] = (), saves: bool = False) -> None:
-        """Stop reading from clients, accept nobody, and ask neighbours to send nothing more.
+        """Stop reading from clients, admit no peers, and ask neighbours to send nothing more.
 
         Brokers that stop `together` with this one, in the same process, are not asked: they all see when nothing is in
         flight between them. With `saves`, queues of clients will be saved, and clients need not read them now.
@@ -460,7 +460,7 @@ class BrokerHost:
         return restart.save(self.broker, self.sessions, self.links)
 
     def restore(self, saved: SavedBroker) -> None:
-        """Resume from saved state, before links come up and before anyone is accepted."""
+        """Resume from saved state, before links come up and before peers are admitted."""
         restart.restore(
             saved, self.id, self.sessions, self.links, authority=self._authority, codec=self._codec, log=self.log
         )

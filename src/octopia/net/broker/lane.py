@@ -1,17 +1,17 @@
-"""The notifications of one priority that wait for a client or a neighbour: a queue as dispatch sees it."""
+"""A queue as dispatch sees it: the notifications of one priority for a client or a neighbour."""
 
 from typing import Protocol
 
 
 class Queue(Protocol):
-    """Where frames of all priorities wait."""
+    """A queue with frames of all priorities."""
 
     def put_all(self, frames: list[bytes], lane: int = 0) -> None: ...
     def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None: ...
 
 
 class Lane:
-    """One priority of a queue. `gathered` are frames of the batch that is being carried out."""
+    """One priority of a queue. `gathered` holds frames of the current batch."""
 
     __slots__ = ("_lane", "_queue", "gathered")
 
@@ -24,5 +24,5 @@ class Lane:
         self._queue.put_all(frames, self._lane)
 
     def put_bundle(self, data: bytes, frames: int) -> None:
-        """Queue so many frames that lie one after the other."""
+        """Queue consecutive frames."""
         self._queue.put_bundle(data, frames, self._lane)

@@ -5,9 +5,9 @@
     dialler    PROOF ->
     acceptor                 <- WELCOME
 
-A proof is an HMAC-SHA256 with the token as its key, over who proves it, both nonces and both names. So whoever listens
-at the port of a broker that is down learns nothing it could use, and nothing that was heard can be said again. The
-acceptor proves itself first; the dialler answers no one who has not.
+A proof is an HMAC-SHA256, keyed with the token, over the role of the prover, both nonces and both names. An impostor at
+the port of a broker that is down therefore learns nothing useful, and a recorded proof cannot be replayed. The acceptor
+proves itself first; the dialler answers only after that.
 """
 
 import hmac
@@ -26,7 +26,7 @@ def proof_of(token: str, whose: str, nonces: tuple[bytes, bytes], dialler: str, 
     """The proof that one of the two gives; `nonces` are the dialler's and the acceptor's."""
     made = hmac.new(token.encode(), digestmod="sha256")
     for part in (whose.encode(), *nonces, dialler.encode(), acceptor.encode()):
-        # With its length, so that no two lists of parts read the same.
+        # Each part with its length, so that no two lists of parts give the same bytes.
         made.update(len(part).to_bytes(4, "big") + part)
     return made.digest()
 

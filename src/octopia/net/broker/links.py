@@ -66,10 +66,10 @@ from octopia.wire import (
     split_frames,
 )
 
-# The code of a goodbye that says: what was not confirmed was not taken, and this broker will be back.
+# The code of a goodbye before a restart: unconfirmed frames were not taken, and this broker will be back.
 RESTART = "restart"
-# What the core is told to wait for a neighbour that leaves, or whose connection broke: more than any queue, so that
-# every other way is better.
+# The queue length reported to the core for a neighbour that is leaving or whose connection broke: longer than any real
+# queue, so that every other path is better.
 AWAY_FRAMES = 1 << 40
 _CORE_MESSAGES: frozenset[type[Any]] = frozenset(get_args(Message))
 
@@ -111,36 +111,37 @@ class Link:
         self._log = log
         self._now = now
         self._soon = soon
-        # Whether the routing has streams: what a broken link held is sent again by the broker it came from.
+        # Whether the routing has streams: the broker that notifications came from resends those that a broken link
+        # held.
         self._repeats = repeats
-        self._on_connected = on_connected  # what waited for the neighbour comes all at once
+        self._on_connected = on_connected  # the backlog for the neighbour is sent all at once
         self.box = make_box(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
         self.stall = StallWatch(self.box, limits.stall_s)
         self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
-        self._mark: tuple[int, int] | None = None  # frames and bytes; None where nobody is asked to pause
-        self._asks = False  # whether the publishers of what goes there are to pause
-        self._counts = False  # whether the neighbour knows questions about counts
-        self._names = False  # whether the neighbour named publishers that are to pause
+        self._mark: tuple[int, int] | None = None  # frames and bytes; None: no publisher is asked to pause
+        self._asks = False  # whether publishers that send there are asked to pause
+        self._counts = False  # whether the neighbour supports questions about counts
+        self._names = False  # whether the neighbour named publishers to pause
         self.channel: Channel | None = None
         self.broken_since: float | None = None
         self.is_up = False  # as far as the core knows
-        self.down_since: float | None = now()  # None also when it was given up
+        self.down_since: float | None = now()  # None also after it was given up
         self.their_life = b""
         self.received = 0
-        self._brings: list[str] = []  # whose notifications it brings at present
-        self.leaves = False  # the neighbour said that it is about to stop
-        self.has_drained = False  # it brings nothing more, as we asked it
+        self._brings: list[str] = []  # publishers of the notifications being received
+        self.leaves = False  # the neighbour announced that it will stop
+        self.has_drained = False  # as we asked, it sends nothing more
         self.dropped = 0
-        self.gathered: list[bytes] = []  # of the batch that is being carried out
+        self.gathered: list[bytes] = []  # of the current batch
         self._lanes = tuple(Lane(self, priority) for priority in range(PRIORITY_MAX + 1))
         self._sampled = (0, 0, 0)
         self._grace_s = 0.0  # how long it may be broken this time
         self._give_up_s = limits.link_give_up_s
         self._was_up = False
         self._sure_until_s = 0.0
-        self._keeps_all = False  # whatever waits for it while it is not connected
+        self._keeps_all = False  # while it is not connected
         self._said_drained = False
-        self._stopping = False  # this broker is
+        self._stopping = False  # this broker is stopping
         self._closed = False
 
     @property
@@ -150,7 +151,7 @@ class Link:
 
     @property
     def awaited_s(self) -> float:
-        """How long in all the neighbour is awaited, because something depends on it; 0 where it is not."""
+        """For how long in all the neighbour is awaited because something depends on it; 0 if nothing does."""
         if self.broken_since is not None:
             return self._grace_s
         return 0.0 if self._was_up or self.down_since is None else self._give_up_s
@@ -158,11 +159,11 @@ class Link:
     # -- sending
 
     def lane(self, priority: int) -> "Link | Lane":
-        """Where notifications of this priority wait."""
+        """The queue for notifications of this priority."""
         return self._lanes[priority] if priority else self
 
     def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None:
-        """Queue a core message, which was encoded already."""
+        """Queue a core message, already encoded."""
         if isinstance(message, Notify):
             self.put_all(frames, priority)
             return
@@ -176,20 +177,20 @@ class Link:
             self._barriers.control_sent(self.neighbour)
 
     def put_all(self, frames: list[bytes], lane: int = 0) -> None:
-        """Queue notifications, which were encoded already."""
+        """Queue notifications, already encoded."""
         if self._repeats and not self.is_up and not self._keeps_all and (self._was_up or self.down_since is None):
-            # everyone was told that it is down, or is about to be
+            # all brokers have been told that it is down, or are about to be
             return
         if not self.box.put_if_room(frames, lane):
             self._put_slowly(frames, lane)
 
     def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None:
-        """Queue notifications that lie one after the other."""
+        """Queue consecutive notifications."""
         if self.channel is None or lane or not self.box.put_bundle(data, frames):
             self.put_all(split_frames(data), lane)
 
     def _put_slowly(self, frames: list[bytes], lane: int) -> None:
-        """As `put_all`, where the mark would be reached, or is 0."""
+        """Like `put_all`, for when the mark would be reached or is 0."""
         box = self.box
         bounds = box.frames_max, box.bytes_max
         unwanted: list[bytes] = []
@@ -200,7 +201,7 @@ class Link:
                 self._overflow()
             stop = at + 1
             if self._is_over_mark():
-                # The socket took all that it takes, and so it stays until this read is over.
+                # The socket has taken all it can, and will take no more during this read.
                 stop = box.put_below(frames, stop, *bounds, lane)
                 unwanted += frames[at:stop]
             at = stop
@@ -210,7 +211,7 @@ class Link:
             self._intake.passed_on(self, frames)
 
     def _is_over_mark(self) -> bool:
-        """Whether publishers of what goes here are to pause."""
+        """Whether the publishers of notifications for this link are to pause."""
         mark, box = self._mark, self.box
         if mark is None or not box.reaches(*mark):
             return False
@@ -227,7 +228,7 @@ class Link:
             self._intake.has_room(self)
 
     def _set_mark(self) -> None:
-        """Frames are looked at from the mark on, or all of them where the neighbour has named some publishers."""
+        """Frames are checked from the mark on, or always if the neighbour has named publishers."""
         box = self.box
         if self.channel is not None:
             self._mark = self._marks.frames, self._marks.bytes
@@ -242,14 +243,14 @@ class Link:
         if self.channel is not None or self._keeps_all:
             self._intake.hold_back(self.box, clients_only=self._repeats)
         elif self.is_up:
-            # Broken, and no room to wait for it: everything that follows would have a gap.
+            # Broken, and there is no room left to wait: anything that follows would have a gap.
             self._soon(self._wait_no_longer)
         else:
             self.box.discard_newest()
             self.dropped += 1
 
     def shed(self, memory_bytes: int) -> int:
-        """Drop the oldest that wait for a link that is down until they take no more memory than this; how many."""
+        """Drop notifications for a link that is down, oldest first, down to this much memory; returns their number."""
         if self.is_up:
             return 0
         dropped = self.box.shed(memory_bytes, _is_notification)
@@ -260,7 +261,7 @@ class Link:
         self.box.put_fence(message_frame(message))
 
     def send_beside(self, frame: bytes) -> bool:
-        """Send a question or answer about counts; returns whether the neighbour is there and knows of these."""
+        """Send a question or answer about counts; returns whether the neighbour is connected and supports them."""
         if self.channel is None or not self._counts:
             return False
         self.channel.write_beside(frame)
@@ -301,14 +302,14 @@ class Link:
             self._intake.done()
 
     def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
-        """Whose notifications these are, each once."""
+        """The publishers of these notifications, each once."""
         brings = self._brings
         if brings and brings.count(brings[0]) == len(brings):
             return brings[:1]
         return dict.fromkeys(map(publisher_of, frames))
 
     def pause(self, publishers: list[str], held: bool) -> None:
-        """Ask the neighbour to bring no more of these, or to bring them again."""
+        """Ask the neighbour to pause these publishers, or to resume them."""
         if self.channel is not None:
             for start in range(0, len(publishers), HELD_PER_FRAME_MAX):
                 self.channel.say(Hold(publishers[start : start + HELD_PER_FRAME_MAX], held))
@@ -316,7 +317,7 @@ class Link:
     # -- handshake
 
     def hello(self, nonce: bytes) -> Hello:
-        """What we say when we dial."""
+        """Our Hello when we dial."""
         own = self._identity
         return Hello(
             [VERSION],
@@ -332,19 +333,20 @@ class Link:
         )
 
     def welcomed(self, channel: Channel, welcome: Welcome) -> None:
-        """Our call was answered, by the neighbour itself."""
+        """The neighbour itself answered our call."""
         if welcome.version != VERSION or welcome.broker != str(self.neighbour):
             raise RemoteProtocolError(f"{welcome.broker} answered (version {welcome.version}), not {self.neighbour}")
         resumed = welcome.resumed and welcome.session == self.their_life
         if welcome.resumed and not resumed:
-            # It went down here while we dialled, and the neighbour goes on as before: the next call begins anew.
-            channel.close("replaced", "the link went down while it was being taken up again")
+            # The link went down here while we dialled, and the neighbour continues as before: the next call starts
+            # afresh.
+            channel.close("replaced", "the link went down while it was being resumed")
             return
         self._counts = COUNTS in welcome.capabilities
         self._take_up(channel, welcome.session, resumed, welcome.received)
 
     def accept(self, channel: Channel, hello: Hello) -> None:
-        """The neighbour dialled, and is who it says."""
+        """The neighbour dialled and is authenticated."""
         own = self._identity
         if self.dials:
             raise RefusedError(f"{own.broker} dials {self.neighbour}, not the other way round")
@@ -357,7 +359,7 @@ class Link:
             old.disown()
             old.abort()
         if not resumed and hello.session == self.their_life and self._now() < self._sure_until_s:
-            # It never got our last welcome, or it would know our life: it has taken nothing of what followed.
+            # It never got our last welcome, or it would know our life: it has taken none of the frames that followed.
             self.box.take_back()
         channel.say(
             Welcome(
@@ -385,7 +387,7 @@ class Link:
         self.leaves = self.has_drained = self._said_drained = self._keeps_all = False
         self._was_up = True
         self._give_up_s = self._limits.link_give_up_s
-        # So long a neighbour that was welcomed remembers it, whatever happens to the connection.
+        # For this long, a neighbour that was welcomed remembers it, whatever happens to the connection.
         self._sure_until_s = self._now() + self._limits.link_grace_s
         self._set_mark()
         self.box.attach(channel.transport, confirmed)
@@ -414,22 +416,19 @@ class Link:
             self.box.take_back()
         else:
             self.leaves = False
-            # Whoever dials may have noticed later than we did, and has the whole grace from then on.
+            # The dialling side may have noticed later than we did, and has the whole grace period from then on.
             noticed_s = 0.0 if self.dials else SILENT_HEARTBEATS * limits.link_heartbeat_s
             self._grace_s = limits.link_grace_s + noticed_s
             if self._repeats:
-                # One that was silent has had its time.
+                # A silent neighbour has already had its time.
                 self._grace_s = 0.0 if reason.startswith(SILENT) else limits.detour_grace_s
-        # At once: a neighbour may have noticed before us, and send us what it has no way for any more.
+        # At once: a neighbour may have noticed before us and send us notifications that it can no longer forward.
         self._sample(self.broken_since)
         if not self._closed:
             self._log.warning("link broken", neighbour=str(self.neighbour), reason=reason)
 
     def _hold_nobody(self) -> None:
-        """Holds end with the connection, those that we asked for and those that the neighbour did.
-
-        So do questions about counts.
-        """
+        """Holds end with the connection, ours and the neighbour's, and so do questions about counts."""
         self._counting.gone(self.neighbour)
         self._stop_asking()
         self._intake.gone(self)
@@ -437,7 +436,7 @@ class Link:
         self._set_mark()
 
     def check_time(self, now: float) -> None:
-        """Broken for too long is down; down for too long is given up; what takes nothing for too long is broken."""
+        """Check timeouts: broken for too long is down, down for too long is given up, stalled is broken."""
         self._sample(now)
         if self.leaves:
             self._answer_drain()
@@ -453,7 +452,7 @@ class Link:
             self._router.link_given_up(self.neighbour)
 
     def _sample(self, now: float) -> None:
-        """Tell the core what waits here, where there is anything to tell (Eq. 10)."""
+        """Report the queue to the core, if anything changed (Eq. 10)."""
         self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waits))
         self._set_mark()
         waiting, left = self.box.waits, self.box.left_total
@@ -464,18 +463,18 @@ class Link:
             self._router.link_sampled(self.neighbour, sample, now)
 
     def _wait_no_longer(self) -> None:
-        """It was broken a moment ago; if it was taken up since, there is nothing to wait for, and no gap."""
+        """It broke a moment ago. If it has resumed since, there is no gap and nothing to wait for."""
         if self.channel is None:
             self.go_down()
 
     def go_down(self, *, returns: bool = False) -> None:
-        """The link cannot be resumed: only what was never sent, and is no change of tables, may still go.
+        """The link cannot be resumed: only frames that were never sent and change no tables may still be sent.
 
-        `returns`: the neighbour is there, as another life.
+        `returns`: the neighbour is there, with a new life.
         """
         self.broken_since = None
         self.their_life = b""
-        # What waited for a neighbour that restarted is all that there is of it: nobody was told that it was away.
+        # These are the only copies of notifications for a restarting neighbour: no broker was told that it was away.
         keeps = self._keeps_all or not self._repeats
         self.leaves = self._keeps_all = False
         if self.is_up:
@@ -490,7 +489,7 @@ class Link:
 
     def _neighbour_leaves(self, now: float) -> None:
         self.leaves = True
-        # At once: what is put into the queue from now on would be overtaken by what goes around.
+        # At once: anything queued from now on would be overtaken by traffic that goes around.
         self._sample(now)
         self.box.write_no_more()
         self.box.flush()
@@ -504,14 +503,14 @@ class Link:
     # -- this broker is about to stop
 
     def drain(self) -> None:
-        """Ask the neighbour to bring nothing more."""
+        """Ask the neighbour to send nothing more."""
         self._stopping = True
         if self.channel is not None:
             self.channel.say(Drain())
 
     @property
     def is_drained(self) -> bool:
-        """Whether the neighbour brings nothing more, and has confirmed all that it takes."""
+        """Whether the neighbour sends nothing more and has confirmed everything that it takes."""
         if self.channel is None:
             return True
         box = self.box
@@ -519,7 +518,7 @@ class Link:
         return self.has_drained and has_all and box.sent == box.confirmed
 
     def freeze(self) -> None:
-        """Take nothing more, so that what is not confirmed stays with the neighbour, and write nothing more."""
+        """Accept nothing more, so that unconfirmed frames stay with the neighbour, and write nothing more."""
         self._closed = True
         if self.channel is not None:
             self.channel.freeze()
@@ -530,7 +529,7 @@ class Link:
         return [frame for frame in self.box.in_order() if _is_notification(frame)]
 
     def restore(self, unsent: list[bytes]) -> None:
-        """We restarted, and these had not been sent; neither they nor what comes for this neighbour now is dropped."""
+        """We restarted before these were sent; neither they nor new notifications for this neighbour are dropped."""
         self.box.refill(0, [], unsent, 0)
         self._keeps_all = True
         # It may be restarting, too.

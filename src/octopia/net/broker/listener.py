@@ -1,12 +1,11 @@
-"""Sockets that listen, and the way of a connection from there to its protocol; for brokers and their HTTP ports.
+"""Listening sockets for brokers and their HTTP ports, and the path of a connection from there to its protocol.
 
-A connection counts from the moment it is accepted, so that those which are still at their TLS handshake count, too: at
-the bound the pool (`arrivals.py`) says who is closed for the newcomer. At most `ACCEPTS_PER_TURN` are accepted in one
-turn of the event loop; the others wait in the system's queue. So a peer that speaks at once, as ours do, has spoken
-before so many others have come that it would have to make room for them.
+A connection counts from the moment it is accepted, so connections in their TLS handshake count, too. At the bound, the
+pool (`arrivals.py`) decides which connection is closed for the newcomer. At most `ACCEPTS_PER_TURN` are accepted per
+iteration of the event loop; the others wait in the system's queue. So a peer that sends its Hello at once, as ours do,
+is identified before many others arrive and would push it out.
 
-When accepting fails, because there are no file descriptors left as a rule, the listener rests for `RETRY_S` and tries
-again.
+If accepting fails, usually for lack of file descriptors, the listener pauses for `RETRY_S` and tries again.
 """
 
 import asyncio
@@ -25,13 +24,13 @@ BACKLOG = 1024
 
 
 class Peer(Protocol):
-    """A protocol that can be told to end."""
+    """A protocol that can be told to close."""
 
     def abort(self) -> None: ...
 
 
 class Listener:
-    """Some sockets, for one port."""
+    """The sockets of one port."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         handshake_s: float = 0.0,
     ) -> None:
-        """`make` makes the protocol of a connection; `crowded_out` is told of each that had to make room."""
+        """`make` creates the protocol of a connection; `crowded_out` is called for each one that had to make room."""
         self.sockets = sockets
         self._make = make
         self._arrivals = arrivals
@@ -56,7 +55,7 @@ class Listener:
 
     @classmethod
     async def bind(cls, host: str, port: int, *args: Any, **options: Any) -> Self:
-        """A listener at this address, which may stand for several; nothing is accepted before `start`."""
+        """A listener at this address, which may resolve to several; nothing is accepted before `start`."""
         sockets: list[socket.socket] = []
         try:
             for family, kind, number, _, address in await _addresses(host, port):
@@ -79,7 +78,7 @@ class Listener:
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Accept nobody more. Who has come in stays, unless it has not got through its TLS handshake."""
+        """Accept no more. Accepted connections stay, unless they are still in their TLS handshake."""
         for timer in self._resting.values():
             timer.cancel()
         for task in self._coming.values():
@@ -128,7 +127,7 @@ class Listener:
 
     async def _connect(self, peer: Any, carrier: socket.socket, given: list[socket.socket]) -> None:
         given.append(carrier)
-        # A failure of TLS is an OSError, too. Whoever it is does not speak our language; nobody else notices.
+        # A TLS failure is an OSError, too. The peer does not speak our protocol; other peers are not affected.
         try:
             await self._loop.connect_accepted_socket(lambda: peer, carrier, **self._tls)
         except OSError as error:
@@ -153,5 +152,5 @@ def _prepare(each: socket.socket) -> None:
     each.setblocking(False)
     each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if each.family == socket.AF_INET6:
-        # The same port may listen on IPv4 by itself.
+        # The same port may also listen on IPv4.
         each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

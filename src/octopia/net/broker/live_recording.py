@@ -1,19 +1,20 @@
-"""Brokers that write down what happens, for whoever watches an overlay in production.
+"""Recording brokers, for watching an overlay in production.
 
-The recorder is that of `recording.py`; here is what production adds:
+The recorder is that of `recording.py`; production adds:
 
-- **Sampling.** `share` of all notifications is noted, chosen by publisher and number, so that every broker chooses the
-  same ones and the whole story of each is there. Registrations are always noted.
-- **Deliveries and drops.** The queues of clients are noted, too. A delivery is noted when it is handed to the socket.
-- **Contents.** The host broker notes what a notification says, so that who should have got it can be worked out without
-  asking any broker.
-- **Bounds.** Facts go to files every `FLUSH_S`, or when there are `FACTS_MAX`, by a thread of their own. If more than
-  `PARTS_WAITING_MAX` parts wait for the disk, the next one is left out and a fact `gap` says how many it had. Beyond
-  `bytes_max` the oldest files of this process are deleted. A broker never waits for any of this.
+- **Sampling.** A `share` of all notifications is recorded, chosen by publisher and number, so that all brokers choose
+  the same ones and the record of each is complete. Registrations are always recorded.
+- **Deliveries and drops.** The queues of clients are recorded, too. A delivery is recorded when it is handed to the
+  socket.
+- **Contents.** The host broker records the content of a notification, so that its rightful recipients can be computed
+  without asking any broker.
+- **Bounds.** A separate thread writes facts to files every `FLUSH_S`, or when there are `FACTS_MAX`. If more than
+  `PARTS_WAITING_MAX` parts wait for the disk, the next one is left out, and a fact `gap` gives its number of facts.
+  Beyond `bytes_max`, the oldest files of this process are deleted. A broker never waits for any of this.
 
-Files are in `FOLDER/facts` and `FOLDER/registered`, in the schemas of `trace/live.py`. Each gets its name when it is
-complete, so that whatever lists the folder sees whole files only. Times are of the machine's clock: where brokers run
-on several machines, delays between them are as exact as their clocks agree.
+Files are in `FOLDER/facts` and `FOLDER/registered`, in the schemas of `trace/live.py`. A file gets its name when it is
+complete, so a listing of the folder shows only whole files. Times are those of the machine's clock: between machines,
+delays are as accurate as their clocks.
 """
 
 import json
@@ -51,10 +52,10 @@ FLUSH_S: Final = 2.0
 FACTS_MAX: Final = 50_000
 PARTS_WAITING_MAX: Final = 8
 QUEUE_SAMPLE_NS: Final = SECOND_NS
-# A broker with nothing to tell says so: else nobody knew that a minute without facts is over.
+# A broker without facts writes that as a fact: otherwise readers could not tell when a quiet minute is over.
 ALIVE_NS: Final = 10 * SECOND_NS
 SHARE_UNITS: Final = 1 << 32
-# The log of registrations is written anew, with what is in force alone, when it is so much longer than that.
+# The log of registrations is rewritten, with only those in force, once it is this many times longer.
 _REWRITE_FACTOR: Final = 4
 _REWRITE_ROWS_MIN: Final = 1000
 _S = {name: at for at, name in enumerate(SENT_COLUMNS)}
@@ -68,7 +69,7 @@ _Fact = tuple[str, str, str, int, int, int, int, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Where facts go, which share of notifications they are about, and how many bytes they may take."""
+    """The folder for facts, the share of notifications to record, and the maximum size."""
 
     folder: Path
     share: float = 1.0
@@ -78,7 +79,7 @@ class RecordOptions:
         if not 0 < self.share <= 1:
             raise InputError(f"a share of {self.share:g} cannot be recorded: give one above 0 and up to 1")
         if self.bytes_max < 1 << 20:
-            raise InputError("recorded facts need room: give 1 MiB or more")
+            raise InputError("recording needs room: give 1 MiB or more")
 
 
 def _named(broker: BrokerId) -> str:
@@ -86,7 +87,7 @@ def _named(broker: BrokerId) -> str:
 
 
 class LiveRecording(Recording):
-    """What one broker does, as facts."""
+    """The facts about one broker."""
 
     def __init__(self, id: BrokerId, neighbours: Iterable[BrokerId], files: "FactFiles", share: float) -> None:
         known = tuple(neighbours)
@@ -102,7 +103,7 @@ class LiveRecording(Recording):
         self._logged = 0
         self._sampled_ns: dict[str, int] = {}
         self._alive_ns = -ALIVE_NS
-        # What this broker did before is not known here, and may be missing.
+        # Facts from before this process may be missing.
         self.facts.append(("start", "", "", 0, 0, 0, 0, 0, None))
 
     def takes(self, publisher: str, sequence: int) -> bool:
@@ -136,7 +137,7 @@ class LiveRecording(Recording):
     # -- queues
 
     def sample(self, neighbour: str, queue: int, entered: int, left: int) -> None:
-        """Note what waits for a neighbour, once in a while."""
+        """Record queue lengths towards neighbours, from time to time."""
         now = self.clock()
         if queue and now - self._sampled_ns.get(neighbour, -QUEUE_SAMPLE_NS) >= QUEUE_SAMPLE_NS:
             self._sampled_ns[neighbour] = now
@@ -145,12 +146,12 @@ class LiveRecording(Recording):
     # -- files
 
     def flush(self) -> None:
-        """Hand over what was noted."""
+        """Hand over the recorded facts."""
         self._files.write_facts([self.take_part()])
         self.flush_registered()
 
     def take_part(self) -> "Part":
-        """What was noted. Words are forgotten with it, so that they do not grow for ever."""
+        """The recorded facts. Words are dropped with them, so that they do not grow forever."""
         sent, events, _ = self.take()
         facts, self.facts = self.facts, []
         words, self.words, self._word_of = self.words, [], {}
@@ -161,13 +162,13 @@ class LiveRecording(Recording):
         return Part(self.id, self.share, self.names, Noted(sent, events, facts, words), time.time_ns() - now)
 
     def flush_registered(self) -> None:
-        """Hand over who subscribed and who left."""
+        """Hand over subscriptions and departures."""
         if self.registered:
             log, self.registered = self.registered, []
             self._logged += len(log)
             anew = self._logged > max(_REWRITE_ROWS_MIN, _REWRITE_FACTOR * len(self._in_force))
             if anew:
-                # what ended since the last time stands before what is in force
+                # registrations that ended since the last call come before those in force
                 log = [row for row in log if row[4] is not None]
                 log += [(*key, *begun, None) for key, begun in self._in_force.items()]
                 self._logged = len(log)
@@ -179,7 +180,7 @@ class LiveRecording(Recording):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one broker noted since the last time, and what its clock is behind that of the world."""
+    """The facts of one broker since the last call, and the offset of its clock from wall time."""
 
     broker: str
     share: float
@@ -190,7 +191,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What was noted since the last time."""
+    """The facts since the last call."""
 
     sent: "array[int]"
     events: "array[int]"
@@ -202,7 +203,7 @@ class Noted:
 
 
 class RecordedClientBox(NotingOutbox):
-    """The queue for a client, and what was delivered to it or dropped."""
+    """The queue for a client, which records deliveries and drops."""
 
     __slots__ = ("_client", "_live")
 
@@ -229,7 +230,7 @@ class RecordedClientBox(NotingOutbox):
 
 
 class LiveRouter(RecordedRouter):
-    """A router that notes facts: of notifications those that are sampled, of other messages none."""
+    """A router that records facts about sampled notifications, and none about other messages."""
 
     def __init__(self, recording: LiveRecording, *arguments: Any) -> None:
         super().__init__(recording, *arguments)
@@ -277,7 +278,7 @@ class LiveRouter(RecordedRouter):
 
 
 class FactFiles:
-    """The files of one process, written by a thread of their own."""
+    """The files of one process, written by a separate thread."""
 
     def __init__(self, options: RecordOptions) -> None:
         self._options = options
@@ -285,7 +286,7 @@ class FactFiles:
         self._registered = options.folder / "registered"
         for folder in (self._facts, self._registered):
             folder.mkdir(parents=True, exist_ok=True)
-        # Names sort by time, and two lives of a broker never choose the same.
+        # Names sort by time, and two lives of a broker never choose the same name.
         self._life = f"{time.time_ns() // 1_000_000:015d}-{secrets.token_hex(4)}"
         self._count = 0
         self._kept: list[tuple[Path, int]] = []
@@ -302,7 +303,7 @@ class FactFiles:
         return f"{self._life}-{self._count:08d}.parquet"
 
     def write_facts(self, parts: list[Part]) -> None:
-        """Write these soon, as one file, or leave them out and say so."""
+        """Write these soon, as one file, or leave them out and record a gap."""
         self._writing = [one for one in self._writing if not one.done()]
         if len(self._writing) >= PARTS_WAITING_MAX:
             for part in parts:
@@ -343,7 +344,7 @@ class FactFiles:
         total = sum(size for _, size in self._kept)
         while total > self._options.bytes_max and len(self._kept) > 1:
             oldest, size = self._kept.pop(0)
-            # whoever reads may have deleted it
+            # a reader may have deleted it
             if oldest.exists():
                 oldest.unlink(missing_ok=True)
                 self.deleted += 1
@@ -371,7 +372,7 @@ class FactFiles:
         self._logs.setdefault(broker, []).append(path)
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write everything that waits."""
         self._thread.shutdown(wait=True)
 
 
@@ -395,7 +396,7 @@ def fact_table(part: Part) -> Any:
         facts.append((fact, part.name_of(row[_S["link"]]), name, sequence, serial, *times, row[_S["queue"]], None))
     columns: list[Any] = list(zip(*facts, strict=True)) if facts else [()] * 9
     kinds, peers, publishers, sequences, serials, since, until, queues, texts = columns
-    # a sample of a queue has counts in the place of times
+    # a queue sample has counts in place of times
     timed = [kind not in _UNTIMED for kind in kinds]
     now_ns = time.monotonic_ns() + offset_ns
     since = [ns + offset_ns if is_time else ns for ns, is_time in zip(since, timed, strict=True)]
@@ -428,7 +429,7 @@ def fact_table(part: Part) -> Any:
 
 
 def _replace(path: Path, table: Any) -> int:
-    """Write a file under a name that readers pass over, then give it its own; returns its size."""
+    """Write a file under a name that readers ignore, then rename it; returns its size."""
     import pyarrow.parquet as pq
 
     partial = path.with_name(f".{path.name}.partial")

@@ -58,9 +58,9 @@ class LoadWatch:
 
     def _judge(self, pace: float, memory_share: float, places_share: float) -> None:
         reasons = {
-            f"it does its work at {pace:.0%} of the pace it should": pace <= 0.5,
+            f"it works at {pace:.0%} of its intended pace": pace <= 0.5,
             f"{memory_share:.0%} of its memory is used": memory_share >= 0.75,
-            f"{places_share:.0%} of its places for clients are taken": places_share >= 0.8,
+            f"{places_share:.0%} of its client connections are in use": places_share >= 0.8,
         }
         reason = next((words for words, holds in reasons.items() if holds), "")
         if reason:

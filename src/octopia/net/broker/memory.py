@@ -184,7 +184,7 @@ class Memory:
             return
         if self._held_since is None:
             self._held_since = now
-            self._log.warning("memory is full; clients that publish wait", used=self.used_bytes, bound=self.bytes_max)
+            self._log.warning("memory is full; publishing clients wait", used=self.used_bytes, bound=self.bytes_max)
         if now - self._held_since > HOLD_S or 8 * self.used_bytes > 9 * self.bytes_max:
             self._end_connected(self.used_bytes - goal)
             if self.used_bytes > self.bytes_max:

@@ -1,18 +1,20 @@
-"""Order of one publisher's notifications, where dynamic routing takes different ways.
+"""Order of one publisher's notifications when dynamic routing changes paths.
 
-Links keep order, so notifications that take the same way arrive as they were published. IDR changes the way into a
-cluster when a link is overloaded, and what goes the new way may overtake what still waits on the old one. Two parts:
+Links keep order, so notifications on the same path arrive as they were published. IDR changes the path into a cluster
+when a link is overloaded, and notifications on the new path may overtake those that still wait on the old one.
 
-- `Ways`, at every broker that chooses: for each publisher and cluster the way taken last. A copy that takes another way
-  than an earlier one did a moment ago is stamped with the sequence number of that earlier one, and with how long it is
-  worth waiting for it.
-- `Reorder`, at the subscriber's broker: a stamped notification waits until the earlier one has come, or until the time
-  is over; those of the same publisher queue up behind it.
+There are two parts:
 
-No I/O and no clock. As long as nothing is diverted nothing is remembered, nothing is stamped and
-nothing waits: the cost is one test per message. The earlier one need not be for this broker at all, which it cannot
-know; then the time runs out, so the wait after a change of ways is at most `hold_s`. Order is lost only by a copy that
-comes later than that, or when the buffer is full; it is then delivered late, and counted.
+- `Ways`, at every broker that chooses: the last path for each publisher and cluster. A copy that takes another path
+  than an earlier one did a moment ago is stamped with the sequence number of that earlier one and with the time that it
+  is worth waiting for it.
+- `Reorder`, at the subscriber's broker: a stamped notification waits until the earlier one has arrived or the time is
+  up; later ones of the same publisher queue behind it.
+
+No I/O and no clock. As long as nothing is diverted, nothing is remembered, stamped or held back: the cost is one test
+per message. The earlier notification may not be for this broker at all, which it cannot know; then the time runs out,
+so the wait after a change of paths is at most `hold_s`. Order is lost only by a copy that arrives later than that, or
+when the buffer is full; it is then delivered late and counted.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,7 @@ LAST_MAX = 200_000
 
 
 class _Way:
-    """The way into one cluster for one publisher."""
+    """The path into one cluster for one publisher."""
 
     __slots__ = ("neighbour", "other_s", "other_sequence", "sent_s", "sequence")
 
@@ -36,13 +38,13 @@ class _Way:
         self.neighbour = neighbour
         self.sequence = sequence
         self.sent_s = now
-        # The last that went another way, and when. What went before diverting began is not known: take the one before.
+        # The last one on another path, and when. Those sent before diverting began are unknown: assume the one before.
         self.other_sequence = before
         self.other_s = now
 
 
 class Ways:
-    """Where copies went, as far as that may still matter."""
+    """Recent paths of copies, as long as they may matter."""
 
     __slots__ = ("_cluster", "_hold_s", "taken")
 
@@ -55,7 +57,7 @@ class Ways:
         return len(self.taken)
 
     def header(self, to: BrokerId, message: Notify, now: float) -> CopyHeader:
-        """The header of a copy that goes to this neighbour now; `PLAIN` where nothing can have been overtaken."""
+        """The header of a copy to this neighbour; `PLAIN` if it cannot have overtaken anything."""
         seen = message.notification
         if not isinstance(seen, WireNotification):
             return PLAIN
@@ -85,7 +87,7 @@ class Ways:
         return way
 
     def forget_old(self, now: float) -> None:
-        """What was sent so long ago is not waited for any more."""
+        """Forget copies sent so long ago that they are not worth waiting for."""
         if self.taken:
             self.taken = {key: way for key, way in self.taken.items() if way.sent_s + self._hold_s > now}
 
@@ -110,7 +112,7 @@ class Reorder:
         return self._held
 
     def take(self, order: Deliver, now: float) -> None:
-        """A delivery for subscriptions that want order: now, or when its time comes."""
+        """Pass a delivery for ordered subscriptions: now, or when its turn comes."""
         seen = order.notification
         assert isinstance(seen, WireNotification)  # noqa: S101  every notification here came by a wire
         sequence, publisher = seen.sequence, order.publisher
@@ -121,7 +123,7 @@ class Reorder:
             self._release(order, sequence)
             return
         if waiting and sequence < waiting[0][0] and not must_wait:
-            # One of those that the others wait for.
+            # Others wait for this one.
             self._release(order, sequence)
         else:
             until = now + header.hold_ms / 1000 if must_wait else now
@@ -156,7 +158,7 @@ class Reorder:
         self.waiting.pop(publisher, None)
 
     def release_due(self, now: float) -> None:
-        """Time has passed: let go what has waited long enough."""
+        """Release deliveries that have waited long enough."""
         if len(self.last) >= LAST_MAX:
             self.last.clear()
         for publisher in list(self.waiting):

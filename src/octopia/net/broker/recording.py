@@ -1,31 +1,33 @@
-"""What a broker does, noted message by message: for experiments on live brokers (`octopia.testbed`), and for watching
-an overlay in production (`live_recording.py`).
+"""Record a broker's activity message by message.
 
-Off unless asked for, and then free: a broker that is recorded is put together with a router and queues of its own
-classes, defined here, and no other has a test for it. What is noted are numbers:
+For experiments on live brokers (`octopia.testbed`), and for watching an overlay in production (`live_recording.py`).
+Recording is off by default, and then costs nothing: a recorded broker is assembled with separate classes of router and
+queues, defined here, so other brokers need no tests for it.
 
-- `sent`: per message that left for a neighbour: which neighbour, when it was queued, when it was handed to the socket,
-  how many messages it found in the queue, the event that led to it, and by which connection it went. One that is sent
-  again, on the next connection, has another row and the same `serial`. One that is dropped from the queue has no
-  connection, and left when it was dropped. Where links will break (`reads`) its row says what it was, too, since no
-  other broker may ever tell.
-- `events`: per message that came from a neighbour, and per request of a client: from whom, when it was read, when it
-  was dealt with, what it was. Notifications that one read brought are one batch; each has its row and all have the
-  number of the first as their batch.
-- `expired`: per delivery that was dropped because its deadline had passed: to whom, of which notification, and when.
+The records are numbers:
 
-TCP brings the beginning of what was written, in order: the n-th of `sent` on a connection is the n-th of it in the
-`events` at its other end, and where fewer came the rest was lost. A connection is known by its two addresses, so
-nothing has to be added to what travels. All that a broker sends while it deals with an event was led to by this event;
-what it sends because time passes has no cause (`NO_CAUSE`). Confirmations, signs of life and barriers are not messages
-of the routing and are not noted.
+- `sent`: one row per message to a neighbour: the neighbour, when it was queued, when it was handed to the socket, the
+  length of the queue that it found, the event that caused it, and its connection. A message that is resent on the next
+  connection gets another row with the same `serial`. A message dropped from the queue has no connection, and left when
+  it was dropped. If links will break (`reads`), the row also identifies the message, since no other broker may ever do
+  so.
+- `events`: one row per message from a neighbour and per request of a client: its source, when it was read, when it was
+  handled, and what it was. Notifications of one read are one batch; each has its row, and all have the number of the
+  first as their batch.
+- `expired`: one row per delivery dropped because its deadline had passed: the client, the notification, and when.
 
-A link may have `Weather`. A delay, for sites that are far from each other and for faults: what leaves its queue is
-handed to the socket that much later, in its order. A time that each message takes, one after the other, so that others
-wait in the queue meanwhile. Or it is down: its connection is aborted, and so is any other.
+TCP delivers the beginning of what was written, in order. So the n-th row of `sent` on a connection is the n-th of its
+`events` at the other end, and if fewer arrived, the rest was lost. A connection is identified by its two addresses, so
+messages need no extra fields. Everything that a broker sends while it handles an event was caused by this event;
+messages driven by time have no cause (`NO_CAUSE`). Confirmations, signs of life and barriers are not routing messages
+and are not recorded.
 
-Rows are kept until `take`, and whoever records is told when there are `ROWS_MAX` of them. Times are
-those of `clock`, in nanoseconds.
+A link may have `Weather`: a delay, for distant sites and for faults, after which messages that left the queue reach the
+socket, in order; a time per message, so that others wait in the queue meanwhile; or the link is down, and every
+connection of it is aborted.
+
+Rows are kept until `take`, and the recorder is told when there are `ROWS_MAX` of them. Times are those of `clock`, in
+nanoseconds.
 """
 
 import asyncio
@@ -58,9 +60,9 @@ from octopia.wire import COPIES, Kind, Parcels, is_probe, named_in
 
 ROWS_MAX: Final = 50_000
 NO_CAUSE: Final = -1
-# In place of the number of a neighbour: a client.
+# In place of the number of a neighbour, for clients.
 CLIENT: Final = -1
-# In place of the index of a word: there is none.
+# In place of the index of a word, for none.
 NO_WORD: Final = -1
 SENT_COLUMNS: Final = (
     "link",
@@ -85,11 +87,11 @@ EVENT_COLUMNS: Final = (
     "id",
     "sequence",
     "civ",
-    "case",  # of the routing, in which this broker decided about a notification (`Decision.case`)
+    "case",  # the case of the routing decision about a notification (`Decision.case`)
     "connection",
 )
 EXPIRED_COLUMNS: Final = ("client", "publisher", "sequence", "at_ns")
-# What else goes through the queue of a link beside messages of the core.
+# Other frames in a link's queue beside messages of the core.
 _BARRIERS: Final = frozenset((Kind.BARRIER, Kind.BARRIER_DONE))
 _REQUESTS: Final[dict[type, str]] = {
     Advertised: "advertise",
@@ -99,15 +101,15 @@ _REQUESTS: Final[dict[type, str]] = {
     ClientLeft: "leave",
 }
 PUBLISH: Final = "publish"
-# A notification that nobody gets: the request of a client, and its copies.
+# A notification that is not delivered: the request of a client, and its copies.
 PROBED: Final = "probe"
 SECOND_NS: Final = 1_000_000_000
-# Timers of the event loop are late by about so much.
+# Timers of the event loop are late by about this much.
 TIMER_NS: Final = 2_000_000
 
 
 def kind_of(message: type) -> str:
-    """As traces call a message: CibSet is cib_set."""
+    """The name of a message type in traces: CibSet is cib_set."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).lower()
 
 
@@ -115,7 +117,7 @@ _NOTIFY: Final = kind_of(Notify)
 
 
 class Weather(NamedTuple):
-    """What is the matter with a link in one direction."""
+    """Conditions on a link in one direction."""
 
     delay_ns: int = 0
     per_message_ns: int = 0
@@ -136,7 +138,7 @@ class Queued(NamedTuple):
 
 
 class Recording:
-    """What one broker did since the last `begin`."""
+    """The activity of one broker since the last `begin`."""
 
     def __init__(
         self,
@@ -152,18 +154,17 @@ class Recording:
         self.cause = NO_CAUSE
         self.serials = 0
         self.sent_total = self.received_total = self.requests_total = 0
-        self.words: list[str] = []  # kinds, names, ids and CIVs of events stand here
+        self.words: list[str] = []  # kinds, names, ids and CIVs of events
         self._word_of: dict[str, int] = {}
         self._links = {neighbour: number for number, neighbour in enumerate(neighbours)}
         given = delays_ns or {}
         self.weather = [Weather(given.get(neighbour, 0)) for neighbour in neighbours]
-        self.connections = [""] * len(neighbours)  # the one that each link has at present
+        self.connections = [""] * len(neighbours)  # the current one of each link
         self._on_full = on_full
         self.begin()
 
     def next_life(self) -> "Recording":
-        """The recording of the same broker after it was killed: it goes on here, and what is left of the old one does
-        not disturb it."""
+        """Continue the recording for the same broker after it was killed; remains of the old one do not disturb it."""
         life = Recording(tuple(self._links), self._on_full, self.clock, reads=self.reads)
         life.weather = self.weather
         life.words, life._word_of = self.words, self._word_of
@@ -173,7 +174,7 @@ class Recording:
         return life
 
     def begin(self) -> None:
-        """Forget what was noted; nothing may be under way."""
+        """Forget the recorded rows; nothing may be in flight."""
         self.sent = array("q")
         self.events = array("q")
         self.expired = array("q")
@@ -181,13 +182,13 @@ class Recording:
         self.sent_total = self.received_total = self.requests_total = 0
 
     def take(self) -> "tuple[array[int], array[int], array[int]]":
-        """The rows of `sent`, `events` and `expired`, a row after the other, which are forgotten here."""
+        """The rows of `sent`, `events` and `expired`, flattened; they are removed here."""
         taken = self.sent, self.events, self.expired
         self.sent, self.events, self.expired = array("q"), array("q"), array("q")
         return taken
 
     def too_old(self, client: str, delivery: bytes) -> None:
-        """A delivery was dropped when its turn came, since its deadline had passed."""
+        """A delivery was dropped at its turn, since its deadline had passed."""
         publisher, sequence = named_in(delivery)
         self.expired.extend((self.word(client), self.word(publisher), sequence, self.clock()))
 
@@ -200,11 +201,11 @@ class Recording:
         return number
 
     def index(self, text: str) -> int:
-        """The same, where there may be no word."""
+        """The same; None is allowed."""
         return self.word(text) if text else NO_WORD
 
     def takes(self, publisher: str, sequence: int) -> bool:
-        """Whether what happens to this notification is noted."""
+        """Whether this notification is recorded."""
         return True
 
     def link(self, neighbour: BrokerId) -> int:
@@ -219,11 +220,11 @@ class Recording:
         return RecordedOutbox(self, neighbour, *arguments)
 
     def make_client_box(self, client: str, *arguments: Any) -> Outbox:
-        """Deliveries are noted by the clients of an experiment themselves."""
+        """The clients of an experiment record deliveries themselves."""
         return RecordedClientOutbox(self, client, *arguments)
 
     def expect(self, rows: int) -> int:
-        """The number of the event that is dealt with next, which has so many rows."""
+        """The number of the next event, which has `rows` rows."""
         first = self._next
         self._next += rows
         return first
@@ -238,28 +239,28 @@ class Recording:
 
 
 class NotingOutbox(Outbox):
-    """A queue that knows of each message in it when it came, and tells when it leaves or is lost."""
+    """A queue that knows when each message entered it, and records when it leaves or is lost."""
 
     __slots__ = ("_queued", "_recording", "_under_way")
 
     def __init__(self, recording: Recording, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._recording = recording
-        # by the identity of a frame, as long as it waits; a frame may wait here more than once
+        # by identity of a frame while it waits; a frame may wait here more than once
         self._queued: dict[int, list[Queued]] = {}
-        # of frames that were sent and not confirmed, in order; None for those that are not noted
+        # for frames sent and not confirmed, in order; None for those not recorded
         self._under_way: deque[Queued | None] = deque()
 
     def _what(self, frame: bytes) -> tuple[str, str, int] | None:
-        """Kind, publisher and number, as far as they are noted; None where the message is not."""
+        """Kind, publisher and number, as far as they are recorded; None if the message is not."""
         raise NotImplementedError
 
     def _left(self, frame: bytes, queued: Queued, now: int) -> None:
-        """It is handed to the socket."""
+        """It was handed to the socket."""
         raise NotImplementedError
 
     def _lost(self, queued: Queued, now: int) -> None:
-        """It will never be."""
+        """It will never be sent."""
         raise NotImplementedError
 
     # -- into the queue
@@ -358,7 +359,7 @@ class NotingOutbox(Outbox):
     def keep_unsent(self, wanted: Callable[[bytes], bool]) -> int:
         before, self._queued = self._queued, {}
         lost = super().keep_unsent(wanted)
-        # what is kept was put again, and has waited all the time
+        # kept frames were queued again, and have waited all the time
         self._queued = {frame: before.pop(frame) for frame in self._queued}
         self._lose(queued for several in before.values() for queued in several)
         return lost
@@ -377,7 +378,7 @@ class NotingOutbox(Outbox):
         self._lose(() if queued is None else (queued,))
 
     def lose_all(self) -> None:
-        """What waits will never be sent."""
+        """Waiting frames will never be sent."""
         lost, self._queued = self._queued, {}
         self._lose(queued for several in lost.values() for queued in several)
 
@@ -388,16 +389,16 @@ class NotingOutbox(Outbox):
 
 
 class RecordedOutbox(NotingOutbox):
-    """The queue for a neighbour, and the weather of its link."""
+    """The queue for a neighbour, with the weather of its link."""
 
     __slots__ = ("_free_ns", "_link", "_on_the_way", "_timer")
 
     def __init__(self, recording: Recording, neighbour: BrokerId, *arguments: Any) -> None:
         super().__init__(recording, *arguments)
         self._link = recording.link(neighbour)
-        # what has left the queue and not reached the socket: when it may, the connection it goes by, and the bytes
+        # frames that left the queue and are not at the socket yet: their time, connection and bytes
         self._on_the_way: deque[tuple[int, asyncio.WriteTransport, bytes]] = deque()
-        self._free_ns = 0  # when the next message may go, where they take time
+        self._free_ns = 0  # when the next message may be sent, if messages take time
         self._timer: asyncio.TimerHandle | None = None
 
     def _what(self, frame: bytes) -> tuple[str, str, int] | None:
@@ -429,7 +430,7 @@ class RecordedOutbox(NotingOutbox):
         weather = self._recording.weather[self._link]
         delay_ns, now = weather.delay_ns, self._recording.clock()
         if taken_ns := weather.per_message_ns + weather.per_byte_ns * len(data):
-            # what a timer was late by is made good, as far as that is its fault
+            # compensate for the timer being late, as far as that is the cause
             self._free_ns = max(self._free_ns, now - TIMER_NS) + taken_ns
             delay_ns += self._free_ns - now
         if delay_ns <= 0 and not self._on_the_way:
@@ -440,13 +441,13 @@ class RecordedOutbox(NotingOutbox):
         asyncio.get_running_loop().call_later(max(0, due_ns - now) / SECOND_NS, self._arrive)
 
     def _arrive(self) -> None:
-        # the oldest, whichever timer this was: timers of one moment have no order
+        # the oldest, whichever timer this was: timers of the same moment are not ordered
         _, transport, data = self._on_the_way.popleft()
         if not transport.is_closing():
             transport.write(data)
 
     def _room(self) -> int:
-        """Of a link on which messages take time one goes after the other."""
+        """On a link where messages take time, send them one after the other."""
         room = super()._room()
         weather = self._recording.weather[self._link]
         if not (weather.per_message_ns or weather.per_byte_ns) or room <= 0:
@@ -472,7 +473,7 @@ class RecordedOutbox(NotingOutbox):
 
 
 class RecordedClientOutbox(Outbox):
-    """The queue for a client, which notes what was too old when its turn came."""
+    """The queue for a client, which records deliveries that were too old at their turn."""
 
     __slots__ = ("_client", "_recording")
 
@@ -493,13 +494,13 @@ class RecordedClientOutbox(Outbox):
 
 
 class RecordedRouter(Router):
-    """A router that notes what comes, and when it was dealt with."""
+    """A router that records arrivals and the times when they were handled."""
 
     def __init__(self, recording: Recording, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._recording = recording
         self._kinds: dict[type, str] = {}
-        # what was decided about the batch that is being dealt with
+        # the decisions about the current batch
         self._decisions: Sequence[Decision | Refusal] = ()
         self._publish = self._noting(self._publish)
         self._probe = self._noting(self._probe)

@@ -1,7 +1,7 @@
-"""The one way from an event to the queues: the core decides, dispatch carries out, traces remember.
+"""The only path from an event to the queues: the core decides, dispatch carries out, traces record.
 
-What the core ordered is carried out before the next event is handled. `link_up`, `link_down` and
-`link_given_up` are the one place where the core learns that a neighbour came or went.
+The orders of the core are carried out before the next event is handled. `link_up`, `link_down` and `link_given_up` are
+the only place where the core learns that a neighbour came or went.
 """
 
 from collections.abc import Callable
@@ -36,12 +36,12 @@ from octopia.routing import (
 from octopia.topology import BrokerId
 from octopia.wire import Haul, Parcels, is_probe
 
-# Copies of one header are all decided alike, where the routing has streams.
+# Copies with the same header all get the same decision, if the routing has streams.
 _ONE: tuple[Values, ...] = ({},)
 
 
 class Router:
-    """The core of one broker, and everything it orders done."""
+    """The core of one broker, and the execution of its orders."""
 
     def __init__(
         self,
@@ -72,35 +72,35 @@ class Router:
         self._barriers = barriers
         self._log = log
         self._now = now
-        # What traces call those that copies come from.
+        # The names of copies' sources in traces.
         self._names = {neighbour: str(neighbour) for neighbour in broker.state.neighbours}
-        # TID routing cannot bring tables back in line, so it is not told of links.
+        # TID routing cannot resync tables, so it is not told about links.
         self._recovers = policy_named(broker.routing).recovery is not None
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """Something happened; returns what was done about it."""
+        """Handle an event; returns the actions carried out."""
         actions = self._decide(event, now)
         self._carry_out(actions)
         return actions
 
     def restore(self, event: Event, now: float) -> None:
-        """What a client had registered in our earlier life, and was told then."""
+        """Restore a registration of a client that was acknowledged in our previous life."""
         self._carry_out([action for action in self._decide(event, now) if not isinstance(action, Accept)])
 
     def client_left(self, client: str, now: float) -> bool:
-        """A client is gone for good; returns whether this is to be said again, to withdraw more of what it had."""
+        """A client is gone for good; returns whether to call this again, to withdraw more of its registrations."""
         self.handle(ClientLeft(client), now)
         return self._is_leaving(client)
 
     # -- notifications
 
     def offer_short_cut(self, session: Any, channel: Channel) -> None:
-        """A client is there: where compiled code is in use, it takes the short cut from its first publication on."""
+        """A client connected: with compiled code, it takes the short cut from its first publication on."""
         if self.short_cuts is not None:
             channel.short_cut = partial(self.short_cuts.open, session)
 
     def publish(self, client: str, batch: Parcels, now: float) -> None:
-        """A client's notifications, one after the other."""
+        """Route a client's notifications, one after the other."""
         decisions = self._publish(client, batch.values, now)
         if self._stamped is None:
             self._carry_out_batch(batch, decisions, client)
@@ -108,9 +108,12 @@ class Router:
             self._stamped.published(batch, decisions, client)
 
     def publish_haul(self, client: str, haul: Haul, now: float, accepted_ms: int = -1) -> None:
-        """As `publish`, by the express way as far as that goes. A time that is not negative is that of acceptance."""
+        """Like `publish`, by the express way as far as possible.
+
+        `accepted_ms` is the time of acceptance unless negative.
+        """
         batch = None
-        # what is kept in the log of a routing with streams has its time, and is made an object of anyway
+        # entries in the log of a routing with streams have their time, and become objects anyway
         if self._express is not None and self._express.is_open and (self._stamped is None or accepted_ms < 0):
             batch = self._express.published(client, haul, now)
 
@@ -123,7 +126,7 @@ class Router:
         self._carry_out_haul(haul, batch, accepted_ms, ordinary)
 
     def receive_haul(self, sender: BrokerId, haul: Haul, now: float) -> None:
-        """As `receive_copies`, by the express way as far as that goes."""
+        """Like `receive_copies`, by the express way as far as possible."""
         if isinstance(self._express, StampedExpress):
             (decision,) = self._receive(sender, haul.carried, _ONE, now)
             self._express.take_copies(haul, decision, now)
@@ -141,7 +144,7 @@ class Router:
     def _carry_out_haul(
         self, haul: Haul, batch: Batch | None, accepted_ms: int, ordinary: Callable[[int, int], None]
     ) -> None:
-        """Carry out a batch in order; `ordinary` carries out those from one place to another by the ordinary way."""
+        """Carry out a batch in order; `ordinary` carries out a range of it by the ordinary way."""
         start, end, express = 0, len(haul), self._express
         if batch is not None and express is not None:
             for stop in batch.ordinary:
@@ -156,28 +159,28 @@ class Router:
             ordinary(start, end)
 
     def probe(self, client: str, batch: Parcels, now: float) -> str | None:
-        """What would become of a client's notification: brokers note it. Returns why it would be refused."""
+        """Route a client's probe; brokers record it. Returns why it would be refused."""
         return self._probing.carry_out(batch, self._probe(client, batch.values, now), client)
 
     def receive_copies(self, sender: BrokerId, header: Header, batch: Parcels, now: float) -> None:
-        """Copies of notifications that a neighbour sent, all with this header, one after the other."""
+        """Route copies of notifications from a neighbour, all with this header, one after the other."""
         decisions = self._receive(sender, header, batch.values, now)
         if batch.header is not None and is_probe(batch.header):
             self._probing.carry_out(batch, decisions, self._names[sender])
         elif self._stamped is None:
             self._carry_out_batch(batch, decisions, self._names[sender])
         elif decisions:
-            # copies with one header from one neighbour all go the same way
+            # copies with one header from one neighbour all take the same path
             self._stamped.received(batch, decisions[0], self._names[sender], now)
 
     def receive(self, sender: BrokerId, message: Message, now: float) -> None:
-        """Any other message of a neighbour's core."""
+        """Handle any other message of a neighbour's core."""
         self._carry_out(self._decide(Received(sender, message), now))
 
     # -- time
 
     def check_time(self, now: float) -> None:
-        """Do what is due in the core."""
+        """Run the core's due timers."""
         due = self._broker.due
         if due is not None and due <= now:
             self._carry_out(self._broker.tick(now))
@@ -187,14 +190,14 @@ class Router:
     # -- links
 
     def link_up(self, neighbour: BrokerId) -> None:
-        """A neighbour is there: for the first time, or again after it was gone or restarted."""
+        """A neighbour is connected: for the first time, or again after it was gone or restarted."""
         if self._recovers:
             self.handle(LinkCameUp(neighbour), self._now())
-        # After what brings the tables in line, so that questions follow it.
+        # After the resync, so that questions follow it.
         self._barriers.link_up(neighbour)
 
     def link_down(self, neighbour: BrokerId, *, returns: bool = False) -> None:
-        """A neighbour is gone, and what it was sent is lost; or it restarted, and its link comes up next."""
+        """A neighbour is gone, and frames sent to it are lost; or it restarted, and its link comes up next."""
         self._log.warning("link down", neighbour=str(neighbour))
         if self._recovers:
             self.handle(LinkWentDown(neighbour), self._now())
@@ -208,5 +211,5 @@ class Router:
         self._barriers.link_given_up(neighbour)
 
     def link_sampled(self, neighbour: BrokerId, sample: tuple[int, int, int], now: float) -> None:
-        """What waits for a link, what came for it so far, and what left."""
+        """Report the queue of a link, with its totals in and out."""
         self.handle(LinkSampled(neighbour, *sample), now)

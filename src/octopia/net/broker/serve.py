@@ -1,8 +1,8 @@
 """Running brokers as a process: event loop, signals, draining.
 
-SIGTERM is for a restart, where there is a state directory: brokers drain and save their sessions. SIGINT stops for
-good: brokers drain, sessions end. A second signal ends the process at once. systemd is told what happens, where it
-asks. uvloop is used where it is installed.
+SIGTERM is for a restart, if there is a state directory: brokers drain and save their sessions. SIGINT stops for good:
+brokers drain, sessions end. A second signal ends the process at once. systemd is informed, if it asks. uvloop is used
+if it is installed.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from octopia.topology import BrokerId
 
 
 def state_directory() -> Path | None:
-    """Where a restart saves its state if nothing else is said: systemd's place for this service, or the user's."""
+    """The default directory for the state of a restart: systemd's for this service, or the user's."""
     if given := os.environ.get("STATE_DIRECTORY", ""):
-        # There may be several, with colons between.
+        # There may be several, separated by colons.
         return Path(given.partition(":")[0])
     if home := os.environ.get("XDG_STATE_HOME", ""):
         return Path(home) / "octopia"
@@ -36,8 +36,8 @@ def state_directory() -> Path | None:
 
 
 T = TypeVar("T")
-# After so many new containers Python looks through the youngest, after 20 such rounds through the next generation, and
-# after 100 of those through all. Its own numbers are 700, 10 and 10: a broker would look several times in every read.
+# Python collects the youngest generation after this many new containers, the next after 20 such rounds, and all after
+# 100 of those. Its defaults are 700, 10 and 10: a broker would collect several times in every read.
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
 
 
@@ -49,7 +49,7 @@ async def serve(
     state: Path | None = None,
     record: RecordOptions | None = None,
 ) -> None:
-    """Run these brokers until a signal comes, then drain; save sessions in `state`, for a restart."""
+    """Run these brokers until a signal arrives, then drain; save sessions in `state`, for a restart."""
     server = Server.of(config, brokers, state, record)
     try:
         await server.start()
@@ -61,7 +61,7 @@ async def serve(
 
     def stop(came: signal.Signals) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            # The next one is for the impatient.
+            # The next signal ends the process at once.
             loop.remove_signal_handler(number)
         stopping.set_result(came)
 
@@ -78,13 +78,13 @@ async def serve(
 
 
 def collect_garbage_rarely() -> None:
-    """Collect now, leave everything that exists out of later collections, and collect rarely from now on.
+    """Collect now, exclude all existing objects from later collections, and collect rarely from now on.
 
     For a process that only runs brokers, once they listen; a program that uses this package as a library keeps its own
-    settings. Modules, configuration and compiled code stay for the life of the process, so they need not be looked
-    through (`gc.freeze`). Nearly everything a broker makes per notification goes by its reference count, so little is
-    missed by looking less often. It is worth 10 to 15 % of a broker's CPU time, and a full collection beside large
-    tables, which stops everyone for some 200 ms, becomes rare.
+    settings. Modules, configuration and compiled code live as long as the process, so they need not be examined
+    (`gc.freeze`). Nearly all objects that a broker makes per notification are freed by reference counting, so
+    collecting less often misses little. It saves 10 to 15 % of a broker's CPU time, and full collections beside large
+    tables, which stop everything for some 200 ms, become rare.
     """
     gc.collect()
     gc.freeze()
@@ -99,7 +99,7 @@ def run(
     state: Path | None = None,
     record: RecordOptions | None = None,
 ) -> None:
-    """As `serve`, for a program that does nothing else: it has no event loop, and garbage is collected our way."""
+    """Like `serve`, for a program that does nothing else: own event loop, our garbage collection settings."""
 
     def ready(server: Server) -> None:
         collect_garbage_rarely()
@@ -110,7 +110,7 @@ def run(
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run this in the event loop that brokers use: uvloop where it is installed."""
+    """Run this in the event loop of brokers: uvloop if it is installed."""
     factory = None
     if find_spec("uvloop") is not None:
         import uvloop

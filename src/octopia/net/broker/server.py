@@ -1,11 +1,13 @@
-"""Brokers that listen: sockets, the clock's tick, start and end, for one or many brokers in one process.
+"""Listening brokers: sockets, ticks, start and stop, for one or many brokers in one process.
 
-All brokers of a process share one event loop and one turn (so that their writes are joined); each
-has its own tick. Starting is done when every broker listens; links come up by themselves. Stopping drains, for at most
-`drain_s`: nobody new is let in, publishers are confirmed what was taken from them and no more is taken, neighbours are
-asked to bring no more, and everything on its way is routed and written until all who are connected have confirmed it;
-then everyone is told and closed. With a `state` directory a stop is one half of a restart: what waits for clients, and
-their sessions, are saved there, and the next start takes them up before anyone is let in.
+All brokers of a process share one event loop and one turn, so that their writes are joined; each has its own tick. A
+start is complete when every broker listens; links come up by themselves.
+
+A stop drains, for at most `drain_s`. No new peers are admitted, publishers get confirmations for everything accepted
+and nothing more is accepted, neighbours are asked to send nothing more, and everything in flight is routed and written
+until all connected peers have confirmed it. Then all peers are told, and closed. With a `state` directory, a stop is
+one half of a restart: sessions and their queues are saved there, and the next start resumes them before it admits any
+peer.
 """
 
 import asyncio
@@ -54,7 +56,7 @@ class Server:
         record: RecordOptions | None = None,
         **options: Any,
     ) -> None:
-        """`recordings` are those of an experiment; `record` says where to write facts for whoever watches."""
+        """`recordings` are those of an experiment; `record` says where to write facts for watching."""
         self.overlay = overlay
         self.addresses = dict(addresses)
         self.brokers = tuple(overlay.brokers if brokers is None else brokers)
@@ -69,7 +71,7 @@ class Server:
             for id in self.brokers:
                 neighbours = overlay.a_links(id) + overlay.i_links(id)
                 self._recordings[id] = LiveRecording(id, neighbours, self._facts, record.share)
-            # facts are timed by this clock
+            # this clock gives the times of facts
             options["now"] = time.monotonic
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
@@ -110,14 +112,14 @@ class Server:
         )
 
     async def start(self) -> None:
-        """Take up what the last stop saved, listen, then look for neighbours."""
+        """Resume the saved state, listen, then dial neighbours."""
         await self.listen()
         self.meet()
 
     async def listen(self) -> None:
-        """Take up what the last stop saved, and listen. A port 0 is replaced by the one that the system chose."""
-        # Compiled kernels take up to a second to load, once in a process, and some ten to compile, once in an
-        # installation: not while the first notification waits, nor while the rest of the program does.
+        """Resume the saved state, and listen. A port 0 is replaced by the one that the system chose."""
+        # Compiled kernels take up to a second to load, once per process, and some ten to compile, once per
+        # installation. Neither the first notification nor the rest of the program should wait for that.
         await asyncio.to_thread(warm_up)
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
@@ -147,7 +149,7 @@ class Server:
             await self._start_http(host)
 
     def meet(self, addresses: Mapping[BrokerId, Address] | None = None) -> None:
-        """Look for neighbours; `addresses` are of those whose ports were not known before."""
+        """Dial neighbours; `addresses` are those whose ports were not known before."""
         self.addresses |= addresses or {}
         for host in self.hosts.values():
             host.start(self.addresses)
@@ -193,7 +195,7 @@ class Server:
         server.start()
 
     def _overlay(self) -> bytes:
-        """What every broker says of the overlay, so that one address is enough to find all of them."""
+        """The description of the overlay that every broker gives, so that one address is enough to find all of them."""
         return overlay_report(
             self._name,
             self.overlay,
@@ -205,12 +207,12 @@ class Server:
         )
 
     def _fit(self, host: BrokerHost, files: int) -> None:
-        """Let in no more clients than there are file descriptors for."""
+        """Accept no more clients than there are file descriptors for."""
         wanted = host.door.connections_max
         fit = connections_that_fit(files, len(self.brokers), host.net_limits, len(host.links))
         if fit < wanted:
             host.door.connections_max = fit
-            # The default is more than most need; who asked for so many is told louder.
+            # The default is more than most need; if it was set explicitly, the message is louder.
             tell = host.log.info if wanted == NetLimits().connections_max else host.log.warning
             tell(
                 "connections_max lowered",
@@ -220,17 +222,17 @@ class Server:
             )
 
     def _tick(self, host: BrokerHost) -> None:
-        # The next one first: a broker whose tick fails once must not be left without time.
+        # Schedule the next one first: a broker whose tick fails once must still get later ticks.
         self._tickers[host.id] = asyncio.get_running_loop().call_later(host.congestion.window_s / 2, self._tick, host)
         host.tick()
 
     def _flush_facts(self) -> None:
-        """Hand over what was noted, every few seconds."""
+        """Hand over recorded facts, every few seconds."""
         self._flusher = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_facts)
         self.flush_facts()
 
     def flush_facts(self) -> None:
-        """Write what was noted so far, soon."""
+        """Write the facts recorded so far, soon."""
         live = [recording for recording in self._recordings.values() if isinstance(recording, LiveRecording)]
         if self._facts is not None:
             self._facts.write_facts([recording.take_part() for recording in live])
@@ -248,7 +250,7 @@ class Server:
             await asyncio.sleep(0.005)
 
     async def stop(self, *, for_good: bool = False) -> None:
-        """Drain, save what the next start takes up, and close. Calling it again does nothing.
+        """Drain, save the state for the next start, and close. Calling it again does nothing.
 
         `for_good`, or without a state directory: nothing is saved, and sessions end.
         """
@@ -280,7 +282,7 @@ class Server:
             self._flusher = None
 
     def abort(self) -> None:
-        """End at once and without a word to anyone, as if the process were killed."""
+        """End at once without notice, as if the process were killed."""
         self._stopped = True
         self._stop_flushing()
         for server in self._servers:
@@ -302,7 +304,7 @@ class Server:
             await asyncio.sleep(0.01)
 
     async def _save(self, host: BrokerHost) -> bool:
-        """Whether the next start will take up the sessions of this broker."""
+        """Whether the next start will resume the sessions of this broker."""
         place = self._place(host)
         if place is None:
             return False
@@ -317,7 +319,7 @@ class Server:
         return True
 
     async def _closed(self) -> None:
-        """Wait until everyone has closed, for a second; then close whatever is left."""
+        """Wait for a second until all peers have closed; then close the rest."""
         loop = asyncio.get_running_loop()
         until = loop.time() + 1
         while loop.time() < until and any(len(host.channels) for host in self.hosts.values()):

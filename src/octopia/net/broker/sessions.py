@@ -1,23 +1,23 @@
-"""A client at its host broker: what it may do, what waits for it, and how long it is remembered.
+"""A client at its host broker: its rights, its queue, and the lifetime of its session.
 
 A session outlives its connection by the time agreed in the handshake; meanwhile everything for the client is queued up
 to the bound. At the bound the policy of the subscription decides: `drop_oldest` and `drop_newest` drop and count,
-`disconnect` ends the session. `block` asks publishers to pause from half of the bound until a quarter of it; what is
-under way has room up to twice the bound, and then whoever brings more is not read from. A client that is away cannot
-hold up others: for it `block` is `drop_newest`; for one that is too slow (`privilege.py`) it is `drop_oldest`. One that
-is held itself asks nobody to pause, since its confirmations are not read. Where subscriptions of different policies
-match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
+`disconnect` ends the session. `block` asks publishers to pause from half of the bound until a quarter of it;
+notifications in flight have room up to twice the bound, and then sources of more are not read from. A client that is
+away cannot hold up others: for it, `block` acts as `drop_newest`; for one that is too slow (`privilege.py`), as
+`drop_oldest`. A client that is held asks for no pauses, since its confirmations are not read. If subscriptions of
+different policies match, the first in the order block, disconnect, drop_oldest, drop_newest decides.
 
-Deliveries wait in lanes by priority (`net/outbox.py`), each in that of its most urgent subscription; at the bound those
-of the lowest priority are dropped first. One all of whose subscriptions have a deadline is dropped and counted if it is
-older than the longest of these when its turn comes to be sent. `qos.py` says what a cluster grants.
+Deliveries wait in lanes by priority (`net/outbox.py`), each in that of its most urgent subscription; at the bound, the
+lowest priority is dropped first. If all subscriptions of a delivery have a deadline and it is older than the longest of
+them at its turn, it is dropped and counted. `qos.py` has the settings of a cluster.
 
-A session also outlives its broker, where that restarts (`saved` and `restore`). Its client is away then through no
-fault of its own, and counts as connected until it had time to come back.
+A session also outlives a restart of its broker (`saved` and `restore`). The client's absence is then not its fault, and
+it counts as connected until it had time to return.
 
-Answers to requests are never dropped. When the box is full and the client does not read, it is not read from. One that
-reads and confirms nothing is disconnected when `ANSWERS_MAX` of them wait; our client, with a window of 4,096 frames,
-never has so many.
+Answers to requests are never dropped. If the box is full and the client does not read, the broker stops reading from
+it. A client that reads but confirms nothing is disconnected when `ANSWERS_MAX` answers wait; our client, with a window
+of 4,096 frames, never has that many.
 """
 
 import time
@@ -65,7 +65,7 @@ from octopia.wire import (
     split_frames,
 )
 
-# Answers that wait for a client. They are counted when as many have been given since the last count, so that counting
+# Answers waiting for a client. They are counted once this many have been given since the last count, so that counting
 # costs nothing; the client is disconnected if more than half of them wait.
 ANSWERS_MAX = 2 * 16_384
 
@@ -146,10 +146,10 @@ class Session:
         self.privilege = privilege
         self.asks = False  # whether its publishers are to pause
         self.channel: Channel | None = None
-        self.probed: Channel | None = None  # the connection that was asked for a sign of life, for a newcomer's sake
+        self.probed: Channel | None = None  # the connection asked for a sign of life on behalf of a newcomer
         self.ended = False
-        self.left_s: float | None = None  # since when it has no connection
-        self.returns = False  # it has none because this broker restarted
+        self.left_s: float | None = None  # when its connection was lost
+        self.returns = False  # because this broker restarted
         self.qos = qos
         self._wall = wall
         self.policies = Policies()
@@ -158,11 +158,11 @@ class Session:
         self._deadline_of: dict[bytes, int] = {}  # by the header of a delivery, 0 for none: looked up once each
         self._lanes: tuple[Lane, ...] = ()
         self.unordered: dict[str, None] = {}
-        self.unanswered: dict[tuple[str, str], None] = {}  # requests that were carried out and are not yet in force
+        self.unanswered: dict[tuple[str, str], None] = {}  # requests carried out but not yet in force
         self.last_sequence = -1
         self.published = 0
         self.received = 0
-        self.gathered: list[bytes] = []  # of the batch that is being carried out
+        self.gathered: list[bytes] = []  # of the current batch
         self._answers = 0  # at most so many wait
         # The policy, where all subscriptions have the same; what comes where there is none was under way.
         self._only_policy: str | None = POLICY_DEFAULT
@@ -191,7 +191,7 @@ class Session:
             self._counters.notifications += self.published - published
 
     def _publish_haul(self, haul: Haul, now: float) -> None:
-        """As `_publish`, of many, where all is as usual: new, its own, without a time, and within its rights."""
+        """Like `_publish`, for many usual ones: new, its own, without a time, and within its rights."""
         usual = haul.follows(self.last_sequence) and haul.publishers == [self.name] and not haul.is_timed
         if not usual or (self.permit is not None and not self.permit.allows_all(haul.tokens, haul.notification)):
             self._publish(haul.parcels(), now)
@@ -202,7 +202,7 @@ class Session:
         self._router.publish_haul(self.name, haul, now, accepted_ms)
 
     def _publish(self, batch: Parcels, now: float) -> None:
-        """Publications, one after the other."""
+        """Publish notifications, one after the other."""
         mine, wrong, repeated = own_and_new(batch, self.name, self.last_sequence)
         self._counters.duplicates += repeated
         if mine.sequences:
@@ -220,7 +220,7 @@ class Session:
             raise RemoteProtocolError(f"{self.name} published in the name of {wrong}")
 
     def _permitted(self, batch: Parcels, permit: Permit) -> Parcels:
-        """Those that the client may publish; each of the others is refused."""
+        """The publications that the client may make; each of the others is refused."""
         refused = permit.refused(batch.values)
         if not refused:
             return batch
@@ -230,7 +230,7 @@ class Session:
         return batch.chosen([at for at in range(len(batch)) if at not in outside])
 
     def probe(self, request: ProbeRequest, now: float) -> None:
-        """See what would become of a notification; nobody gets it, and nothing is counted as published."""
+        """Trace a notification without delivering it; it does not count as published."""
         seen, batch = request.notification, Parcels.of(request.notification)
         id = str(seen.sequence)
         if batch.is_timed:
@@ -246,7 +246,7 @@ class Session:
             self.refuse("probe", id, reason)
 
     def _count(self, request: CountRequest, now: float) -> None:
-        """Tell the client how many advertisements overlap a filter, if it may subscribe to that."""
+        """Tell the client how many advertisements overlap a filter, if it may subscribe to it."""
         if self.channel is not None:
             count_for(request, self.channel.say, self.rights.check_subscribe, self._router.id, self._table.count)
 
@@ -311,7 +311,7 @@ class Session:
         self._answer(message_frame(Refused(request, id, reason_text(reason))))
 
     def owe(self, request: str, id: str) -> None:
-        """This request will be accepted when it is in force."""
+        """Answer this request when it is in force."""
         self.unanswered[request, id] = None
 
     def accept(self, request: str, id: str) -> None:
@@ -339,7 +339,7 @@ class Session:
         self._deadline_of.clear()
         self.box.too_old = self._is_too_old if self._deadlines else None
         distinct = self.policies.distinct
-        # Deliveries are looked at from half of the bound on where someone may ask to pause.
+        # Deliveries are checked from half of the bound on if some subscription may ask for a pause.
         parts, box = 2 if "block" in distinct else 1, self.box
         box.mark_frames, box.mark_bytes = max(box.frames_max // parts, 1), max(box.bytes_max // parts, 1)
         self._only_policy = distinct.pop() if len(distinct) == 1 else None if distinct else POLICY_DEFAULT
@@ -347,12 +347,12 @@ class Session:
     # -- what comes for the client
 
     def priority_of(self, subscriptions: tuple[str, ...]) -> int:
-        """Of the most urgent of these."""
+        """The priority of the most urgent of these."""
         priorities = self.priorities
         return max(priorities.get(id, 0) for id in subscriptions)
 
     def lane(self, priority: int) -> "Session | Lane":
-        """Where deliveries of this priority wait."""
+        """The queue for deliveries of this priority."""
         if not priority:
             return self
         self._lanes = self._lanes or tuple(Lane(self, each) for each in range(PRIORITY_MAX + 1))
@@ -366,7 +366,7 @@ class Session:
             self._intake.went_in(self, [delivery])
 
     def put_all(self, deliveries: list[bytes], lane: int = 0) -> None:
-        """Queue deliveries, one after the other."""
+        """Queue deliveries."""
         box = self.box
         if box.put_if_room(deliveries, lane):
             return
@@ -377,7 +377,7 @@ class Session:
             stop = at + 1
             if self._asks_for(deliveries[at]):
                 if self._only_policy:
-                    # The socket took all that it takes, and so it stays until this read is over.
+                    # The socket has taken all it can, and will take no more during this read.
                     stop = box.put_below(deliveries, stop, box.frames_max, box.bytes_max, lane)
                 unwanted += deliveries[at:stop]
             at = stop
@@ -385,12 +385,12 @@ class Session:
             self._intake.went_in(self, unwanted)
 
     def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None:
-        """Queue deliveries that lie one after the other."""
+        """Queue consecutive deliveries."""
         if lane or not self.box.put_bundle(data, frames):
             self.put_all(split_frames(data), lane)
 
     def _asks_for(self, delivery: bytes) -> bool:
-        """This delivery was put into the box last: do what is to be done at the mark and at the bound.
+        """This delivery was just put into the box: handle the mark and the bound.
 
         Returns whether its publisher is to pause.
         """
@@ -409,7 +409,7 @@ class Session:
         return True
 
     def _overflow(self, policy: str) -> None:
-        """The box was full when a delivery of this policy was put into it."""
+        """The box was full when a delivery with this policy was put into it."""
         box = self.box
         if self.ended:
             box.drop_newest()
@@ -417,15 +417,15 @@ class Session:
             if box.reaches(2 * box.frames_max, 2 * box.bytes_max):
                 self._last_resort()
         elif policy == "disconnect":
-            self._table.end(self, "slow", "its queue is full and its subscription says to disconnect then")
+            self._table.end(self, "slow", "its queue is full, and its policy is disconnect")
         elif policy != "drop_oldest" or not box.drop_oldest(self._is_droppable):
             box.drop_newest()
 
     def _last_resort(self) -> None:
-        """More was under way than there is room for, though its publishers pause: as where a broker restarted.
+        """More was in flight than there is room for although publishers pause, for example after a restart of a broker.
 
-        Then whoever brings it is not read from. Where that is the client itself, or it is held by others, it would wait
-        for itself: there the newest is dropped.
+        The source is then not read from. If the source is the client itself, or it is held by others, it would wait for
+        itself: in that case the newest delivery is dropped.
         """
         own = self.channel
         if own is not None and (own.is_held or self._intake.source is own):
@@ -434,11 +434,11 @@ class Session:
             self._intake.hold_back(self.box)
 
     def _policy_of(self, delivery: bytes) -> str:
-        """The policy that holds for a delivery, as things stand."""
+        """The policy that currently applies to a delivery."""
         return self._effective(self._only_policy or self._policy_for(delivered_for(delivery)))
 
     def _effective(self, policy: str) -> str:
-        """What a policy comes to, as things stand."""
+        """The effective form of a policy at present."""
         if policy == "block":
             if self.channel is None and not self.returns:
                 return "drop_newest"
@@ -447,14 +447,14 @@ class Session:
         return policy
 
     def policy_now(self, subscriptions: tuple[str, ...]) -> str:
-        """The policy that holds for deliveries for these, as things stand."""
+        """The policy that currently applies to deliveries for these subscriptions."""
         return self._effective(self._policy_for(subscriptions))
 
     def _policy_for(self, subscriptions: tuple[str, ...]) -> str:
         return _POLICY_OF[min(_STRENGTH[self.policies.get(id, POLICY_DEFAULT)] for id in subscriptions)]
 
     def _is_too_old(self, frame: bytes) -> bool:
-        """Whether nobody wants a frame any more whose turn it is."""
+        """Whether a frame is too old for all of its subscriptions when its turn comes."""
         if frame[4] != Kind.DELIVER or (accepted_ms := delivered_at(frame)) is None:
             return False
         header = frame[9 : 9 + int.from_bytes(frame[5:9], "big")]
@@ -465,7 +465,7 @@ class Session:
         return bool(deadline_ms) and self._wall() * 1000 - accepted_ms > deadline_ms
 
     def deadline_ms_of(self, id: str) -> int:
-        """Of one of its subscriptions; 0 for none."""
+        """The deadline of one of its subscriptions; 0 for none."""
         return self._deadlines.get(id, 0)
 
     def _is_droppable(self, frame: bytes) -> bool:
@@ -476,25 +476,25 @@ class Session:
 
     @property
     def is_away(self) -> bool:
-        """Whether it left: not so where it is the broker that was away."""
+        """Whether the client left, as opposed to this broker being away."""
         return self.channel is None and not self.returns
 
     @property
     def may_shed(self) -> bool:
-        """Whether some of what waits for it may be dropped."""
+        """Whether some of its deliveries may be dropped."""
         if self.is_away or (self._only_policy == "block" and self.privilege.lost):
             return True
         return self._only_policy not in ("block", "disconnect")
 
     @property
     def may_end(self) -> bool:
-        """Whether it asked to be disconnected when there is no room for what waits for it."""
+        """Whether it asked to be disconnected when its queue is full."""
         return self._only_policy == "disconnect"
 
     def shed(self, memory_bytes: int) -> int:
-        """Drop deliveries, the oldest first, until its queue takes no more memory than this. Returns how many.
+        """Drop deliveries, the oldest first, until its queue takes at most this much memory. Returns their number.
 
-        While it is connected, only those whose subscription says to drop, and nothing that was sent.
+        While it is connected, only those whose subscription's policy is to drop, and none that were sent.
         """
         if not self.is_away:
             return self.box.shed(memory_bytes, self._gives_way)
@@ -507,7 +507,7 @@ class Session:
     # -- flow control
 
     def _stop_asking(self) -> None:
-        """There is room again, or no right to ask any more."""
+        """There is room again, or the right to ask for pauses is gone."""
         if self.asks:
             self.asks = False
             self.box.never_mind()
@@ -515,7 +515,7 @@ class Session:
             self.box.release_all()
 
     def check_block(self, passed_s: float) -> bool:
-        """So much time has passed; whether it turned out to be too slow to hold up its publishers."""
+        """Account for the time passed; returns whether it turned out to be too slow to hold up its publishers."""
         box = self.box
         lost = self.privilege.check(passed_s, self.asks, (box.confirmed, box.confirmed_bytes), not box.held)
         if lost:
@@ -523,11 +523,11 @@ class Session:
         return lost
 
     def publishers_of(self, frames: list[bytes]) -> tuple[str, ...]:
-        """Whose notifications it brings: its own."""
+        """The publishers of its notifications: itself."""
         return (self.name,)
 
     def pause(self, publishers: list[str], held: bool) -> None:
-        """Do not read from the client, or read again."""
+        """Stop or resume reading from the client."""
         channel = self.channel
         if channel is None:
             return
@@ -555,7 +555,7 @@ class Session:
             self._table.note_away(self, reason)
 
     def drop_channel(self, code: str, reason: str) -> None:
-        """Close the connection, and say why; the session does not end with it."""
+        """Close the connection with a reason; the session continues."""
         channel = self.channel
         if channel is not None:
             self._detach(channel)
@@ -566,12 +566,12 @@ class Session:
         self.received = channel.taken
         self.channel = None
         self.box.detach()
-        # Who is away holds nobody up.
+        # An absent client holds up no publisher.
         self._stop_asking()
         self._intake.gone(self)
 
     def stay_away(self) -> None:
-        """It had time to come back, and did not."""
+        """It had time to return, and did not."""
         self.returns = False
         self._stop_asking()
         self.box.release_all()
@@ -579,7 +579,7 @@ class Session:
     # -- from one life of the broker to the next
 
     def saved(self, registrations: list[bytes]) -> SavedSession:
-        """All that our next life needs to go on with it."""
+        """The state that our next life needs to resume the session."""
         box, channel = self.box, self.channel
         return SavedSession(
             name=self.name,
@@ -600,7 +600,7 @@ class Session:
         )
 
     def restore(self, saved: SavedSession, registrations: list[AdvertiseRequest | SubscribeRequest]) -> None:
-        """Go on with what our earlier life saved; the client is expected back."""
+        """Resume from the state saved by our previous life; the client is expected back."""
         self.received = saved.received
         self.last_sequence = saved.last_sequence
         self.published = saved.published
@@ -635,7 +635,7 @@ class Session:
             self.refuse(name, request.id, str(error))
 
     def leave(self) -> None:
-        """The client is gone for good, and nothing waits for it any more."""
+        """The client is gone for good, and its queue is empty."""
         self.box.clear()
 
 

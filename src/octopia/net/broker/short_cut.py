@@ -1,15 +1,15 @@
-"""The short cut: a client's read that is usual in every respect, from its bytes to the queues in one compiled call.
+"""The short cut: from the bytes of a client's usual read to the queues in one compiled call.
 
-A read usually brings new notifications of its client, all with the same attribute names, which conform by these names
-alone, for clients of this broker. Then nothing has to be made of it but the bytes for each queue. One call of a kernel
-(`short_cut_numba.py`) makes these, and says so; Python is asked once per read, and once for each destination. If
-anything is unusual the kernel says that instead, and the read takes the ordinary way from the start (`sessions.py`,
-`express.py`), as if it had not been looked at. What comes out is the same either way (`tests/net/test_dispatch.py`).
+A usual read has new notifications of its client, all with the same attribute names, which conform by these names alone,
+for clients of this broker. All that is needed then is the bytes for each queue. One kernel call (`short_cut_numba.py`)
+makes them and reports success; Python is involved once per read and once per destination. If anything is unusual, the
+kernel reports that instead, and the read takes the ordinary way from the start (`sessions.py`, `express.py`), as if it
+had not been examined. The result is the same either way (`tests/net/test_dispatch.py`).
 
-Unusual is: a right that tests notifications, an advertisement that tests values, other names than last time, a repeated
-or missing number, filters that have to be tested by themselves or that came a moment ago, a subscriber at another
-broker, copies for a neighbour, anything out of order. What depends on the broker is asked before the call. After a call
-in vain some reads are not tried, more each time.
+Unusual are: a right that tests notifications, an advertisement that tests values, other names than last time, a
+repeated or missing number, filters that must be tested individually or were just added, a subscriber at another broker,
+copies for a neighbour, anything out of order. Conditions of the broker are checked before the call. After a failed
+call, some reads are not tried, more each time.
 """
 
 from collections.abc import Callable
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _SIDES_MAX = 1 << 16
 _ROWS_MAX = 1 << 16
 _BYTES_MAX = 1 << 21
-# After a failure this many reads are not tried at most.
+# After a failure, at most this many reads are not tried.
 _SKIPPED_MAX = 63
-# After its length a plain publication has its kind and a header of no bytes.
+# After its length, a plain publication has its kind and an empty header.
 _KIND_AT, _PARCEL_AT = 4, 9
 _PLAIN_PUBLISH = bytes([Kind.PUBLISH, 0, 0, 0, 0])
 _NO_WAYS = bytes(8)
@@ -147,7 +147,7 @@ class ShortCuts:
         self._sheet = Sheet(scanner, frame_bytes_max, express.links)
 
     def open(self, session: "Session", channel: "Channel", data: bytes) -> bytes:
-        """A client's read before it has published: with its first publication it gets a short cut."""
+        """A client's read before its first publication, with which it gets a short cut."""
         if channel.connection.unfinished_bytes or data[_KIND_AT:_PARCEL_AT] != _PLAIN_PUBLISH:
             return data
         cut = ShortCut(session, self)
@@ -160,9 +160,10 @@ class ShortCuts:
         return haul
 
     def carry(self, cut: "ShortCut", session: "Session", channel: "Channel", data: bytes) -> tuple[int, int] | None:
-        """Take the first notifications of a read to the queues: how many, and where the next frame begins.
+        """Take the first notifications of a read to the queues; returns their number and where the next frame begins.
 
-        None if they are unusual, and nothing was done; the same and no notification if the broker is, at the moment.
+        None if they are unusual, and nothing was done; the same with no notification if the broker is unusual at the
+        moment.
         """
         express, core, sheet = self._express, self._core, self._sheet
         search = core.index.search_table(cut.names) if express.is_open else None
@@ -206,7 +207,7 @@ class ShortCuts:
 
 
 class ShortCut:
-    """The short cut of one client that publishes."""
+    """The short cut of one publishing client."""
 
     __slots__ = ("_arrays", "_own", "_session", "_shared", "_skip", "_skipped", "combination", "names", "own")
 
@@ -229,7 +230,7 @@ class ShortCut:
         self.own = int(self._own.ctypes.data)
 
     def _learn(self, data: bytes) -> None:
-        """Expect the names of these notifications the next time, if all have the same."""
+        """Expect the names of these notifications next time, if all have the same."""
         haul = self._shared.scan(data)
         if haul is not None:
             tokens = haul.tokens
@@ -239,7 +240,7 @@ class ShortCut:
             haul.done()
 
     def take(self, channel: "Channel", data: bytes) -> bytes:
-        """Take what is usual of a read to the queues; returns the rest, which includes an incomplete frame."""
+        """Take the usual part of a read to the queues; returns the rest, including an incomplete frame."""
         at_hand = channel.connection.joined_with_rest(data)
         if at_hand is None:
             return b""
@@ -276,7 +277,7 @@ class ShortCut:
 
 
 def use_short_cut(scanner: Any, matcher: Matcher[int]) -> None:
-    """Load or compile the kernel: a call with arguments of the types that it is given, about nothing."""
+    """Load or compile the kernel by a call with arguments of the right types and no notifications."""
     from octopia.native import addresses
     from octopia.net.broker import short_cut_numba as kernels
 

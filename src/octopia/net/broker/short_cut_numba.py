@@ -22,7 +22,7 @@ from octopia.native import (
 from octopia.net.broker.fan_out_numba import make_frames
 from octopia.wire.scan_numba import BREAKS, FIRST_NUMBER, LAST_NUMBER, NOTES, PUBLISHERS, SIGNATURES, TIMED, scan
 
-# What `carry` returns if it is not the number of destinations: something is unusual.
+# The result of `carry` if something is unusual, instead of the number of destinations.
 UNUSUAL = -1
 # What it says otherwise: how many notifications there are, the number of the last, where the next frame begins, how
 # many deliveries, the number of the last notification that somebody gets; and the first line of `spans`.
@@ -43,7 +43,7 @@ _HEAD_BYTES = 5
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _is_usual(base, last_sequence, name, expected, tokens, notes, publishers, facts):  # type: ignore[no-untyped-def]
-    """Whether a read brings new notifications of one publisher and with the expected names, and nothing else."""
+    """Whether a read contains only new notifications of one publisher with the expected names."""
     usual = facts[NOTES] > 0 and facts[PUBLISHERS] == 1 and facts[SIGNATURES] == 1 and not facts[TIMED]
     usual = usual and not facts[BREAKS] and facts[FIRST_NUMBER] > last_sequence and publishers[0, 1] == len(name)
     usual = usual and same_bytes(base + publishers[0, 0], np.int64(name.ctypes.data), len(name))
@@ -78,7 +78,7 @@ def carry(data, own_at, sheet_at, scanned, name_count, last_sequence, accepted_m
     numbers, heads = floats_at(sheet, ROOM_AT + 2), ints_at(sheet, ROOM_AT + 3)
     publishers, facts = int_lines_at(sheet, ROOM_AT + 4, 2), ints_at(sheet, ROOM_AT + 5)
     settings = ints_at(sheet, SETTINGS_AT)
-    # not a literal, for which numba would compile each kernel anew
+    # not a literal, for which numba would compile each kernel again
     zero = np.int64(0)
     after = scan(
         data, zero, np.int64(_HEAD_BYTES), zero > 0, settings[0], settings[1], settings[2], settings[3],

@@ -1,14 +1,14 @@
-"""From decisions to queues for a routing that has streams (`routing/streams.py`): `dispatch.py` for all others.
+"""From decisions to queues for a routing with streams (`routing/streams.py`); `dispatch.py` is for all others.
 
-At the publisher's broker each notification gets its stamp, once, and all its copies carry it before the parcel. Copies
-that came go onward at once, as the bytes that came: a broker on the way looks at nothing but their header. Where this
-broker is a destination the stamp is read, and the streams say what is to be delivered now.
+At the publisher's broker, each notification gets its stamp, once, and all its copies carry it before the parcel.
+Received copies are forwarded at once, byte for byte: a broker on the path looks only at their header. If this broker is
+a destination, it reads the stamp, and the streams decide what to deliver now.
 
-A stamp was made by a broker that may be far away, and those on the way do not look into it. So one that is wrong is no
-fault of the neighbour that brought it: its copy is dropped and counted.
+A stamp may come from a distant broker, and brokers on the path do not examine it. An invalid stamp is therefore not the
+fault of the neighbour that sent it: the copy is dropped and counted.
 
-What is not confirmed is kept (`Log`), and publishers are asked to pause long before it reaches its bound, as they are
-by a queue that is filling up: from half of it on, until a quarter is left.
+Unconfirmed notifications are kept (`Log`). Publishers are asked to pause long before it reaches its bound, as with a
+queue that is filling up: from half of the bound until a quarter is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class LogMark:
         self._asks = False
 
     def went_in(self, frames: list[bytes]) -> None:
-        """These were added to the log, by whom is being read from."""
+        """These were added to the log, from the current source."""
         if not self._asks and self._log.filled < 1 / 2:
             return
         if not self._asks:
@@ -43,21 +43,21 @@ class LogMark:
         self._intake.went_in(self, frames)
 
     def check(self) -> None:
-        """Let publishers go on where there is room again."""
+        """Let publishers continue if there is room again."""
         if self._asks and self._log.filled <= 1 / 4:
             self._asks = False
             self._intake.has_room(self)
 
     def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
-        """It brings nothing."""
+        """The log is not a source."""
         return ()
 
     def pause(self, publishers: list[str], held: bool) -> None:
-        """It brings nothing, so nobody asks it to pause."""
+        """The log is not a source, so it is never asked to pause."""
 
 
 class StampedDispatch:
-    """Carries out what the core of one broker decided about notifications."""
+    """Carries out the decisions of one broker's core about notifications."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class StampedDispatch:
         self.mark = LogMark(streams.log, intake)
 
     def published(self, batch: Parcels, decisions: Sequence[Decision | Refusal], client: str) -> None:
-        """A client of this broker published these."""
+        """Handle publications of a client of this broker."""
         touched: list[Destination] = []
         traced = batch.header is not None
         sent = self._streams.sent
@@ -111,7 +111,7 @@ class StampedDispatch:
             self.mark.went_in(logged)
 
     def received(self, batch: Parcels, decision: Decision, came_from: str, now: float) -> None:
-        """A neighbour sent these copies, about which one decision was made."""
+        """Handle copies from a neighbour, for which one decision was made."""
         touched: list[Destination] = []
         traced = batch.header is not None
         if decision.copies:
@@ -125,7 +125,7 @@ class StampedDispatch:
         _put(touched)
 
     def deliver(self, batch: Parcels, now: float) -> None:
-        """Copies for this broker came, which others have passed on already."""
+        """Handle copies for this broker, which have been forwarded already."""
         touched: list[Destination] = []
         self._arrived(batch, now, touched)
         _put(touched)
@@ -156,7 +156,7 @@ class StampedDispatch:
         return delivered
 
     def _plans(self, decision: Decision) -> tuple[Outgoing, Outgoing]:
-        """Which deliveries and which copies go where; kept with the decision, and good as long as that is."""
+        """The destinations of deliveries and copies; cached with the decision, and valid as long as it is."""
         deliveries: dict[int, tuple[Heads, list[Destination]]] = {}
         for client, subscriptions in decision.recipients:
             session = self._sessions.get(client)

@@ -1,9 +1,9 @@
-"""The express way of a routing that has streams: `express.py` for all others, `stamped.py` for the ordinary way.
+"""The express way for a routing with streams. `express.py` is for all others, `stamped.py` is the ordinary way.
 
-Copies that only pass through go on as the bytes that came, with a new header. At a destination a notification may pass
-the gate only in its turn: the gate is asked about each, by its stamp alone, and those in a row that it lets through are
-delivered together. One that it does not goes the ordinary way, which knows what to do about it. At the publisher's
-broker each notification that is sent elsewhere is kept in the log, so that one is made an object of.
+Copies in transit are forwarded byte for byte, with a new header. At a destination, a notification may pass the gate
+only in its turn: the gate is asked about each, by its stamp alone, and consecutive ones that it admits are delivered
+together. Any other takes the ordinary way. At the publisher's broker, each notification with remote destinations is
+kept in the log, so it becomes an object.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ class StampedExpress(ExpressWay):
     def __init__(
         self, *given: Any, streams: Any, stamped: StampedDispatch, read_stamp: Callable[[bytes], Stamp], **named: Any
     ) -> None:
-        # order is kept by the streams, and nothing is ever diverted
+        # the streams keep order, and nothing is ever diverted
         super().__init__(*given, overtakes=False, **named)
         self._streams = streams
         self._stamped = stamped
         self._read_stamp = read_stamp
 
     def carry_out(self, batch: Batch, start: int, stop: int, accepted_ms: int, stamps: Stamps | None = None) -> None:
-        """Queue what was decided about publications, each of which gets its stamp now."""
+        """Queue publications as decided; each of them gets its stamp now."""
         haul, decisions = batch.haul, batch.decisions
         blocks: list[bytes] = []
         logged: list[bytes] = []
@@ -47,7 +47,7 @@ class StampedExpress(ExpressWay):
             self._stamped.mark.went_in(logged)
 
     def _stamp(self, haul: Haul, place: int, decision: Decision | None, logged: list[bytes]) -> bytes:
-        """What comes before the parcel in the copies of a publication; it is kept until they are confirmed."""
+        """The stamp before the parcel in the copies of a publication, which is kept until they are confirmed."""
         if decision is None or not (decision.dests or decision.missed):
             return b""
         seen = haul.notification(place)
@@ -58,7 +58,7 @@ class StampedExpress(ExpressWay):
         return stamp_block(stamp)
 
     def take_copies(self, haul: Haul, decision: Decision, now: float) -> None:
-        """Deal with copies that a neighbour sent, about which one decision was made."""
+        """Handle copies from a neighbour, for which one decision was made."""
         if decision.copies:
             self._pass_on(haul, decision)
         if decision.here:

@@ -1,8 +1,8 @@
 """The tables of a broker as sources of rows, for readers: subscriptions, advertisements, clients and links.
 
-`operations/paging.py` searches, sorts and cuts them into pages. Rows are made when they are shown. What a filter says
-is kept as text while someone searches, since writing it takes longer than looking through it; `TEXTS_MAX` bounds that.
-Rates are totals compared with those of an earlier look, at least `RATE_S` ago: the first look shows none.
+`operations/paging.py` searches and sorts them and splits them into pages. Rows are made when they are shown. The text
+of filters is cached during a search, since writing it takes longer than searching it; `TEXTS_MAX` bounds the cache.
+Rates compare totals with those of an earlier call, at least `RATE_S` ago: the first call shows none.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from octopia.wire import Kind, delivered_at
 
 TEXTS_MAX = 250_000
 RATE_S = 0.5
-# What is shown of a filter or a right.
+# The displayed length of a filter or a right.
 FILTER_CHARS_MAX = 20_000
 
 
 class _Texts:
-    """What rows say, for searching, by key."""
+    """The searchable text of rows, by key."""
 
     def __init__(self) -> None:
         self._known: dict[Any, str] = {}
@@ -42,14 +42,14 @@ class _Texts:
 
 
 class _Rates:
-    """How fast totals grow."""
+    """Rates of totals."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._seen: dict[str, tuple[float, tuple[int, ...], tuple[float, ...] | None]] = {}
 
     def of(self, name: str, *totals: int) -> tuple[float, ...] | None:
-        """Per second, each; None at the first look."""
+        """Each rate per second; None at the first call."""
         now = self._now()
         seen = self._seen.get(name)
         if seen is None or any(total < before for total, before in zip(totals, seen[1], strict=True)):
@@ -68,7 +68,7 @@ class _Rates:
 
 
 class SubscriptionRows:
-    """The PRT: subscriptions of this broker's clients, and what neighbours told of others."""
+    """The PRT: subscriptions of this broker's clients and those learnt from neighbours."""
 
     columns = ("client", "id", "host", "from", "filter", "priority", "policy", "deadline_ms", "ordered")
 
@@ -132,7 +132,7 @@ class SubscriptionRows:
 
 
 class AdvertisementRows:
-    """The SRT: advertisements of this broker's clients first, then what neighbours told of others."""
+    """The SRT: advertisements of this broker's clients first, then those learnt from neighbours."""
 
     columns = ("client", "id", "host", "from", "filter", "civ", "interest")
 
@@ -182,7 +182,7 @@ class AdvertisementRows:
 
 
 class ClientRows:
-    """Clients of this broker: policy, queue, drops, rates, and what they may do."""
+    """Clients of this broker: policy, queue, drops, rates and rights."""
 
     columns = (
         "client", "connected", "away_s", "policy", "subscriptions", "advertisements", "queue", "queue_bytes",
@@ -217,7 +217,7 @@ class ClientRows:
         return f"{entry.name} {entry.rights.name} {' '.join(dict.fromkeys(entry.policies.values()))}".lower()
 
     def rest(self) -> None:
-        """Nothing is kept but rates."""
+        """Only rates are kept."""
 
     def value(self, entry: Session, column: str) -> Any:
         box = entry.box
@@ -269,7 +269,7 @@ class ClientRows:
         }
 
     def _oldest_s(self, entry: Session) -> float | None:
-        """How long ago the first delivery that waits was accepted, where notifications say when (deadlines)."""
+        """The age of the first waiting delivery, if notifications carry their time of acceptance (deadlines)."""
         waiting = entry.box.waiting
         if not waiting or waiting[0][4] != Kind.DELIVER or (accepted_ms := delivered_at(waiting[0])) is None:
             return None
@@ -287,7 +287,7 @@ class LinkRows:
     def __init__(
         self, broker: Broker, links: Mapping[BrokerId, Link], tau: float, avoids: bool, now: Callable[[], float]
     ) -> None:
-        """`avoids`: the routing takes other ways while a link is overloaded or down."""
+        """`avoids`: the routing avoids links that are overloaded or down."""
         self._broker = broker
         self._links = links
         self._tau = tau
@@ -307,7 +307,7 @@ class LinkRows:
         return f"{entry.neighbour} {'up' if entry.is_up else 'down'}"
 
     def rest(self) -> None:
-        """Nothing is kept but rates."""
+        """Only rates are kept."""
 
     def value(self, entry: Link, column: str) -> Any:
         found = self.row(entry)[column]
@@ -355,7 +355,7 @@ def sources(
 
 
 def _wait_s(waits: int, rate: float | None) -> float | None:
-    """How long what comes now will wait, as things go; None where that is not known."""
+    """How long a new entry will wait at the current rate; None if unknown."""
     if not waits:
         return 0.0
     return round(waits / rate, 4) if rate else None

@@ -1,7 +1,7 @@
-"""Compile or load everything that notifications meet in a broker, before the first has to wait for it.
+"""Compile or load all code on a notification's path through a broker, so that the first need not wait for it.
 
-Every kernel is called with arguments of exactly the types that a broker uses, so that what is put on disk is what will
-be asked for.
+Every kernel is called with arguments of exactly the types that a broker uses, so that the compiled versions on disk are
+the ones that will be needed.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from octopia.wire import Codec, Haul, WireLimits, copy_heads, encode_parcel, msg
 
 
 def warm_up() -> str:
-    """Load or compile all kernels; the name of the kernels in use."""
+    """Load or compile all kernels; returns the name of the kernels in use."""
     kernels = warm_up_matching()
     codec = Codec(WireLimits())
     if codec.start_scanning() and codec.scanner is not None:
@@ -26,7 +26,7 @@ def warm_up() -> str:
         haul, _ = codec.scanner.take(publish_frame(parcel) * 3, 0, 5, False, codec.limits.frame_bytes_max)
         if haul is not None:
             _take_through(haul)
-            # a filter that a search alone answers
+            # a filter answered by a search alone
             matcher: Matcher[int] = Matcher()
             matcher.add(1, parse_filter("price > 0"))
             matcher.settle()
@@ -36,20 +36,20 @@ def warm_up() -> str:
 
 
 def _take_through(haul: Haul) -> None:
-    """Take notifications all the way to frames, in a broker with a client and a neighbour that want them."""
+    """Take notifications all the way to frames, in a broker with an interested client and neighbour."""
     scot = Scot(parse_tree("path:2"), 1)
     here, neighbour = scot.brokers
     broker = Broker(here, scot, "snr")
     core = broker.express(msgpack_text)
     if core is None:
         return
-    # an equality, a pattern, and a large set to be put in order
+    # an equality, a pattern, and a large set to sort
     texts = ["class = 'STOCK' and price > 1", "symbol like 'A%' or volume between 1 and 5", *["price > 0"] * 40]
     for number, text in enumerate(texts):
         broker.handle(Subscribed("c", str(number), parse_filter(text)), 0.0)
     broker.handle(Received(neighbour, Subscribe(Key(neighbour, 1), parse_filter("price > 0"))), 0.0)
     core.match(haul.tokens, haul.notification)
-    # strings that come and go while there is a table of them, which grows
+    # strings that come and go while their table grows
     for number in range(200):
         broker.handle(Subscribed("c", f"s{number}", parse_filter(f"symbol = 'S{number}'")), 0.0)
     broker.handle(Unsubscribed("c", "s0"), 0.0)

@@ -39,11 +39,11 @@ NEXT_S = 3.0
 LEAVE_S = 2.0
 # Goodbye codes after which reconnecting is pointless, with the reason. After any other code a client reconnects.
 FINAL = {
-    "refused": "this client is not let in, whenever it asks",
-    "protocol": "what it sent breaks a rule, and would be sent again",
-    "slow": "its subscription asked to be disconnected when its queue is full, and it was",
-    "stalled": "it took nothing from a full queue for too long, and would again",
-    "replaced": "its session goes on elsewhere: coming back would take it away again",
+    "refused": "the broker does not admit this client",
+    "protocol": "the client broke the protocol, and would do so again",
+    "slow": "a subscription with policy disconnect had a full queue",
+    "stalled": "the client read nothing from a full queue for too long",
+    "replaced": "the session continues elsewhere; reconnecting would take it back",
 }
 # The name is in use at the moment: usually by our own old connection, which the broker still considers alive.
 BUSY = "busy"
@@ -206,7 +206,7 @@ class Connecting:
         if not isinstance(error, RemoteProtocolError | RefusedError):
             loop = asyncio.get_running_loop()
             loop.call_exception_handler({"message": "fault in the client", "exception": error})
-            self._fail(OctopiaError(f"the client failed at what came: {type(error).__name__}: {error}"))
+            self._fail(OctopiaError(f"the client could not handle a message: {type(error).__name__}: {error}"))
 
     def gone(self, channel: Channel, reason: str) -> None:
         if channel is self._dialled:
@@ -346,4 +346,4 @@ def _joined(failures: Sequence[_Failure]) -> OctopiaError:
         return errors[0]
     refused = all(isinstance(error, RefusedError) for error in errors)
     text = "; ".join(map(str, errors))
-    return RefusedError(text) if refused else UnreachableError(f"no broker lets us in: {text}")
+    return RefusedError(text) if refused else UnreachableError(f"no broker admits this client: {text}")

@@ -155,7 +155,7 @@ class KeptClient(Client):
         try:
             keep()
         except (OSError, OctopiaError) as error:
-            reason = error if isinstance(error, OctopiaError) else OctopiaError(f"what came cannot be kept: {error}")
+            reason = error if isinstance(error, OctopiaError) else OctopiaError(f"deliveries cannot be stored: {error}")
             # Nothing of this read is confirmed: a closed connection sends nothing more.
             channel.abort()
             self._fail(reason)

@@ -175,7 +175,9 @@ class Move:
                 await self._knock.dial(self.url, self._tls)
                 await self._in_force
         except TimeoutError:
-            raise UnreachableError(f"{self.url} did not have everything in force within {REGISTER_S:g} s") from None
+            raise UnreachableError(
+                f"{self.url} did not put all registrations in force within {REGISTER_S:g} s"
+            ) from None
         except OSError as error:
             raise UnreachableError(f"{self.url} cannot be reached: {error}") from None
 
@@ -205,7 +207,7 @@ class Move:
             elif kind is Refused:
                 self._fail(RefusedError(message.reason))
             elif kind is Crowded:
-                self._fail(UnreachableError(f"{self.url} has too much to do itself"))
+                self._fail(UnreachableError(f"{self.url} is overloaded itself"))
             else:
                 channel.manage(message)
 

@@ -220,7 +220,7 @@ class Registry:
                 subscription.end(refusal)
         elif id in self.advertisements:
             self._promise(id, None)
-            self._life.refuse(RefusedError(f"advertisement {id!r} was refused when it was registered anew: {refusal}"))
+            self._life.refuse(RefusedError(f"advertisement {id!r} was refused when it was registered again: {refusal}"))
 
     def _stand(self, key: _Key, frame: bytes | None) -> None:
         if frame is None:

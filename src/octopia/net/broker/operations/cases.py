@@ -1,7 +1,7 @@
-"""How often a broker decided in which case of its routing, and the copies that it made then (`Policy.cases`).
+"""How often a broker decided in each case of its routing, and the copies made in it (`Policy.cases`).
 
-Under `idr` a notification with target iLinks adds (α + β)γ, (α + θ)γ, αγ or (α + 1)γ copies to output queues, in cases
-0, i, ii and iv. Counting costs a look at each decision, and nothing where the routing tells no cases apart.
+Under `idr`, a notification with target iLinks adds (α + β)γ, (α + θ)γ, αγ or (α + 1)γ copies to output queues, in cases
+0, i, ii and iv. Counting costs one lookup per decision, and nothing if the routing does not distinguish cases.
 """
 
 from collections.abc import Iterable, Sized
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Decided(Protocol):
-    """What is counted of a decision: the number of its case, from 1 on, 0 for none; and its copies."""
+    """The counted part of a decision: the number of its case, from 1 on (0: none), and its copies."""
 
     @property
     def case(self) -> int: ...
@@ -20,7 +20,7 @@ class Decided(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CaseReport:
-    """Totals of one case: notifications that this broker decided about in it, and copies put on links for them."""
+    """Totals of one case: notifications that this broker decided about in it, and their copies on links."""
 
     case: str
     notifications: int
@@ -34,12 +34,12 @@ class CaseCounts:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        # the first place is for decisions in no case
+        # the first entry is for decisions in no case
         self._notifications = [0] * (len(names) + 1)
         self._copies = [0] * (len(names) + 1)
 
     def count(self, decisions: Iterable[Decided]) -> None:
-        """Take in what was decided about some notifications."""
+        """Count the decisions about some notifications."""
         notifications, copies = self._notifications, self._copies
         for decision in decisions:
             case = decision.case
@@ -48,11 +48,11 @@ class CaseCounts:
                 copies[case] += len(decision.copies)
 
     def count_many(self, decision: Decided, times: int) -> None:
-        """Take in what was decided about so many notifications alike."""
+        """Count one decision made about several notifications."""
         self._notifications[decision.case] += times
         self._copies[decision.case] += times * len(decision.copies)
 
     def report(self) -> tuple[CaseReport, ...]:
-        """The totals by case; () where the routing has no cases."""
+        """The totals by case; () if the routing has no cases."""
         totals = zip(self.names, self._notifications[1:], self._copies[1:], strict=True)
         return tuple(CaseReport(*each) for each in totals)

@@ -1,4 +1,4 @@
-"""What a broker counts. Plain integers, so that counting costs nothing; metrics and status read them."""
+"""The counters of a broker. Plain integers, so that counting costs nothing; metrics and status read them."""
 
 
 class Counters:

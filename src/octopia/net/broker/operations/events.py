@@ -33,7 +33,7 @@ class Events:
         self._wall = wall
         self.last = 0
         self._kept: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
-        # by what is repeated: when it was first told, how often it came since, and the last time's fields
+        # by kind of event: when it was first reported, its repeats since, and the fields of the last one
         self._repeats: dict[tuple[str, str, str], tuple[float, int, dict[str, Any]]] = {}
         self._ups: dict[str, deque[float]] = {}
         self._flapped_s: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Whether a broker is well, and the state of its links: `/healthz` for everyone, `/state` with all that is counted."""
+"""Health of a broker and the state of its links: `/healthz` for everyone, `/state` with all counters."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from octopia.net.broker.operations.report import Report
 
 
 def health(report: Report) -> tuple[bool, bytes]:
-    """Whether the broker takes new clients, and its state in JSON."""
+    """Whether the broker accepts new clients, and its state in JSON."""
     return report.takes_clients, msgspec.json.encode(_state(report)) + b"\n"
 
 
 def whole_state(report: Report, process: ProcessReport, time_s: float) -> bytes:
-    """The same with every counter, the process and the time, in JSON: what a watcher asks for again and again."""
+    """The same with every counter, the process and the time, in JSON: for watchers that poll."""
     state = _state(report)
     state["counters"] = {name: getattr(report.counters, name) for name in Counters.__slots__}
     state["streams"] = report.streams

@@ -1,9 +1,9 @@
-"""The broker's HTTP port: health, metrics, state, tables, events and traces, for reading only. h11 parses.
+"""The broker's HTTP port, for reading only: health, metrics, state, tables, events and traces.
 
-Only GET, no body, one answer per connection. A request that takes too long to arrive or is too large is closed, and so
-is the oldest connection when there are too many (`http_connections_max`). Where a token is configured, every path but
-`/healthz` wants it (`Authorization: Bearer …`), so that whatever watches the process need not know it. Tables are
-answered in small steps (`paging.py`); everything else is a look at what the broker counts.
+h11 parses requests: only GET, no body, one answer per connection. A request that takes too long to arrive or is too
+large is closed; so is the oldest connection if there are too many (`http_connections_max`). If a token is configured,
+every path except `/healthz` requires it (`Authorization: Bearer …`), so a process monitor need not know it. Tables are
+answered in small steps (`paging.py`); everything else just reads the broker's counters.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from octopia.net.broker.operations.traces import Traces
 from octopia.net.secret import is_same
 
 REQUEST_S = 5.0
-# How long an answer may take to be worked out and written.
+# How long computing and writing an answer may take.
 ANSWER_S = 30.0
 REQUEST_BYTES_MAX = 16 * 1024
 PARAMETERS_MAX = 10
@@ -35,7 +35,7 @@ PATHS = ("/healthz", "/metrics", "/state", "/overlay", "/tables", "/events", "/t
 
 @dataclass(frozen=True)
 class Exhibits:
-    """What one broker shows: each is asked when someone looks."""
+    """Everything that one broker shows; each function is called on request."""
 
     report: Callable[[], Report]
     traces: Traces
@@ -49,7 +49,7 @@ class HttpPeer(asyncio.Protocol):
     """One request and its answer."""
 
     def __init__(self, shown: Exhibits, token: str, gone: Callable[["HttpPeer"], None]) -> None:
-        """`gone` is told when the connection is."""
+        """`gone` is called when the connection is gone."""
         self._shown = shown
         self._token = token
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
@@ -78,7 +78,7 @@ class HttpPeer(asyncio.Protocol):
         self._gone(self)
 
     def abort(self) -> None:
-        """Others need its place."""
+        """Close it: others need its place."""
         self._aborted = True
         if self.transport is not None:
             self.transport.abort()
@@ -122,7 +122,7 @@ class HttpPeer(asyncio.Protocol):
             return
         status, kind = 200, JSON
         if path == "/metrics":
-            # Loading Prometheus' library takes longer than everything else here: not before someone asks.
+            # Loading the Prometheus library takes longer than everything else here, so it waits for the first request.
             from octopia.net.broker.operations.metrics import render
 
             kind, body = render(shown.report())

@@ -28,7 +28,7 @@ class Log:
         self._write(logging.DEBUG, text, named)
 
     def event(self, text: str, **named: Any) -> None:
-        """For the event log; the log has it at level debug."""
+        """Write to the event log; the log has it at level debug."""
         self.events.note("info", text, named)
         self._write(logging.DEBUG, text, named)
 
@@ -41,7 +41,7 @@ class Log:
         self._write(logging.WARNING, text, named)
 
     def fault(self, text: str, error: Exception, **named: Any) -> None:
-        """A fault of ours, with its traceback."""
+        """Log a fault of our own, with its traceback."""
         self.events.note("error", text, named)
         self._write(logging.ERROR, text, named, error)
 
@@ -66,7 +66,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str = "info") -> None:
-    """What `octopia serve` does."""
+    """The logging setup of `octopia serve`."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     LOGGER.handlers = [handler]

@@ -1,7 +1,7 @@
-"""What a broker tells Prometheus.
+"""The metrics of a broker for Prometheus.
 
-Figures are read from the broker when someone asks; nothing is counted twice. Names follow the usual
-form, `octopia_<what>_<unit>`, totals end in `_total`; every sample names its broker.
+Figures are read from the broker on request; nothing is counted twice. Names follow the usual form,
+`octopia_<what>_<unit>`, totals end in `_total`, and every sample names its broker.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ _COUNTERS = {
     "clients_asked_to_move": "Clients asked to go to another broker because this one is overloaded",
     "deliveries": "Notifications handed to clients",
     "deliveries_dropped_for_memory": "Deliveries dropped because the broker needed the memory",
-    "duplicates": "Publications that came again after a broken connection",
-    "faults": "Connections closed because this broker failed at something; each is an error in the log",
+    "duplicates": "Publications received again after a broken connection",
+    "faults": "Connections closed because of a fault in this broker; each is an error in the log",
     "frames_unfinished_closed": "Connections closed because a frame was not completed and the broker needed the memory",
-    "handshakes_crowded_out": "Connections closed before they said who they are, to make room for others",
+    "handshakes_crowded_out": "Connections closed before they identified themselves, to make room for others",
     "http_crowded_out": "Connections to the HTTP port closed to make room for others",
-    "newcomers_refused": "Clients refused because all places for them were taken or memory was full",
+    "newcomers_refused": "Clients refused because all client connections were in use or memory was full",
     "notifications": "Notifications published by clients of this broker",
     "peers_at_fault": "Connections closed because the peer broke the protocol or was refused",
     "refusals": "Requests and publications refused",
     "sessions_ended_for_memory": "Clients disconnected because the broker needed the memory",
     "sessions_ended_slow": "Clients disconnected because they were too slow",
-    "sessions_resumed": "Clients that came back to their session",
-    "stamps_wrong": "Copies dropped because their stamp cannot be read (fdr)",
-    "sources_held": "Times that a connection was not read from because a queue was filling up",
+    "sessions_resumed": "Clients that resumed their session",
+    "stamps_wrong": "Copies dropped because their stamp is invalid (fdr)",
+    "sources_held": "Times that reading from a connection paused because a queue was filling up",
 }
 
 
@@ -54,17 +54,17 @@ class _Collector:
             "Notifications delivered after a later one of their publisher",
             report.out_of_order_total,
         )
-        yield self._gauge("octopia_overloaded", "Whether the broker has too much to do", bool(report.overloaded))
+        yield self._gauge("octopia_overloaded", "Whether the broker is overloaded", bool(report.overloaded))
         yield self._gauge("octopia_clients", "Sessions of clients", report.clients)
         yield self._gauge("octopia_connections", "Connections of any kind", report.connections)
-        yield self._gauge("octopia_connections_max", "Connections that clients may have", report.connections_max)
-        yield self._gauge("octopia_handshakes", "Connections that have not said who they are", report.handshakes)
-        yield self._gauge("octopia_memory_bytes", "Memory for what peers make the broker keep", report.memory_bytes)
+        yield self._gauge("octopia_connections_max", "Maximum number of client connections", report.connections_max)
+        yield self._gauge("octopia_handshakes", "Connections that have not identified themselves", report.handshakes)
+        yield self._gauge("octopia_memory_bytes", "Memory used for data of peers", report.memory_bytes)
         yield self._gauge("octopia_memory_bytes_max", "Its bound", report.memory_bytes_max)
         yield self._gauge("octopia_subscriptions", "Entries of the PRT", report.subscriptions)
         yield self._gauge("octopia_advertisements", "Entries of the SRT", report.advertisements)
         waits = report.client_queue_frames
-        yield self._gauge("octopia_client_queue_frames", "Frames that wait for clients", sum(waits))
+        yield self._gauge("octopia_client_queue_frames", "Frames waiting for clients", sum(waits))
         by_priority = GaugeMetricFamily(
             "octopia_client_queue_priority_frames", "Of these, by priority", labels=["broker", "priority"]
         )
@@ -101,7 +101,7 @@ class _Collector:
     def _cases(self) -> Iterator[Metric]:
         if self._report.cases:
             labels, name = ["broker", "case"], "octopia_routing_case"
-            about = "Notifications with target iLinks, by the case in which the routing decided about them"
+            about = "Notifications with target iLinks, by case of the routing decision"
             seen = CounterMetricFamily(f"{name}_notifications", about, labels=labels)
             made = CounterMetricFamily(f"{name}_copies", "Copies put on links in this case", labels=labels)
             for each in self._report.cases:
@@ -112,11 +112,13 @@ class _Collector:
     def _links(self) -> Iterator[Metric]:
         labels = ["broker", "neighbour"]
         up = GaugeMetricFamily("octopia_link_up", "Whether the link is up", labels=labels)
-        queue = GaugeMetricFamily("octopia_link_queue_frames", "Q_l: messages that wait for the link", labels=labels)
+        queue = GaugeMetricFamily("octopia_link_queue_frames", "Q_l: messages waiting for the link", labels=labels)
         lanes = GaugeMetricFamily(
             "octopia_link_queue_priority_frames", "Of these, by priority", labels=[*labels, "priority"]
         )
-        overloaded = GaugeMetricFamily("octopia_link_overloaded", "Whether Eq. 10 says overloaded", labels=labels)
+        overloaded = GaugeMetricFamily(
+            "octopia_link_overloaded", "Whether the link is overloaded by Eq. 10", labels=labels
+        )
         about = "CE of Eq. 10: (1 + Q_in) / (1 + Q_out) in the last window t_w"
         element = GaugeMetricFamily("octopia_link_congestion_element", about, labels=labels)
         sent = CounterMetricFamily("octopia_link_messages_sent", "Messages handed to the link", labels=labels)

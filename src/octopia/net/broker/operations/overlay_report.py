@@ -1,4 +1,4 @@
-"""What a broker says of the whole overlay: its shape, and where all brokers listen. It is the same at every broker."""
+"""A broker's description of the whole overlay: its shape, and the addresses of all brokers. All brokers agree on it."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ def overlay_report(
     addresses: Mapping[BrokerId, str],
     http: Mapping[BrokerId, str],
 ) -> bytes:
-    """The body of `/overlay`. A broker whose address is not known, or that has no HTTP port, has none here."""
+    """The body of `/overlay`. A broker without a known address or HTTP port has none here."""
     scheme = "octopias" if tls else "octopia"
     brokers = [
         {

@@ -1,11 +1,11 @@
 """Long tables in pages: searched and sorted here, in small steps, so that a broker never pauses for a reader.
 
 A table may have 100,000 rows and more. A request works for `SLICE_S` at a time and rests for `REST_S` in between; one
-request works at a time, the others wait. What was found is kept for a moment (`VIEW_S`; `PAGING_S` for further pages),
-so that paging does not search anew and many readers cost as much as one. At most `ROWS_MAX` rows of a table are looked
-at, `LIMIT_MAX` are in an answer, and an answer says where it left something out.
+request works at a time, and the others wait. Results are cached for a moment (`VIEW_S`; `PAGING_S` for further pages),
+so that paging does not repeat the search and many readers cost as much as one. At most `ROWS_MAX` rows of a table are
+examined, an answer has at most `LIMIT_MAX`, and it says whether it is incomplete.
 
-A `Source` is a table as plain values; what stands behind it is not known here.
+A `Source` is a table as plain values; this module does not know its origin.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 
 SLICE_S = 0.001
 REST_S = 0.002
-# Rows between two looks at the clock.
+# Rows between two checks of the clock.
 ROWS_PER_LOOK = 32
 ROWS_MAX = 250_000
 LIMIT_DEFAULT = 100
@@ -26,13 +26,13 @@ LIMIT_MAX = 500
 VIEW_S = 1.0
 PAGING_S = 30.0
 VIEWS_MAX = 4
-# Sorted in one go; larger tables are sorted in parts, which are merged.
+# Up to this size a table is sorted at once; larger ones in parts, which are merged.
 SORTED_MAX = 512
 QUERY_CHARS_MAX = 200
 
 
 class BadQueryError(Exception):
-    """A request that cannot be answered, and why: one line."""
+    """A request that cannot be answered, with the reason in one line."""
 
 
 class Source(Protocol):
@@ -40,30 +40,30 @@ class Source(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """By which rows can be sorted, and which they have."""
+        """The columns of rows; rows can be sorted by each."""
 
     def __len__(self) -> int: ...
 
     def chunks(self, client: str | None) -> Iterator[Sequence[Any]]:
-        """All entries, or those of a client; each chunk is made in a moment, and stays as it is."""
+        """All entries, or those of a client, in chunks; each is made quickly and then fixed."""
 
     def part(self, start: int, stop: int) -> Sequence[Any]:
-        """Entries from place `start` up to `stop`, in the table's order."""
+        """Entries from `start` up to `stop`, in the table's order."""
 
     def text(self, entry: Any) -> str:
-        """What is searched, in lower case."""
+        """The searchable text, in lower case."""
 
     def value(self, entry: Any, column: str) -> Any:
-        """What is sorted by: values of a column can be compared."""
+        """The sort key; values of a column are comparable."""
 
     def row(self, entry: Any) -> dict[str, Any]: ...
 
     def rest(self) -> None:
-        """Nobody has asked for a while: forget what was kept to answer faster."""
+        """There has been no request for a while: drop caches."""
 
 
 class Query(NamedTuple):
-    """What is asked of a table. `sort` is a column, `-column` for the largest first; empty: in the table's order."""
+    """A query of a table. `sort` is a column, or `-column` for descending; empty: in the table's order."""
 
     table: str
     words: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Query(NamedTuple):
 
 
 class _View:
-    """What a search found. `is_whole`: all rows were looked at."""
+    """The result of a search. `is_whole`: all rows were examined."""
 
     __slots__ = ("entries", "examined", "is_whole", "made_s")
 
@@ -99,7 +99,7 @@ class Pace:
         self._began_s = self._clock()
 
     async def breathe(self) -> None:
-        """To be called every few rows."""
+        """Call this every few rows."""
         if self._clock() - self._began_s >= SLICE_S:
             await self._rest(REST_S)
             self._began_s = self._clock()
@@ -121,7 +121,7 @@ class Pages:
         self._views: dict[tuple[Any, ...], _View] = {}
 
     def check_time(self) -> None:
-        """Forget what nobody has asked for lately."""
+        """Drop results that have not been used lately."""
         if self._views:
             now = self._clock()
             self._views = {key: view for key, view in self._views.items() if now - view.made_s < PAGING_S}
@@ -130,7 +130,7 @@ class Pages:
                     source.rest()
 
     def overview(self) -> bytes:
-        """Which tables there are, how long they are, and their columns."""
+        """The names of tables, their lengths and columns."""
         tables = {name: {"rows": len(each), "columns": each.columns} for name, each in self._sources.items()}
         return msgspec.json.encode({"tables": tables}) + b"\n"
 
@@ -170,7 +170,7 @@ class Pages:
 
     async def _view(self, source: Source, query: Query) -> _View:
         if not query.words and not query.sort:
-            # of one client: that is quick enough to be done anew
+            # of one client: quick enough to repeat
             return await self._search(source, query, query.offset + query.limit)
         key = (query.table, query.words, query.sort, query.client)
         known, now = self._views.get(key), self._clock()
@@ -187,7 +187,7 @@ class Pages:
         return view
 
     async def _search(self, source: Source, query: Query, last: int) -> _View:
-        """All that matches; without an order, no more than is needed for this page and to know that there is more."""
+        """All matches; without an order, only enough for this page and to know whether there are more."""
         found: list[Any] = []
         examined = 0
         words, text, breathe = query.words, source.text, self._pace.breathe
@@ -222,7 +222,7 @@ class Pages:
         for start in range(0, len(found), SORTED_MAX):
             part: list[tuple[Any, int]] = []
             for at in range(start, min(start + SORTED_MAX, len(found))):
-                # where values are equal the table's order holds, whichever way they are sorted
+                # equal values stay in the table's order, in both directions
                 part.append((value(found[at], column), -at if falls else at))
                 if at % ROWS_PER_LOOK == 0:
                     await breathe()

@@ -1,7 +1,4 @@
-"""What the process of a broker uses: CPU time, memory, version, how long it has been up.
-
-Brokers of one process share these, so a report says how many they are.
-"""
+"""The resources used by a broker's process: CPU time, memory, version, uptime. Brokers in one process share them."""
 
 import os
 import resource
@@ -17,7 +14,7 @@ _STARTED_S = time.time()
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
-    """Of the whole process, however many brokers it runs."""
+    """Figures of the whole process, for all of its brokers."""
 
     pid: int
     version: str
@@ -38,13 +35,13 @@ def _resident_bytes() -> int:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * _page_bytes()
     except (OSError, ValueError, IndexError):
-        # Elsewhere only the most it ever was is known: in KiB, or bytes on macOS.
+        # Elsewhere only the maximum so far is known: in KiB, or bytes on macOS.
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
 
 
 def process_report(brokers: int) -> ProcessReport:
-    """The state of this process, which runs so many brokers."""
+    """The state of this process, which runs `brokers` brokers."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return ProcessReport(
         os.getpid(),

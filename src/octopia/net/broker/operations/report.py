@@ -1,4 +1,4 @@
-"""What a broker says of itself at one moment: plain values, all that health and metrics ever see of it."""
+"""The state of a broker at one moment, as plain values: all that health and metrics see of it."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class LinkReport:
     queue_by_priority: tuple[int, ...] = ()
     element: float = 1.0
     queue_bytes: int = 0
-    avoided: bool = False  # the routing takes other ways, since the link is overloaded or down
+    avoided: bool = False  # the routing avoids the link, since it is overloaded or down
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class Report:
     overlay: str  # the digest of its overlay
     routing: str
     takes_clients: bool
-    overloaded: str  # why it is; empty where it is not
+    overloaded: str  # the reason; empty if it is not
     counters: Counters
     clients: int
     connections: int
-    connections_max: int  # of clients, as far as there are file descriptors for them
-    handshakes: int  # connections that have not said who they are
-    memory_bytes: int  # what peers make it keep, at the last tick
+    connections_max: int  # of clients, as far as file descriptors allow
+    handshakes: int  # connections that have not identified themselves
+    memory_bytes: int  # memory used for peers, at the last tick
     memory_bytes_max: int
     subscriptions: int
     advertisements: int
@@ -50,7 +50,7 @@ class Report:
     out_of_order_total: int
     links: tuple[LinkReport, ...]
     streams: StreamsReport | None = None
-    cases: tuple[CaseReport, ...] = ()  # of the routing, () where it tells none apart
+    cases: tuple[CaseReport, ...] = ()  # by case of the routing; () if it has none
     started_s: float = 0.0  # when this broker started, by the wall clock
     tau: float = 0.0
     window_s: float = 0.0

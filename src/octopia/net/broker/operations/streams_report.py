@@ -1,4 +1,4 @@
-"""What a broker says of its streams at one moment, of a routing that has them."""
+"""The state of a broker's streams at one moment, if its routing has streams."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class StreamsReport:
-    """Of notifications that clients here published: what is not confirmed. Of those that came: what waits."""
+    """Unconfirmed notifications of clients here, and received ones that wait."""
 
     unconfirmed: int
     waiting: int
@@ -17,22 +17,22 @@ class StreamsReport:
     missed_total: int
 
 
-# By field: the name of the metric, and what it says.
+# By field: the name of the metric and its help text.
 STREAM_GAUGES = {
     "unconfirmed": "Notifications kept until all their destinations have confirmed them",
-    "waiting": "Notifications that wait for an earlier one of their publisher",
+    "waiting": "Notifications waiting for an earlier one of their publisher",
 }
 STREAM_TOTALS = {
     "confirmations": "Confirmations sent to the brokers of publishers",
-    "sent_again": "Notifications sent again because a link on their way went down",
-    "repeats": "Copies that had come before, and were dropped",
-    "given_up": "Notifications that are not sent again any more because there was no room to keep them",
+    "sent_again": "Notifications resent because a link on their path went down",
+    "repeats": "Duplicate copies, which were dropped",
+    "given_up": "Notifications that cannot be resent because there was no room to keep them",
     "missed": "Notifications not sent to, or not confirmed by, a broker that could not be reached",
 }
 
 
 def streams_report(streams: Any) -> StreamsReport | None:
-    """None where the routing has no streams."""
+    """None if the routing has no streams."""
     if streams is None:
         return None
     return StreamsReport(

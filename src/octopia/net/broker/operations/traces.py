@@ -1,8 +1,8 @@
-"""Traced notifications and probes: what each broker did with one, or would have done, and when.
+"""Traces of notifications and probes: what each broker did with them, or would have done, and when.
 
-A publisher asks for a trace in the header of its notification, which goes on with every copy; each broker keeps its
-last `TRACES_MAX` records and shows them at `/traces`. Times are of the broker's own wall clock, so between machines
-they are only as good as their clocks. The broker where it was published keeps its content, up to `CONTENT_BYTES_MAX`.
+A publisher asks for a trace in the header of its notification, which all copies repeat. Each broker keeps its last
+`TRACES_MAX` records and shows them at `/traces`. Times are those of the broker's own wall clock, so between machines
+they are only as good as the clocks. The broker where it was published keeps its content, up to `CONTENT_BYTES_MAX`.
 """
 
 import json
@@ -21,14 +21,14 @@ from octopia.wire import CopyHeader, WireNotification, is_probe
 TRACES_MAX = 1000
 CONTENT_BYTES_MAX = 4_096
 RECIPIENTS_MAX = 1_000
-# Of a link: whether it is up, and what waits for it. Of a client: what waits for it, and what else is the matter.
+# Of a link: whether it is up, and its queue. Of a client: its queue, and any other problem.
 LinkNow = Callable[[BrokerId], tuple[bool, int]]
 Fate = Callable[[str, tuple[str, ...]], tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRecord:
-    """A copy for a neighbour: the link, what waited for it, and what the copy carries.
+    """A copy for a neighbour: the link, its queue, and the header of the copy.
 
     `civ` has a digit for each cluster, `destinations` are brokers (fdr, tid-dynamic), `tree` is a tree's root (tid).
     """
@@ -44,7 +44,7 @@ class CopyRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecipientRecord:
-    """A client that gets it, or would: its subscriptions, what waits for it, and why it may not get it after all."""
+    """A client that gets it, or would: its subscriptions, its queue, and why it may still not get it."""
 
     client: str
     subscriptions: tuple[str, ...]
@@ -54,9 +54,9 @@ class RecipientRecord:
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One broker's part: where it came from, to whom copies went with which CIV, and who got it.
+    """One broker's part: the source, the copies with their CIVs, and the recipients.
 
-    Of a probe nobody got it: `recipients` are those who would. `refused` is why it was not routed at all.
+    A probe is not delivered: `recipients` are the clients that would get it. `refused` is why it was not routed at all.
     """
 
     broker: str
@@ -74,7 +74,7 @@ class TraceRecord:
 
 
 def _shown(values: Mapping[str, Value]) -> dict[str, Value]:
-    """As JSON can say it: it has no infinity."""
+    """In a form that JSON has: it has no infinity."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in values.items()
@@ -104,9 +104,9 @@ class Traces:
         decision: Decision | Refusal,
         recipients: tuple[Recipient, ...] | None = None,
     ) -> None:
-        """Remember what was decided about a notification, if it is traced.
+        """Record the decision about a notification, if it is traced.
 
-        `recipients` are those that it is for here, where the decision does not say so.
+        `recipients` are its recipients here, if the decision does not list them.
         """
         header = seen.header
         if not (header is True or (isinstance(header, CopyHeader) and header.traced)):
