@@ -65,7 +65,7 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
         (["pipeline", "trut"], "octopia: no stage is called 'trut' (did you mean truth?); there are run, quotes, "),
         (["pipeline", "run", "--systems", "snr,xyz"], "octopia: systems: unknown routing 'xyz'"),
         (["pipeline", "run", "--scale", "2"], "octopia: --scale 2: give a share above 0 and up to 1"),
-        (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is none: use local[*]"),
+        (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is not a Spark master: use local[*]"),
         (["reproduce", "--experiments", "brust"], "octopia: no experiment is called 'brust' (did you mean burst?)"),
         (["reproduce", "--grid", "tau"], "octopia: --grid tau: write KEY=A,B, for example subscribers=500,2000"),
         (["reproduce", "--grid", "taw=1,2"], "octopia: --grid taw=1: "),

@@ -177,7 +177,8 @@ def test_nan_is_told_with_the_notifications_keys(session: Session) -> None:
     with pytest.raises(InputError) as caught, session.errors("match"):
         spark.match(notifications, subscriptions, keys=["row"]).collect()
     assert str(caught.value) == (
-        "match: notification row=2: column 'price' is NaN, which no filter can compare; nan='absent' takes it as absent"
+        "match: notification row=2: column 'price' is NaN, which no filter can compare; nan='absent' treats it as "
+        "absent"
     )
     assert spark.match(notifications, subscriptions, keys=["row"], nan="absent").collect() == [(1, "s1")]
     # Without our words around it, it is still an error of Spark with this line, and no traceback of a worker.

@@ -58,7 +58,7 @@ def told(session: Session, work: Callable[[Any], Any]) -> str:
         ),
         (
             lambda spark: spark.range(1).mapInArrow(killed, "id long").collect(),
-            "PipelineError: work: a Python worker ended early, most often for want of memory: use fewer cores at once",
+            "PipelineError: work: a Python worker ended early, usually for lack of memory: use fewer cores at once",
         ),
         (lambda spark: spark.read.parquet("/no/such"), "InputError: work: /no/such: no such file or folder"),
         (

@@ -222,7 +222,7 @@ def test_nothing_is_run_again_and_a_system_more_is_one_run_more(
     (event,) = Runner(LocalStore(out), spec, lambda: session, STAGES).run(["simulate"])
     assert ran == ["idr"]
     assert event.because == "parameters changed: systems"
-    assert event.notes == ("2 of 3 runs were there from before",)
+    assert event.notes == ("2 of 3 runs were finished before",)
     assert pq.read_table(out / "runs")["system"].to_pylist().count("idr") == 1
 
 
@@ -376,7 +376,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(
     kept = {file.parent.name: file.stat().st_mtime_ns for file in (out / ".runs").glob("*/result.json")}
     assert sorted(name.partition("-")[0] for name in kept) == ["tid"]
     (event,) = Runner(LocalStore(out), SPEC, lambda: session, STAGES).run(["simulate"])
-    assert event.notes == ("1 of 2 runs were there from before",)
+    assert event.notes == ("1 of 2 runs were finished before",)
     now = {file.parent.name: file.stat().st_mtime_ns for file in (out / ".runs").glob("*/result.json")}
     assert len(now) == 2
     assert {name: now[name] for name in kept} == kept

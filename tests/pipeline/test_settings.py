@@ -29,7 +29,7 @@ def test_masters(master: str, effective: str, tmp_path: Path) -> None:
     "master", ["", "lokal[2]", "local[0]", "local[2", "local[-1]", "spark://host", "spark:/h:1", "http://x"]
 )
 def test_what_no_spark_understands_is_refused(master: str) -> None:
-    with pytest.raises(InputError, match=r"is none: use local\[\*\], local\[4\]"):
+    with pytest.raises(InputError, match=r"is not a Spark master: use local\[\*\], local\[4\]"):
         SparkSettings(master=master)
 
 

@@ -101,5 +101,5 @@ def test_names_that_users_of_kafka_know() -> None:
     assert read_options(GIVEN | {"failOnDataLoss": "false"}).fails_on_loss is False
     with pytest.raises(InputError, match="'startingOffsets' is 'earliest': brokers keep no history"):
         read_options(GIVEN | {"startingOffsets": "earliest"})
-    with pytest.raises(InputError, match="'maxRowsPerTrigger' and 'maxOffsetsPerTrigger' say the same thing"):
+    with pytest.raises(InputError, match="'maxRowsPerTrigger' and 'maxOffsetsPerTrigger' are the same option"):
         read_options(GIVEN | {"maxOffsetsPerTrigger": "7", "maxRowsPerTrigger": "7"})

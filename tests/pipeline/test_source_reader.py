@@ -193,7 +193,7 @@ def test_away_for_longer_than_the_session(brokers: Brokers, publisher: Client, t
     assert (query.start["gaps"], query.start["dropped"]) == (1, 0)
     query.stop()
     strict = Query(brokers, tmp_path, checkpoint, sessionSeconds=0, failOnDataLoss="true")
-    with pytest.raises(OctopiaError, match="notifications were lost: 2 sessions not taken up in time; onLoss=count"):
+    with pytest.raises(OctopiaError, match="notifications were lost: 2 sessions not resumed in time; onLoss=count"):
         strict.batch()
     strict.stop()
 

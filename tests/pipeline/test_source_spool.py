@@ -359,7 +359,7 @@ def test_a_file_that_failed_once_is_not_written_to_again(
     else:
         monkeypatch.setattr(os, "fdatasync", fail)
     reason = "the disk is full" if failing == "write" else "Input/output error"
-    with pytest.raises(OctopiaError, match=f"{reason}; nothing that was not kept is confirmed"):
+    with pytest.raises(OctopiaError, match=f"{reason}; only stored rows are confirmed"):
         spool.keep([b"b"], session(2), 0)
     monkeypatch.undo()
     left, inode = file.read_bytes(), file.stat().st_ino

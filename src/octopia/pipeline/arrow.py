@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def spark_schema(schema: pa.Schema) -> Any:
-    """The same columns as Spark names them."""
+    """The same columns in Spark's types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(plain_schema(schema))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns as a table on disk has them: plain values, null allowed."""
+    """The same columns as in a table on disk: plain values, nullable."""
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
 
 
 def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
-    """A table of these columns without rows."""
+    """An empty table with these columns."""
     return spark.createDataFrame([], spark_schema(schema))
 
 

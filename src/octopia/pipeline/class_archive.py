@@ -1,4 +1,4 @@
-"""An archive of Spark's classes, which JVMs map into memory instead of reading and checking each class anew.
+"""An archive of Spark's classes, which JVMs map into memory instead of reading and checking each class.
 
 A JVM that runs a few small jobs of Spark loads some 25,000 classes, and that takes about half of its processor time.
 `octopia warmup` makes the archive once per installation (Java calls this application class-data sharing): it lists the
@@ -28,7 +28,7 @@ MAKE_TIMEOUT_S: Final = 600.0
 
 
 def make_archive() -> Path:
-    """Make the archive, unless it is there; archives of other versions in its folder are removed."""
+    """Make the archive unless it exists; archives of other versions in its folder are removed."""
     java, home = find_java(), spark_home()
     archive = archive_path(java, home)
     if archive.is_file():
@@ -47,7 +47,7 @@ def make_archive() -> Path:
 
 @contextmanager
 def _listing(classes: Path) -> "Iterator[SparkSession]":
-    """A session whose JVM writes down the classes it loads."""
+    """A session whose JVM lists the classes it loads."""
     options = f"-XX:DumpLoadedClassList={classes} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     with open_session(SparkSettings("local[1]", {"spark.driver.extraJavaOptions": options})) as session:
         yield session.spark
@@ -63,7 +63,7 @@ def _dump(java: Java, home: Path, classes: Path, made: Path) -> None:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=MAKE_TIMEOUT_S, check=False
         )
     if not made.is_file():
-        raise PipelineError(f"Java {java.version} ({java.home}) made no archive of Spark's classes")
+        raise PipelineError(f"Java {java.version} ({java.home}) did not make an archive of Spark's classes")
 
 
 def typical_jobs(spark: "SparkSession", folder: Path) -> None:

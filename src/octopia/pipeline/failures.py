@@ -19,7 +19,7 @@ _LINE_CHARS_MAX: Final = 400
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Everything that Spark raises inside becomes an error of ours that starts with `what`."""
+    """Convert every Spark error inside to one of ours that starts with `what`."""
     try:
         yield
     except (OctopiaError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -39,12 +39,12 @@ def translate(error: Exception, what: str) -> OctopiaError:
 
 
 def jvm_trouble(what: str, last_words: str) -> OctopiaError:
-    """Why a JVM did not start, from what it said."""
+    """Why a JVM did not start, from its output."""
     found = _in_table(last_words, _JVM_START)
     if found is not None:
         return found[0](f"{what}: {found[1]}")
     lines = [line for line in last_words.splitlines() if line.strip() and not line.startswith(("\t", "WARNING"))]
-    return PipelineError(f"{what}: {_shown(lines[-1] if lines else 'it said nothing')}")
+    return PipelineError(f"{what}: {_shown(lines[-1] if lines else 'it printed nothing')}")
 
 
 # -- errors of our own functions in a Python worker
@@ -106,7 +106,7 @@ def _parameters(error: Any) -> dict[str, str]:
     return dict(found or {})
 
 
-# -- errors that only their text tells, the first that fits; `{0}` is the first group
+# -- errors known only by their text; the first match counts, and `{0}` is its first group
 
 _Table = tuple[tuple[str, type[OctopiaError], str], ...]
 _FILE: Final = r"((?:[a-z0-9]+:/|/)[^\s:;,()]+)"
@@ -131,12 +131,12 @@ _JAVA: Final[_Table] = (
     (r'No FileSystem for scheme "([^"]+)"', InputError, "this Spark knows no storage {0}://"),
     (r"UnknownHostException: (\S+)", InputError, "host {0} is unknown"),
     (r"Call From \S+ to (\S+) failed on connection", PipelineError, "cannot reach {0}: is it running?"),
-    (r"All masters are unresponsive", PipelineError, "the master does not answer any more: is it still running?"),
+    (r"All masters are unresponsive", PipelineError, "the master no longer answers: is it still running?"),
     (r"OutOfMemoryError: ([^\n]+)", PipelineError, "out of memory ({0}): raise it, --conf spark.driver.memory=4g"),
     (
         r"Python worker exited unexpectedly|Python worker failed to connect",
         PipelineError,
-        "a Python worker ended early, most often for want of memory: use fewer cores at once, e.g. --master local[1]",
+        "a Python worker ended early, usually for lack of memory: use fewer cores at once, e.g. --master local[1]",
     ),
     (r'Cannot run program "([^"]+)"', PipelineError, "the workers have no {0}: set PYSPARK_PYTHON to their Python"),
     (r"ExecutorLostFailure \(([^)\n]+)", PipelineError, "executors were lost too often ({0})"),
@@ -169,14 +169,14 @@ def _in_table(text: str, table: _Table) -> _Found | None:
 
 
 def _named(problem: str, text: str) -> str:
-    """With the file that Spark was reading, where only the text around the error names it."""
+    """Add the file that Spark was reading, if only the text around the error names it."""
     reading = re.search(r"while reading file " + _FILE, text)
     file = _path(reading[1]).rstrip(".") if reading else ""
     return problem if file in problem else f"{file}: {problem}"
 
 
 def _unforeseen(error: Exception) -> _Found:
-    """Spark's own words: the deepest cause of a Java error, else the first line."""
+    """Spark's own message: the deepest cause of a Java error, else the first line."""
     text = str(error)
     causes = re.findall(
         r"^(?:Caused by|:)?\s*:?\s*((?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): [^\n]+)", text, re.MULTILINE
@@ -188,7 +188,7 @@ def _unforeseen(error: Exception) -> _Found:
 
 
 def _path(text: str) -> str:
-    """A local file as a path, anything else as the address it is."""
+    """A local file as a path, anything else unchanged."""
     return re.sub(r"/_temporary/.*", "", re.sub(r"^file:/+", "/", text))
 
 

@@ -48,11 +48,11 @@ appender.file.strategy.max = 1
 
 
 class Gateway:
-    """The driver's JVM and the way to it."""
+    """The driver's JVM and the connection to it."""
 
     def __init__(self, settings: SparkSettings, java: Java, scratch: Path) -> None:
         self.log_path = settings.log_path or scratch / "spark.log"
-        # what the JVM prints past its log: last words when it cannot even start
+        # output of the JVM outside its log: the reason if it cannot even start
         self._printed_path = scratch / "jvm.txt"
         self._process = self._start(settings, java, scratch)
         try:
@@ -71,7 +71,7 @@ class Gateway:
             f"-Xmx{settings.driver_memory()}",
             f"-Dlog4j2.configurationFile={log4j.as_uri()}",
             f"-Dderby.system.home={scratch}",
-            # Work comes in batches, and nobody waits for a single answer; a JVM takes one choice only.
+            # Work comes in batches, and no single answer is urgent. A JVM takes only one garbage collector.
             *([] if any(re.match(r"-XX:\+Use\w+GC", option) for option in given) else ["-XX:+UseParallelGC"]),
             *given,
         ]
@@ -104,7 +104,7 @@ class Gateway:
         return environment
 
     def _wait_for_address(self, file: Path) -> tuple[int, str]:
-        """The port and secret that the JVM writes when it is ready: it moves the whole file into place."""
+        """The port and secret that the JVM writes when it is ready, in a file moved into place as a whole."""
         give_up_at = time.monotonic() + START_TIMEOUT_S
         while not file.is_file():
             if self._process.poll() is not None:
@@ -117,7 +117,7 @@ class Gateway:
         return port, content[8 : 8 + length].decode()
 
     def last_words(self) -> str:
-        """The end of what the JVM printed and logged, for an error that nobody foresaw."""
+        """The end of the JVM's output and log, for an unforeseen error."""
         return "\n".join(filter(None, (_tail(self._printed_path), _tail(self.log_path))))
 
     @property
@@ -125,9 +125,9 @@ class Gateway:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the JVM: politely, then not."""
+        """End the JVM: politely, then by force."""
         if (py4j := getattr(self, "py4j", None)) is not None:
-            # Best effort: the JVM may be gone, and py4j raises all kinds of things then.
+            # Best effort: the JVM may be gone, and py4j may then raise any error.
             with contextlib.suppress(Exception):
                 py4j.shutdown()
         if self._process.stdin is not None:

@@ -4,8 +4,8 @@ py4j prints a stack trace when it is interrupted in the middle of an answer, and
 Ctrl-C that comes while py4j waits for Java does not raise: it cancels all jobs from another thread, and the answer that
 then comes (a cancelled job) becomes the KeyboardInterrupt. Anywhere else it raises at once, as always.
 
-A second Ctrl-C, or an answer that does not come within `PATIENCE_S`, raises at once, whatever that
-prints. Only the main thread is concerned; the handler that was there before comes back at the end.
+A second Ctrl-C, or an answer that does not come within `PATIENCE_S`, raises at once, whatever that prints. Only the
+main thread is affected; the previous handler is restored at the end.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _AGAIN_S: Final = 0.3
 
 
 class Interrupts:
-    """The handler of one session; `cancel` is what stops its jobs."""
+    """The handler of one session; `cancel` stops its jobs."""
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self._cancel = cancel
@@ -36,7 +36,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Handle Ctrl-C inside; elsewhere than in the main thread nothing is changed."""
+        """Handle Ctrl-C inside; outside the main thread, nothing changes."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -52,12 +52,12 @@ class Interrupts:
             signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
     def take_over(self) -> None:
-        """Be the handler, again if need be: a new SparkContext puts its own in our place."""
+        """Install the handler, again if necessary: a new SparkContext replaces it with its own."""
         if self._wanted:
             signal.signal(signal.SIGINT, self._handle)
 
     def settle(self) -> bool:
-        """An answer came, or all is over: forget a pending Ctrl-C, and say whether there was one."""
+        """An answer arrived, or all is over: clear a pending Ctrl-C and return whether there was one."""
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
@@ -72,13 +72,14 @@ class Interrupts:
         self._pending = True
         self._settled.clear()
         threading.Thread(target=self._keep_cancelling, daemon=True).start()
-        # The main thread may wait for an answer that no cancelled job brings, e.g. a storage that does not answer.
+        # The main thread may wait for an answer that cancelling does not bring, e.g. from a storage that does not
+        # respond.
         self._patience = threading.Timer(PATIENCE_S, signal.raise_signal, (signal.SIGINT,))
         self._patience.daemon = True
         self._patience.start()
 
     def _keep_cancelling(self) -> None:
-        """Again and again: a query that is still being planned has no job to cancel yet."""
+        """Repeatedly: a query that is still being planned has no job to cancel yet."""
         while self._pending:
             with contextlib.suppress(Exception):
                 self._cancel()

@@ -36,7 +36,7 @@ _WINDOWS: Final = os.name == "nt"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: its home, its version, where we have it from."""
+    """A Java runtime: its home, its version and its source."""
 
     home: Path
     version: int
@@ -136,7 +136,7 @@ def spark_home(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def scala_version(home: Path) -> str:
-    """What Spark's scripts would put into SPARK_SCALA_VERSION, and its launcher of executors asks for."""
+    """The value that Spark's scripts would set as SPARK_SCALA_VERSION, which its launcher of executors needs."""
     return min(p.name.split("-")[1].removeprefix("core_") for p in home.glob("jars/spark-core_*.jar"))
 
 
@@ -144,8 +144,8 @@ def scala_version(home: Path) -> str:
 def module_options(home: Path) -> tuple[str, ...]:
     """The options that Spark gives every JVM of its own, without the vector module.
 
-    They stand as constants in one class of the launcher. Asking the launcher itself would take a JVM of its own, half a
-    second; copying them here would be wrong with the next Spark.
+    They are constants in one class of the launcher. Asking the launcher would take a separate JVM, half a second;
+    copying them here would be wrong with the next Spark.
     """
     for jar in sorted(home.glob("jars/spark-launcher_*.jar")):
         with zipfile.ZipFile(jar) as archive:
@@ -177,12 +177,12 @@ def _constants(class_file: bytes) -> list[str]:
 def jvm_command(
     java: Java, home: Path, *, options: Sequence[str], main_class: str, arguments: Sequence[str]
 ) -> list[str]:
-    """The command of one JVM of Spark, as its launcher would make it, without the launcher."""
+    """The command of one JVM of Spark, as its launcher would build it, without the launcher."""
     folders = [
         Path(os.environ.get("SPARK_CONF_DIR") or home / "conf"),
         *(Path(os.environ[name]) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if os.environ.get(name)),
     ]
-    # The launcher puts this jar first: other jars carry older copies of what is in it.
+    # The launcher puts this jar first: other jars contain older copies of its classes.
     first = sorted(map(str, home.glob("jars/slf4j-api-*.jar")))
     class_path = os.pathsep.join([*map(str, folders[:1]), *first, str(home / "jars" / "*"), *map(str, folders[1:])])
     own = [*module_options(home), *archive_options(java, home)]
@@ -192,7 +192,8 @@ def jvm_command(
 def archive_options(java: Java, home: Path) -> list[str]:
     """The options of a JVM that uses the archive, if there is one.
 
-    Java ignores an archive that does not fit the class path, and says so on standard output, where some read answers.
+    Java ignores an archive that does not fit the class path, but reports it on standard output, where some programs
+    read answers.
     """
     archive = archive_path(java, home)
     if not archive.is_file():
@@ -202,7 +203,7 @@ def archive_options(java: Java, home: Path) -> list[str]:
 
 @cache
 def archive_path(java: Java, home: Path) -> Path:
-    """Where the archive for this Java and this Spark is, or would be."""
+    """The path of the archive for this Java and this Spark, whether it exists or not."""
     total = hashlib.sha256(f"{java.home}\0{java.version}\0".encode())
     for file in (java.executable, *sorted(home.glob("jars/*.jar"))):
         seen = file.stat()
@@ -217,7 +218,7 @@ def _archives_folder() -> Path:
 
 
 def make_java_home(java: Java, home: Path, folder: Path) -> Path:
-    """A `JAVA_HOME` for JVMs that this Spark starts itself: `java` without the option that the runtime may not know."""
+    """A `JAVA_HOME` for JVMs started by Spark itself: `java` without the option that the runtime may not support."""
     if _WINDOWS or _has_vector_module(java):
         return java.home
     script = folder / "bin" / "java"

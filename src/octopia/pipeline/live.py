@@ -53,7 +53,7 @@ _FACTS_DDL: Final = (
     "from_ns bigint, until_ns bigint, queue bigint, share double, text string"
 )
 
-# Of `truth`, which says of each pair whether the client must get it or may.
+# For `truth`, which states for each pair whether the client must or may get it.
 _WANTED: Final = """\
 , wanted AS (
   SELECT system, request, client, MAX(must) AS must FROM truth GROUP BY system, request, client
@@ -83,7 +83,7 @@ GROUP BY ALL ORDER BY deliveries DESC, client, subscription"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How to watch. Times in seconds."""
+    """Settings for watching. Times in seconds."""
 
     window_s: int = 60
     wait_s: int = 10
@@ -95,7 +95,7 @@ class WatchOptions:
     def __post_init__(self) -> None:
         for name, least in (("window_s", 1), ("wait_s", 1), ("watermark_s", 0), ("settle_s", 0), ("keep_traces", 0)):
             if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}: {least} or more is needed")
+                raise InputError(f"{name} is {getattr(self, name)}: {least} is the minimum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def watch(
     on_window: Callable[[Window], None] = lambda window: None,
     trigger: dict[str, Any] | None = None,
 ) -> "StreamingQuery":
-    """A query over what brokers write to these folders, with the results of every window in tables of `out`."""
+    """A query over the recordings in these folders, with the results of every window in tables of `out`."""
     require_classic(spark, "watch")
     options = options or WatchOptions()
     places = _places(folders)
@@ -185,7 +185,7 @@ def _windows(facts: "DataFrame", options: WatchOptions) -> "DataFrame":
 
 
 class _Worker:
-    """Works out windows on the driver."""
+    """Computes windows on the driver."""
 
     def __init__(
         self,
@@ -202,13 +202,13 @@ class _Worker:
         self._on_window = on_window
 
     def take(self, batch: "DataFrame", number: int) -> None:
-        """Windows that are over. A batch that is run again gives the same files again."""
+        """Compute windows that are over. Repeating a batch writes the same files again."""
         rows = batch.selectExpr("unix_micros(window.start) as start", "facts").orderBy("start").toArrow()
         for at in range(rows.num_rows):
             start_ns = rows.column("start")[at].as_py() * 1000
             facts = fact_rows(rows.column("facts")[at].values)
             window = self._work_out(facts, start_ns)
-            # A window that begins before the first fact is about nothing, and only has what is the next one's.
+            # A window that begins before the first fact covers nothing; its facts belong to the next one.
             if window is not None:
                 self._on_window(window)
         self._forget_old()
@@ -303,7 +303,7 @@ TRUTH_SCHEMA: Final = pa.schema([("request", pa.int32()), ("client", pa.int32())
 
 
 def fact_rows(facts: Any) -> pa.Table:
-    """Facts as brokers wrote them, out of a list of structs."""
+    """Facts as written by brokers, from a list of structs."""
     table = pa.Table.from_struct_array(facts)
     moments = table.column("at_us").cast(pa.int64()).cast(pa.timestamp("us")).cast(_TIME)
     return table.drop_columns(["at_us"]).append_column("at_time", moments)
@@ -312,7 +312,7 @@ def fact_rows(facts: Any) -> pa.Table:
 def truth_of(
     found: dict[str, pa.Table], subscriptions: list[dict[str, Any]], start_ns: int, options: WatchOptions
 ) -> pa.Table:
-    """Which client must get which notification, and which may."""
+    """The clients that must, and that may, get each notification."""
     clients = dict(zip(found["clients"]["name"].to_pylist(), found["clients"]["client"].to_pylist(), strict=True))
     issued = [start_ns + ns for ns in found["requests"]["issued_ns"].to_pylist()]
     matcher: Matcher[int] = Matcher()
@@ -337,7 +337,7 @@ def truth_of(
 
 
 def _lists(found: dict[str, pa.Table], facts: pa.Table) -> tuple[pa.Table, pa.Table, int]:
-    """Links by how slow they are, subscriptions by how busy, and how many copies and deliveries were dropped."""
+    """Links by slowness, subscriptions by activity, and the number of dropped copies and deliveries."""
     import duckdb
 
     with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as connection:

@@ -93,17 +93,17 @@ def match(
 ) -> "DataFrame":
     """All pairs of a notification and a subscription that it matches.
 
-    A notification is a row, its attributes are the columns, null is absent. A subscription is a row with an id (integer
-    or string, each once) and a filter (text, PADRES or SQL). The result has the columns `keys` of the notification (all
-    columns, if not given) and the subscription's id in column `pair_id`; its order is not defined. `notifications` may
-    be a stream. The subscriptions are those of the moment of the call; see `Subscriptions` for ones that change.
+    A notification is a row; its attributes are the columns, and null means absent. A subscription is a row with an id
+    (integer or string, unique) and a filter (text, PADRES or SQL). The result has the columns `keys` of the
+    notification (by default all) and the subscription's id in column `pair_id`; its order is undefined. `notifications`
+    may be a stream. The subscriptions are those at the time of the call; see `Subscriptions` for ones that change.
 
-    Dates and timestamps are compared with text (`day >= '2024-01-02'`), in the session's time zone where none is said;
-    decimals of up to 18 digits with numbers, exactly.
+    Dates and timestamps are compared with text (`day >= '2024-01-02'`), in the session's time zone if none is given;
+    decimals of up to 18 digits are compared with numbers, exactly.
 
-    An attribute that a filter asks for and no column has is an error, most often a slip of the pen; `absent_ok` takes
-    it as absent from every notification. NaN is not a value that filters can compare: `nan="fail"` ends the query with
-    an error that names the notification, `nan="absent"` takes it as absent.
+    An attribute that a filter uses and no column has is an error, since it is usually a typo; `absent_ok` treats it as
+    absent from every notification. Filters cannot compare NaN: `nan="fail"` ends the query with an error that names the
+    notification, and `nan="absent"` treats it as absent.
     """
     if nan not in _NAN:
         raise InputError(f"nan is {nan!r}: {' or '.join(_NAN)} is needed{maybe_meant(nan, _NAN)}")
@@ -201,8 +201,8 @@ def _shipped(
         size += len(data)
         if connect and size > CONNECT_BYTES_MAX:
             raise InputError(
-                f"{len(ids):,} subscriptions take more than {CONNECT_BYTES_MAX >> 20} MiB, which is what Spark Connect "
-                "carries: match them in parts, or on a session that is not Connect"
+                f"{len(ids):,} subscriptions take more than {CONNECT_BYTES_MAX >> 20} MiB, the maximum for Spark "
+                "Connect: match them in parts, or use a session without Connect"
             )
         pieces.append(_Piece(hashlib.sha256(data).digest(), data if connect else _broadcast(notifications, data)))
     return _Compiled(tuple(pieces), tuple(sorted(asked)), id_type)
@@ -255,21 +255,21 @@ def _asked_columns(
         hint = maybe_meant(missing[0], notifications.columns)
         raise InputError(
             f"filters ask for {', '.join(map(repr, missing[:5]))}, and the notifications have no such column{hint}; "
-            "absent_ok=True takes it as absent"
+            "absent_ok=True treats it as absent"
         )
     _check_columns(notifications, there, "notifications")
     for name in there:
         kind = notifications.schema[name].dataType
         if kind.typeName() not in _VALUE_TYPES and name not in exact:
             raise InputError(
-                f"column {name!r} of the notifications is {kind.simpleString()}, which filters cannot ask for: "
-                f"cast it to double, long, boolean, string, date, timestamp or a decimal of {DIGITS_MAX} digits or less"
+                f"column {name!r} of the notifications is {kind.simpleString()}, which filters cannot use: cast it to "
+                f"double, long, boolean, string, date, timestamp or a decimal of {DIGITS_MAX} digits or less"
             )
     return there
 
 
 def _needed(notifications: "DataFrame", kept: Sequence[str], there: Sequence[str], nan: str) -> "DataFrame":
-    """Keys, then the columns that filters use, which may be the same ones again."""
+    """Keys, then the columns that filters use; the same column may occur in both."""
     from pyspark.sql import functions as fn
 
     keys = [fn.col(_quoted(name)) for name in kept]
@@ -281,7 +281,7 @@ def _needed(notifications: "DataFrame", kept: Sequence[str], there: Sequence[str
             if nan == "absent":
                 column = fn.when(~fn.isnan(column), column)
             else:
-                reason = f": column {name!r} is NaN, which no filter can compare; nan='absent' takes it as absent"
+                reason = f": column {name!r} is NaN, which no filter can compare; nan='absent' treats it as absent"
                 column = fn.when(fn.isnan(column), fn.raise_error(fn.concat(told, fn.lit(reason)))).otherwise(column)
         columns.append(column.alias(name))
     return notifications.select(*keys, *columns)
@@ -313,7 +313,7 @@ def _quoted(name: str) -> str:
 
 # -- on the workers
 
-# The index that this worker used last: most have one piece, and use it again and again.
+# The last index that this worker used: most have one piece, and use it again and again.
 _LOADED: dict[bytes, Matcher[Any]] = {}
 
 

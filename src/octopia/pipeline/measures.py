@@ -74,7 +74,7 @@ def is_small(run: Run) -> bool:
 
 
 def has_duckdb() -> bool:
-    """DuckDB is an extra, and a cluster's workers may not have it."""
+    """DuckDB is an extra, which a cluster's workers may not have."""
     return find_spec("duckdb") is not None
 
 

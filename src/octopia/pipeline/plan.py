@@ -73,18 +73,19 @@ _WORDS: Final = {
     CLIENTS: "the overlay stays, clients move to other brokers",
     BOTH: "another tree, other places of brokers, and clients move",
 }
-# Told the step, and which share of it is done.
+# Called with the step and the share of it that is done.
 OnStep = Callable[[str, float], None]
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What may change, and how much. None stands for a bound taken from what is there now.
+    """What may change, and how much. None means a bound taken from the current overlay.
 
-    No broker gets more than `clients_max` clients (now: the fullest broker's), no overlay more than `links_max` links
-    (now: twice as many) or fewer than `clusters_min` clusters (now: as many). Clients whose names match one of `keep`
-    stay. At most `moves_max` clients move. Filters at least `likeness_min` alike are merged.
+    No broker gets more than `clients_max` clients (default: as the fullest broker now), no overlay more than
+    `links_max` links (default: twice as many as now) or fewer than `clusters_min` clusters (default: as many as now).
+    Clients whose names match one of `keep` stay. At most `moves_max` clients move. Filters with a similarity of at
+    least `likeness_min` are merged.
     """
 
     system: str | None = None
@@ -108,7 +109,7 @@ class PlanOptions:
 
 
 class ReplayOrder(Struct, frozen=True):
-    """A proposal to be played, and where the workload is."""
+    """A proposal to play, and the location of the workload."""
 
     place: str
     proposal: Proposal
@@ -116,7 +117,7 @@ class ReplayOrder(Struct, frozen=True):
 
 
 def candidate_task(payload: bytes) -> bytes:
-    """In a worker: work out a candidate."""
+    """In a worker: compute a candidate."""
     return msgspec.msgpack.encode(work_out(msgspec.msgpack.decode(payload, type=CandidateOrder)))
 
 
@@ -264,7 +265,7 @@ class _Planner:
     # -- candidates
 
     def _candidates(self, traffic: Traffic) -> tuple[list[Tried], list[Proposal]]:
-        """All shapes that are allowed with brokers in other places; the best of them also with clients elsewhere."""
+        """All allowed shapes with brokers in other places; the best of them also with clients elsewhere."""
         overlay, tried = self._source.overlay, self._shapes()
         allowed = [each.clusters for each in tried if not each.left_out]
         orders = {f"{LINKS}-{k}": self._order(traffic, k, brokers=True, clients=False) for k in allowed}
@@ -299,7 +300,7 @@ class _Planner:
             if self._source.run.sites is not UNSET:
                 reason = "brokers stay at their sites"
             elif self._source.run.model.links is not UNSET:
-                reason = "the model has links of its own"
+                reason = "the model has settings for single links"
             elif k < least:
                 reason = f"fewer than {least} clusters"
             elif links > most:
@@ -334,7 +335,7 @@ class _Planner:
         )
 
     def _merges(self, best: Proposal, filters: dict[str, str]) -> list[Proposal]:
-        """The best proposal with covering, and with nearly equal filters made equal; where the routing can cover."""
+        """The best proposal with covering, and with similar filters made equal, if the routing supports covering."""
         if "host" not in policy_named(self._source.run.routing).covering:
             return []
         covered = msgspec.structs.replace(
@@ -354,7 +355,7 @@ class _Planner:
 
     @contextmanager
     def _stored(self, workload: Workload) -> Iterator[None]:
-        """The workload of the replays, where the tasks find it."""
+        """The workload of the replays, in a place that the tasks can read."""
         for name, table in workload_tables(workload).items():
             self._store.write_bytes(f"{_WORKLOAD}/{name}/part.parquet", parquet_bytes(table))
         try:
@@ -363,13 +364,13 @@ class _Planner:
             self._store.remove(_WORKLOAD)
 
     def _replays(self, proposals: Sequence[Proposal]) -> list[Measured]:
-        """Each played under the routing of the trace."""
+        """Play each under the routing of the trace."""
         return self._played({each.name: (each, self._source.run) for each in proposals})
 
     def _under_other_routings(self, proposals: Sequence[Proposal]) -> list[Measured]:
         orders = {}
         for routing in self._source.other_routings:
-            # covering is not for every routing
+            # not every routing supports covering
             other = msgspec.structs.replace(self._source.run, routing=routing, covering=UNSET)
             for each in proposals:
                 orders[f"{each.name} {routing}"] = msgspec.structs.replace(each, covering="none"), other
@@ -381,7 +382,7 @@ class _Planner:
         return list(self._tasks("replays", replay_task, payloads, Measured).values())
 
     def _controls(self, best: Proposal | None) -> list[Proposal]:
-        """Clients at random brokers, with the same bound: on the overlay that is there, and on the one proposed."""
+        """Clients at random brokers, with the same bound: on the current overlay, and on the proposed one."""
         overlays = {"present overlay": self._source.overlay}
         if best is not None:
             overlays["proposed overlay"] = best.overlay
@@ -416,14 +417,14 @@ class _Planner:
 
 
 def _best(proposals: Sequence[Proposal], measured: Sequence[Measured]) -> Proposal | None:
-    """The best by the cost model, of those that the replays do not speak against."""
+    """The best by the cost model, among those that the replays do not reject."""
     rejected = rejected_of(measured)
     left = [each for each in proposals if each.name not in rejected]
     return min(left, key=lambda each: (each.predicted_messages or 0, each.predicted_hops or 0), default=None)
 
 
 def _write(store: AnyStore, plan: Plan) -> None:
-    """The page, everything as JSON; for each proposal that is not rejected an overlay file, and who moves where."""
+    """Write the page, everything as JSON, and for each accepted proposal an overlay file and the moves."""
     store.write_bytes("index.html", plan_page(plan).encode())
     text = msgspec.json.format(msgspec.json.encode(plan, order="deterministic"), indent=1)
     store.write_bytes("plan.json", text)

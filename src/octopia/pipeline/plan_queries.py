@@ -15,11 +15,11 @@ from octopia.planning import FLOWS_MAX, Costs, Pair
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Pairs of filters that are collected, the likest first; and filters that are compared, those with most deliveries.
+# The number of filter pairs collected, most similar first; and of filters compared, those with most deliveries.
 PAIRS_MAX: Final = 200
 PAIR_FILTERS_MAX: Final = 1_000
 
-# Of every publisher the first part of its notifications, to plan with, and the rest.
+# For every publisher, the first part of its notifications, to plan with, and the rest.
 _PUBLISHED: Final = """\
 SELECT request, client, broker, issued_ns, handled_ns,
   ROW_NUMBER() OVER (PARTITION BY client ORDER BY issued_ns, request)
@@ -37,13 +37,13 @@ GROUP BY published.client, COALESCE(got.targets, CAST(ARRAY() AS ARRAY<INT>))
 ORDER BY number DESC, HASH(targets), source
 LIMIT {limit}"""
 
-# What the first parts took: notifications in all, and copies on links.
+# Totals of the first parts: notifications, and copies on links.
 _TOTALS: Final = """\
 SELECT COUNT(DISTINCT published.request) AS notifications, COUNT(hops.request) AS copies
 FROM published LEFT JOIN hops ON hops.request = published.request AND hops.kind = 'notify'
 WHERE published.first_part"""
 
-# Each notification with its hops and its deliveries. What sending alone takes is the least that a link ever took.
+# Each notification with its hops and its deliveries. The sending time is the shortest time that the link ever took.
 _WAYS: Final = """\
 WITH least AS (
   SELECT sender, receiver, MIN(left_ns - queued_ns) AS sending_ns FROM hops GROUP BY sender, receiver
@@ -102,12 +102,12 @@ _SUMS: Final = tuple(_PART.names[2:])
 
 
 def set_up(spark: "SparkSession", share: float) -> None:
-    """The view `published`, which the other questions are about."""
+    """The view `published`, which the other queries use."""
     spark.sql(_PUBLISHED.format(share=share)).createOrReplaceTempView("published")
 
 
 def flows_of(spark: "SparkSession") -> tuple[dict[tuple[str, tuple[str, ...]], int], int, int]:
-    """By publisher and receivers the notifications of the first part; their number in all, and that of their copies."""
+    """Notifications of the first part by publisher and receivers; their total, and that of their copies."""
     names = names_of(spark)
     rows = spark.sql(_FLOWS.format(limit=FLOWS_MAX)).collect()
     flows = {(names[row.source], tuple(sorted(names[each] for each in row.targets))): int(row.number) for row in rows}
@@ -121,7 +121,7 @@ def names_of(spark: "SparkSession") -> dict[int, str]:
 
 
 def pairs_of(spark: "SparkSession", filters: Mapping[str, int]) -> list[Pair]:
-    """How alike filters are, given the filter of each client, on the notifications of the first part."""
+    """The similarity of filters on the notifications of the first part, given the filter of each client."""
     if not filters:
         return []
     numbers = {name: number for number, name in names_of(spark).items()}
@@ -132,7 +132,7 @@ def pairs_of(spark: "SparkSession", filters: Mapping[str, int]) -> list[Pair]:
 
 
 def costs_of(spark: "SparkSession") -> tuple[list[Costs], list[Costs]]:
-    """What publishers and subscribers cost in the whole trace, the most messages first."""
+    """The cost of publishers and subscribers in the whole trace, most messages first."""
     from pyspark.sql import functions as fn
 
     parts = spark.sql(_WAYS).mapInArrow(_walk, spark_schema(_PART))
@@ -171,12 +171,12 @@ def _costs(row: Any, client: str, broker: str, setup: int) -> Costs:
 
 
 def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: each delivery's way back to the publisher, added up by client for each batch."""
+    """In a worker: trace each delivery back to its publisher, and add up by client for each batch."""
     for batch in batches:
         sums: dict[tuple[bool, int], list[float]] = {}
         for row in batch.to_pylist():
             steps, got = row["steps"] or [], row["got"] or []
-            # Of a copy that came twice to a broker the first is the one that counts; they are in order of arrival.
+            # Of several copies at a broker, the first counts; they are in order of arrival.
             came: dict[int, dict[str, int]] = {}
             for step in steps:
                 came.setdefault(step["receiver"], step)

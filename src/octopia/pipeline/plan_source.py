@@ -37,7 +37,7 @@ SCRATCH: Final = ".trace"
 
 @dataclass(frozen=True)
 class PlanSource:
-    """A trace and what it is a trace of. `system` is the value of that column, None where there is no such column."""
+    """A trace and its origin. `system` is the value of that column, or None if there is no such column."""
 
     place: str
     urls: dict[str, str]

@@ -20,7 +20,7 @@ _COLUMNS: Final = ("date", "open", "high", "low", "close", "volume")
 
 
 def quality_page(quotes: "DataFrame | None", rejects: "DataFrame | None", inputs: "DataFrame | None") -> str:
-    """One HTML page that needs nothing else; None for a table without rows, which needs no job."""
+    """One self-contained HTML page; None stands for a table without rows, which needs no job."""
     if quotes is None:
         parts = ["<p>No quotes.</p>", _inputs(inputs), _rejects(rejects)]
     else:
@@ -47,7 +47,7 @@ def gaps_of(quotes: "DataFrame") -> "DataFrame":
 
 
 def _totals(quotes: "DataFrame") -> tuple[str, str]:
-    """What is asked of all quotes, in one job: how many there are, and the range of each column."""
+    """Facts about all quotes, in one job: their number, and the range of each column."""
     from pyspark.sql import functions as fn
 
     asked = [fn.count(fn.lit(1)).alias("rows"), fn.countDistinct("symbol").alias("symbols")]

@@ -30,10 +30,10 @@ Read = Callable[[set[str]], "tuple[DataFrame, dict[str, str]]"]
 def judged_rows(
     work: Work[Any], seen: Mapping[str, FileSeen], key: str, read: Read, schema: "StructType"
 ) -> "tuple[DataFrame, dict[str, str]]":
-    """The judged rows of all these files. `key` stands for what they depend on besides the files: settings and code."""
+    """The judged rows of all these files. `key` stands for everything else that they depend on: settings and code."""
     from pyspark.sql.types import StringType, StructField, StructType
 
-    # columns as they are on disk: without them Spark starts a job for each batch to look
+    # columns as on disk: without them, Spark starts a job to inspect each batch
     stored = StructType([*schema.fields, StructField(_BATCH, StringType())])
     store = work.store
     batches = _usable(store, key, seen)

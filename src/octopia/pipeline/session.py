@@ -123,7 +123,7 @@ def is_connect(spark: Any) -> bool:
 
 
 def require_classic(spark: Any, what: str) -> None:
-    """Refuse at once what does not run on Spark Connect."""
+    """Refuse features that do not run on Spark Connect at once."""
     if is_connect(spark):
         raise PipelineError(
             f"{what} does not run on Spark Connect: it works on the driver; start a session of your own, with a master "
@@ -235,7 +235,7 @@ def _close(gateway: "Gateway") -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    # In a thread of its own: a context with a stuck task takes its time, and the JVM can be ended without it.
+    # In a separate thread: a context with a stuck task takes time, and the JVM can be ended without it.
     stopping = threading.Thread(target=_stop_context, args=(gateway,), daemon=True)
     stopping.start()
     stopping.join(STOP_TIMEOUT_S)
@@ -251,6 +251,6 @@ def _stop_context(gateway: "Gateway") -> None:
 
     context = SparkContext._active_spark_context  # noqa: SLF001
     if context is not None and gateway.alive:
-        # The JVM may end, or be ended, in the middle of it; py4j then raises all kinds of errors.
+        # The JVM may end, or be ended, in the middle of it; py4j may then raise any error.
         with contextlib.suppress(Exception):
             context.stop()

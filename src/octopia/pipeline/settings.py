@@ -32,14 +32,14 @@ _FORMS: Final = "local[*], local[4], local-cluster[2,1,1024], spark://host:7077,
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """What a session is started with. `conf` is any Spark configuration and wins over everything else."""
+    """The start settings of a session. `conf` is any Spark configuration and overrides everything else."""
 
     master: str = MASTER_DEFAULT
     conf: Mapping[str, str] = field(default_factory=dict)
     app_name: str = "octopia"
-    # Where the JVM's log goes; None: into the scratch folder, which goes with the session.
+    # The folder of the JVM's log; None: the scratch folder, which is removed with the session.
     log_path: Path | None = None
-    # How long a cluster may take to give the first executor; a busy one queues applications without a word.
+    # How long a cluster may take to provide the first executor; a busy one queues applications silently.
     executor_wait_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class SparkSettings:
 
     @property
     def waits_for_executors(self) -> bool:
-        """Whether executors come before the first job; elsewhere, and where they come and go, a job calls for them."""
+        """Whether executors start before the first job; otherwise, or with dynamic allocation, a job requests them."""
         dynamic = self.conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
         return (self.is_local_cluster or bool(self.master_addresses)) and not dynamic
 
@@ -80,7 +80,7 @@ class SparkSettings:
         return alone or (bool(addresses) and all(host in ("127.0.0.1", "localhost") for host, _ in addresses))
 
     def spark_conf(self, scratch: Path) -> dict[str, str]:
-        """Everything that Spark is told, given the session's own folder."""
+        """The complete Spark configuration, given the session's own folder."""
         conf = {
             "spark.app.name": self.app_name,
             "spark.master": self._effective_master(),
@@ -96,7 +96,7 @@ class SparkSettings:
             "spark.sql.parquet.compression.codec": "zstd",
             # Readable by everything else that reads Parquet; Spark's own INT96 is not.
             "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-            # The last line of a failing function is ours; the frames of the worker's loop say nothing.
+            # The last line of a failing function is ours; the frames of the worker's loop are noise.
             "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
             "spark.python.worker.reuse": "true",
         }
@@ -128,11 +128,13 @@ class SparkSettings:
 
 
 def check_master(master: str) -> None:
-    """Refuse what no Spark understands, before a JVM is started for it."""
+    """Refuse masters that Spark does not support, before a JVM is started."""
     if any(form.fullmatch(master) for form in (_LOCAL, _LOCAL_CLUSTER, _STANDALONE, _OTHER)):
         return
     hint = did_you_mean(re.split(r"[\[:]", master)[0], ["local", "local-cluster", "spark", "yarn", "k8s"])
-    raise InputError(f"master {shortened(master)!r} is none: use {_FORMS}" + (f" ({hint})" if hint else ""))
+    raise InputError(
+        f"master {shortened(master)!r} is not a Spark master: use {_FORMS}" + (f" ({hint})" if hint else "")
+    )
 
 
 def check_conf(key: str, value: object) -> None:
@@ -158,7 +160,7 @@ def parse_conf(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def _machine_bytes() -> int:
-    """The memory of this machine, or of the container that it is."""
+    """The memory of this machine, or of its container."""
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -61,7 +61,7 @@ class Order(Struct, frozen=True):
 def run_orders(
     session: "Session", orders: Sequence[Order], *, retries: int, on_share: OnShare = lambda share, ended: None
 ) -> dict[str, TaskEnd]:
-    """Run all orders, each in a task of its own; the ends by folder."""
+    """Run all orders, each in its own task; returns the ends by folder."""
     costs = {order.folder: order.cell.cost for order in orders}
     total = sum(costs.values()) or 1.0
     shares = dict.fromkeys(costs, 0.0)

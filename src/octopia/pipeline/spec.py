@@ -23,7 +23,7 @@ from octopia.routing import check_routings
 from octopia.topology import Scot
 from octopia.workload import DayOrder, synthetic_quotes
 
-# Settings that decide which notifications are published; that of the seed is called `first_seed` among them.
+# Settings that determine which notifications are published; the seed is called `first_seed` among them.
 PUBLISHED_SETTINGS: Final = ("first_seed", "publishers", "notifications_per_publisher")
 # Of a burst, if there is one.
 BURST_SETTINGS: Final = (
@@ -176,7 +176,7 @@ def workload_parameters_of(spec: PipelineSpec) -> dict[str, Any]:
 
 
 def run_parameters_of(spec: PipelineSpec) -> dict[str, Any]:
-    """The settings of the runs, with what the name of a model or an overlay file means now."""
+    """The settings of the runs, with the current meaning of a model's or an overlay file's name."""
     run = spec.cell.run
     meant = {"model_values": msgspec.to_builtins(run.model)}
     if run.sites is not UNSET:

@@ -1,17 +1,17 @@
-"""Stage 6, audit: the truth against what the clients got, in SQL; no rows means that the audit passed.
+"""Stage 6, audit: compares deliveries with the truth, in SQL; no rows means that the audit passed.
 
     lost        a client whose filter the notification matches did not get it
     duplicated  a client got it more than once
     unwanted    delivered to a client that did not subscribe to it
-    late        a client got it, or got it last, later than `late_after_s` after it was published
+    late        a client's last copy came later than `late_after_s` after publication
 
-One text for all systems and all sizes, and for both engines: DuckDB answers it for traces of up to `DUCKDB_ROWS_MAX`
-rows, which takes a fraction of a second where Spark needs several to plan and start its stages; Spark answers it for
-all others, and where DuckDB is not installed. It reads the trace and the truth, which share no code; a
-notification that its broker refused is not wanted by anybody. Where clients change their registrations, a notification
-that meets a change may come or not (`audit_changes.py`). A row says which notification (the request that published
-it and its row in `notifications`), which publisher and client, and the client's host broker; `copies` is how often the
-client got it, `arrived` how many copies came to that broker over links.
+One query serves all systems and sizes, and both engines: DuckDB runs it for traces of up to `DUCKDB_ROWS_MAX` rows, in
+a fraction of a second where Spark takes several to plan and start its stages; Spark runs it for all others, and if
+DuckDB is not installed. It reads the trace and the truth, which share no code; a notification that its broker refused
+has no rightful recipients. If clients change their registrations, a notification that meets a change may or may not be
+delivered (`audit_changes.py`). A row names the notification (the request that published it and its row in
+`notifications`), the publisher, the client, and the client's host broker; `copies` is the number of deliveries to the
+client, `arrived` the number of copies that reached that broker over links.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -43,11 +43,11 @@ INPUTS: Final = (
 )
 # All rows of all inputs together, a hundred bytes each in memory.
 DUCKDB_ROWS_MAX: Final = 3_000_000
-# Of the largest table only what the text asks for.
+# The columns of the largest table that the query uses.
 _COLUMNS: Final = {"hops": ["system", "kind", "request", "receiver", "handled_ns"]}
 _SECOND_NS: Final = 1_000_000_000
 
-# Where nothing changes: who wants it must get it.
+# Without changes: every interested client must get it.
 _WANTED: Final = """\
 , wanted AS (
   SELECT DISTINCT published.system, published.request, clients.client, 1 AS must
@@ -139,9 +139,9 @@ def _by_spark(work: Work[PipelineSpec], text: str) -> "tuple[DataFrame, dict[str
 
 
 def audit_sql(late_after_s: float | None = None, *, changing: bool = False, wanted: str = "") -> str:
-    """The text; the one for changes gives the same where there are none, and takes longer.
+    """The query; the one for changes gives the same result without changes, and takes longer.
 
-    `wanted` says in another way who may and who must get what: a table of that name, after `published`.
+    `wanted` is an alternative definition of who may and who must get what: a table of that name, after `published`.
     """
     late_after_ns = "NULL" if late_after_s is None else str(round(late_after_s * _SECOND_NS))
     return _SQL.format(wanted=wanted or (WANTED if changing else _WANTED), late_after_ns=late_after_ns)
@@ -154,7 +154,7 @@ def audit_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
 
 AUDIT: Final = Stage(
     name="audit",
-    about="who lost what, got it twice, unasked or late",
+    about="lost, duplicated, unwanted and late deliveries",
     inputs=INPUTS,
     outputs=("audit",),
     make=make_audit,

@@ -1,8 +1,8 @@
 """Stage 8, figures: plots of the metrics and one page that shows them. It opens with the result.
 
-Plots and the page are those of `octopia.experiments`; here rows are handed to them, and the audit
-and the list of tables are added. The result is the table `figures`, a row per file, so that it follows the rules of all
-tables (what has not changed is not made again); `export_report` puts the files into `DIR/report`.
+`octopia.experiments` makes the plots and the page; this stage passes it the rows, and adds the audit and the list of
+tables. The result is the table `figures`, one row per file, so that it follows the rules of all tables (unchanged ones
+are not made again); `export_report` puts the files into `DIR/report`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def make_figures(work: Work[PipelineSpec]) -> Outputs:
 def outcome_of(
     spec: PipelineSpec, runs: Sequence[Result], metrics: pa.Table, series: pa.Table
 ) -> tuple[Outcome, list[Result]]:
-    """What the pages of experiments are made from: the runs with their metrics."""
+    """The input of an experiment's page: the runs with their metrics."""
     by_system: dict[str, list[MetricRow]] = {one.cell.system: [] for one in runs}
     for row in rows_of_table(metrics):
         by_system[row.system].append(row)
@@ -93,13 +93,13 @@ def outcome_of(
 
 
 def with_audit(one: Result, counts: Mapping[tuple[str, str], int]) -> Result:
-    """A run with the findings of the audit about its deliveries."""
+    """A run with the audit's findings about its deliveries."""
     promised = POLICIES[one.cell.system].promises.exactly_once
     audited = [Finding(rule, counts.get((one.cell.system, kind), 0), promised) for kind, rule in DELIVERY_RULES.items()]
     return structs.replace(one, findings=(*audited, *one.findings))
 
 
-# -- what the page has beside the experiments'
+# -- additions to the page of experiments
 
 
 def _what_was_run(cells: Sequence[Cell]) -> str:
@@ -117,7 +117,7 @@ def _what_was_run(cells: Sequence[Cell]) -> str:
 
 
 def _late_after_s(store: AnyStore) -> float | None:
-    """What the audit on disk was asked, whatever the settings are now."""
+    """The parameters of the audit on disk, whatever the settings are now."""
     record = read_record(store, "audit")
     given: float | None = None if record is None else record["parameters"]["late_after_s"]
     return given
@@ -125,14 +125,14 @@ def _late_after_s(store: AnyStore) -> float | None:
 
 @dataclass(frozen=True)
 class _Findings:
-    """Of the audit: how many of each kind under each system, and the first rows."""
+    """The audit's findings by kind and system, and the first rows."""
 
     counts: Mapping[tuple[str, str], int]
     first: Sequence[Mapping[str, Any]]
 
 
 def _findings(work: Work[PipelineSpec]) -> _Findings:
-    """A passed audit needs no job of Spark, and one with many findings is not read whole."""
+    """A passed audit needs no Spark job, and one with many findings is not read completely."""
     if work.rows("audit") == 0:
         return _Findings({}, ())
     audit = work.tables["audit"]
@@ -189,7 +189,7 @@ def _tables_html(store: AnyStore) -> str:
 
 
 def export_report(store: AnyStore, links: Mapping[str, str] | None = None) -> str:
-    """Put the files of the table `figures` into `report`, links to pages beside it included; the page's place."""
+    """Put the files of the table `figures` into `report`, with links to pages beside it; returns the path."""
     every = {**(links or {}), quality.PAGE: quality.TITLE}
     nav = " · ".join(f'<a href="{escape(file)}">{escape(title)}</a>' for file, title in every.items())
     for row in read_arrow(store.url("").rstrip("/"), "figures").to_pylist():
@@ -201,13 +201,13 @@ def export_report(store: AnyStore, links: Mapping[str, str] | None = None) -> st
 
 
 def figures_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """Nothing of its own: all is in the tables."""
+    """No parameters of its own: everything is in the tables."""
     return {}
 
 
 FIGURES: Final = Stage(
     name="figures",
-    about="plots, and one page with all of it",
+    about="plots, and one page with everything",
     inputs=("runs", "metrics", "series", "audit", *_QUOTES),
     outputs=("figures",),
     make=make_figures,

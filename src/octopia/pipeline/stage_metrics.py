@@ -1,10 +1,10 @@
 """Stage 7, metrics: every metric of `octopia.metrics` over the traces, of any size.
 
-The texts are the same for both engines, and so are the numbers, but for the last digit of a float. Small traces were
-measured by DuckDB in the task that simulated them (`measures.py`); what was found then is gathered here, and measured
-now if the definitions have changed since. Large traces, and those of which only the tables are left, are asked in Spark
-SQL: one session for each system, in which the tables of its trace have their names, and several queries of all systems
-at once, since a small one leaves most of a machine idle.
+Both engines run the same queries and give the same numbers, except for the last digit of a float. DuckDB measured small
+traces in the task that simulated them (`measures.py`); this stage gathers those results, or measures again if the
+definitions have changed. Large traces, and those of which only the tables are left, are queried in Spark SQL: one
+session per system, in which the tables of its trace have their names, and several queries of all systems at a time,
+since a small one leaves most of a machine idle.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ def _read(work: Work[PipelineSpec], one: Result) -> Measures:
 
 
 def _measure_kept(work: Work[PipelineSpec], runs: Sequence[Result]) -> None:
-    """Have the small ones measured whose traces are still there. What cannot be done so is left to Spark."""
+    """Measure small runs whose traces still exist. The rest is left to Spark."""
     orders = {
         one.cell.name: MeasureOrder(work.place, folder_of(one.cell), one, measures_key())
         for one in runs
@@ -96,7 +96,7 @@ def _measure_kept(work: Work[PipelineSpec], runs: Sequence[Result]) -> None:
 
 
 def _by_spark(work: Work[PipelineSpec], runs: Sequence[Result]) -> dict[str, Measures]:
-    """Queries of all systems, a few at a time; a system's answers are put together when all are there."""
+    """Run the queries of all systems, a few at a time; a system's answers are combined when all are there."""
     urls = {name: work.store.url(name) for name in TABLES}
     schemas = {name: work.tables[name].schema for name in TABLES}
     found: dict[str, Measures] = {}
@@ -155,7 +155,7 @@ def _session(
 
 
 def metrics_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """Nothing of its own: all is in the runs."""
+    """No parameters of its own: everything is in the runs."""
     return {}
 
 

@@ -57,7 +57,7 @@ def make_runs(work: Work[PipelineSpec]) -> Outputs:
     found = {order.folder: result_of(work.store.read_json(f"{order.folder}/{RESULT_FILE}")) for order in orders}
     waiting = [order for order in orders if found[order.folder] is None]
     if len(waiting) < len(orders):
-        work.notes.append(f"{len(orders) - len(waiting)} of {len(orders)} runs were there from before")
+        work.notes.append(f"{len(orders) - len(waiting)} of {len(orders)} runs were finished before")
     if waiting:
         found |= _run(work, waiting, len(orders))
     results = [result for result in found.values() if result is not None]
@@ -72,12 +72,12 @@ def _on_tables(work: Work[PipelineSpec], cell: Cell) -> Cell:
 
 
 def folder_of(cell: Cell) -> str:
-    """Where a run is kept; the name contains a digest of everything that the run depends on."""
+    """The folder of a run; the name contains a digest of everything that the run depends on."""
     return f"{RUNS}/{cell.system}-{digest(cell_bytes(cell).decode())}"
 
 
 def runs_table(results: list[Result]) -> pa.Table:
-    """A row per run; the column `result` has everything that is known about it, as JSON."""
+    """A row per run; the column `result` has all its data as JSON."""
     rows = [
         {
             "run": number,
@@ -123,7 +123,7 @@ def _forget(work: Work[PipelineSpec], folders: set[str]) -> None:
 
 
 def _trace(work: Work[PipelineSpec], table: str, results: list[Result]) -> "Output":
-    """The rows of all runs, each with its system in front: put together here if there are few, by Spark if not."""
+    """The rows of all runs, each with its system in front: combined here if there are few, otherwise by Spark."""
     rows = sum(one.run.rows[table] for one in results)
     if rows <= HERE_ROWS_MAX:
         return lambda: _trace_here(work, table, results)

@@ -152,7 +152,7 @@ def _share_column(grid: Grid) -> Any:
 
 
 def _in_pieces(spread: "DataFrame", grid: Grid) -> "DataFrame":
-    """Each piece in a partition of its own."""
+    """Each piece in its own partition."""
     from pyspark.sql import functions as fn
 
     piece = fn.floor(fn.col("row") / grid.chunk_rows) * grid.shares + fn.col("share")
@@ -179,13 +179,13 @@ def _parsed(texts: list[str]) -> list[Filter]:
 
 
 def truth_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """None of its own: everything is in the tables."""
+    """No parameters of its own: everything is in the tables."""
     return {}
 
 
 TRUTH: Final = Stage(
     name="truth",
-    about="who must receive what, by brute force",
+    about="expected deliveries, by brute force",
     inputs=("notifications", "subscribers", "changes"),
     outputs=("truth",),
     make=make_truth,

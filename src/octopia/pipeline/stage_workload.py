@@ -1,8 +1,8 @@
-"""Stage 3, workload: who publishes what and when, who subscribes to what, and where they are.
+"""Stage 3, workload: publishers and subscribers with their filters, brokers and schedules.
 
-The workload is drawn by `octopia.workload.make_workload` alone, in one task: filters are cut from columns of the
-notifications, so whoever draws them holds these, as every simulation does afterwards. The driver never does. The task
-leaves the tables in `.drawn`; what each filter matches, which is most of the work, is then counted by many tasks
+`octopia.workload.make_workload` draws the workload in one task: filters are cut from columns of the notifications, so
+that task holds these in memory, as every simulation does later. The driver never does. The task leaves the tables in
+`.drawn`. Most of the work, counting the matches of each filter, is then done by many tasks
 (`stage_truth.counts_of_filters`) and written into the tables of the clients.
 """
 
@@ -41,7 +41,7 @@ _WITH_FILTERS: Final = ("publishers", "subscribers", "changes")
 
 
 class DrawOrder(msgspec.Struct, frozen=True):
-    """The workload of which cell to draw, from the notifications of a place and all symbols of the data."""
+    """The cell whose workload is drawn, from the notifications at a place and all symbols of the data."""
 
     place: str
     cell: Cell

@@ -1,12 +1,12 @@
-"""Stages: functions from tables to tables, run only where something has changed.
+"""Stages: functions from tables to tables, run only if something has changed.
 
     runner = Runner(store, spec, session)
     runner.run([QUOTES, NOTIFICATIONS])
 
-It knows no stage. A stage reads tables and returns tables, and does nothing else; the runner reads,
-writes, counts and remembers. A table takes its place only when it is complete, with its record; a run that is stopped
-leaves complete tables, and the next one goes on from there. The stages are run in the order given, and every stage
-finds the tables that it needs on disk, so each can be run alone.
+The runner does not know any particular stage. A stage reads tables and returns tables, and does nothing else; the
+runner reads, writes, counts and remembers. A table is moved into place only when it is complete, with its record; a run
+that is stopped leaves complete tables, and the next one continues from there. Stages are run in the given order, and
+every stage finds the tables that it needs on disk, so each can be run alone.
 """
 
 import time
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 _FILE: Final = "part-00000.parquet"
 # Spark reads a large file by groups of rows, each in a task.
 _GROUP_ROWS: Final = 1 << 20
-# What is smaller than this, the driver reads and writes itself.
+# The driver reads and writes smaller tables itself.
 HERE_BYTES_MAX: Final = 64 << 20
 
 Spec = TypeVar("Spec")
 Made: TypeAlias = "DataFrame | pa.Table"
-# A table, or a function that is asked for it when those before it are written.
+# A table, or a function that makes it after the previous ones were written.
 Output: TypeAlias = "Made | Callable[[], Made]"
 Outputs: TypeAlias = "Mapping[str, Output]"
 Sessions: TypeAlias = "Callable[[], Session]"
@@ -55,10 +55,10 @@ Sessions: TypeAlias = "Callable[[], Session]"
 
 @dataclass(frozen=True)
 class Stage(Generic[Spec]):
-    """One step: which tables it reads, which it makes, and how.
+    """One step: the tables it reads, the tables it makes, and how.
 
-    `parameters` are the plain values that the result follows from, beside the tables read; `code` names the modules
-    whose source does the work.
+    `parameters` are the plain values that the result depends on, in addition to the tables read; `code` names the
+    modules whose source does the work.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Stage(Generic[Spec]):
 
 @dataclass
 class Work(Generic[Spec]):
-    """What a stage gets: the settings, the session, the tables it asked for; `notes` are lines to tell the user."""
+    """The input of a stage: the settings, the session, and the requested tables; `notes` are lines for the user."""
 
     spec: Spec
     session: "Session"
@@ -88,24 +88,24 @@ class Work(Generic[Spec]):
 
     @property
     def place(self) -> str:
-        """Where workers, and Arrow, find the tables."""
+        """The location of the tables, for workers and Arrow."""
         return self.store.url("").rstrip("/")
 
     def rows(self, table: str) -> int:
-        """How many rows a table has, from its record."""
+        """The number of rows of a table, from its record."""
         record = read_record(self.store, table)
         assert record is not None, "the runner has read it"  # noqa: S101
         return int(record["rows"])
 
     def here(self, table: str, columns: list[str] | None = None) -> pa.Table:
-        """A small table, read without a job of Spark: that takes longer than reading it."""
+        """A small table, read without a Spark job, which would take longer."""
         return read_arrow(self.place, table, columns)
 
 
 class Tables(Mapping[str, "DataFrame"]):
-    """The tables of a stage as DataFrames, made when they are first used.
+    """The tables of a stage as DataFrames, made on first use.
 
-    Columns come from the tables' records: without them Spark starts a job for each table to look into one of its files.
+    Columns come from the tables' records: without them, Spark starts a job for each table to inspect one of its files.
     """
 
     def __init__(self, session: "Session", store: AnyStore, names: Sequence[str]) -> None:
@@ -130,7 +130,7 @@ class Tables(Mapping[str, "DataFrame"]):
 
 @dataclass(frozen=True)
 class Event:
-    """What a runner tells on its way: `state` is `skipped`, `started`, `progress` or `finished`."""
+    """Progress of a runner: `state` is `skipped`, `started`, `progress` or `finished`."""
 
     stage: str
     state: str
@@ -143,7 +143,10 @@ class Event:
 
 
 class Runner(Generic[Spec]):
-    """Runs stages on one store. `sessions` is asked for the session when one is needed: often nothing is to be done."""
+    """Runs stages on one store.
+
+    `sessions` is called only if a session is needed, since often there is nothing to do.
+    """
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class Runner(Generic[Spec]):
         self._on_event = on_event
 
     def run(self, names: Sequence[str] | None = None, *, force: bool = False) -> list[Event]:
-        """Run these stages in order (all, if not said), each only if it must; `force` runs them in any case."""
+        """Run these stages in order (by default all), each only if necessary; `force` runs them in any case."""
         wanted = [self._stages[name] for name in (names if names is not None else self._stages)]
         with self._store.locked():
             for table in self._tables():
@@ -171,7 +174,7 @@ class Runner(Generic[Spec]):
                 write_manifest(self._store, self._tables())
 
     def plan(self, names: Sequence[str] | None = None) -> dict[str, str | None]:
-        """For each stage why it would run, given the tables as they are; None where it would not."""
+        """For each stage, the reason why it would run, given the current tables; None if it would not."""
         wanted = names if names is not None else list(self._stages)
         return {name: self._because(self._stages[name], self._recipe(self._stages[name])) for name in wanted}
 
@@ -228,7 +231,7 @@ class Runner(Generic[Spec]):
         return next((reason for reason in reasons if reason), None)
 
     def _write(self, stage: Stage[Spec], recipe: Recipe, work: Work[Spec], begin: float) -> dict[str, int]:
-        """Write all tables of a stage beside the old ones, then put them in place one after the other."""
+        """Write all tables of a stage beside the old ones, then move them into place one after the other."""
         made = stage.make(work)
         if sorted(made) != sorted(stage.outputs):
             raise TypeError(f"stage {stage.name} made {sorted(made)} and not {sorted(stage.outputs)}")
@@ -252,22 +255,22 @@ class Runner(Generic[Spec]):
 
 
 def read_table(session: "Session", url: str, schema: "StructType | str | None" = None) -> "DataFrame":
-    """The table at a place whose name is taken as it is: Spark would take brackets and stars in it for a pattern.
+    """The table at a place, with its name taken literally: Spark would read brackets and stars as a pattern.
 
-    Without a `schema` Spark starts a job that looks into a file.
+    Without a `schema`, Spark starts a job to inspect a file.
     """
     reader = session.spark.read.option("__globPaths__", "false")
     return (reader if schema is None else reader.schema(schema)).parquet(url)
 
 
 def write_table(session: "Session", store: AnyStore, name: str, table: Made) -> tuple[int, dict[str, str]]:
-    """Write Parquet; how many rows, and the columns with their types. Counting costs no second pass."""
+    """Write Parquet; returns the number of rows, and the columns with their types. Counting needs no second pass."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as fn
 
     if isinstance(table, pa.Table) and table.nbytes <= HERE_BYTES_MAX:
         return _write_here(store, name, table)
-    # In one piece: of a table whose first chunk is empty Spark takes no rows at all.
+    # In one piece: if the first chunk of a table is empty, Spark takes no rows at all.
     frame = session.spark.createDataFrame(table.combine_chunks()) if isinstance(table, pa.Table) else table
     seen = Observation()
     counted = frame.observe(seen, fn.count(fn.lit(1)).alias("rows"))
@@ -276,10 +279,10 @@ def write_table(session: "Session", store: AnyStore, name: str, table: Made) -> 
 
 
 def _write_here(store: AnyStore, name: str, table: pa.Table) -> tuple[int, dict[str, str]]:
-    """What the driver holds already, it writes itself: a job of Spark would take longer than most of these tables."""
+    """Write a table that the driver already holds: a Spark job would take longer for most of these tables."""
     plain = table.cast(plain_schema(table.schema))
     sink = pa.BufferOutputStream()
-    # no schema of Arrow's own in the file: it is to be read as those that Spark writes
+    # without Arrow's own schema in the file, so that it reads like one written by Spark
     pq.write_table(plain, sink, compression="zstd", row_group_size=_GROUP_ROWS, store_schema=False)
     store.write_bytes(f"{name}/{_FILE}", sink.getvalue().to_pybytes())
     return plain.num_rows, _types(spark_schema(plain.schema))

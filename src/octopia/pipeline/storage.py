@@ -1,8 +1,8 @@
 """Where tables live: a folder of this machine (or one that all machines share), or an address that Spark can reach.
 
-Both kinds offer the same few operations, and both replace a table in one step as far as a reader
-can see: the new one is written beside the old one and renamed. If the process dies between two renames, `recover` puts
-things right. Names that begin with a dot are ours and are no tables.
+Both kinds offer the same few operations, and both replace a table in one step as far as a reader can see: the new one
+is written beside the old one and renamed. If the process dies between two renames, `recover` puts things right. Names
+that begin with a dot are internal and not tables.
 """
 
 import hashlib

@@ -28,7 +28,7 @@ def spark_sweep(
     retries: int = 1,
     on_share: OnSweep = lambda share, count, of: None,
 ) -> Sweep:
-    """Run the cells that are not finished yet; the results of all, in order. No session is started for nothing.
+    """Run the unfinished cells; returns the results of all, in order. A session is started only if needed.
 
     Ctrl-C is passed on to the caller: finished cells are kept, and the next call continues from there.
     """

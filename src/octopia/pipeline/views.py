@@ -1,4 +1,4 @@
-"""Tables on disk under their names, for SQL: a session of its own for each set of them.
+"""Tables on disk under their names, for SQL: a separate session for each set of them.
 
 Temporary views are per session in Spark; a new session shares the running context, its cores and its memory, and costs
 nothing. So two sets of tables can be queried at once under the same names, and the user's own views stay as they are.
@@ -20,7 +20,7 @@ def session_with(
 ) -> "SparkSession":
     """A session in which these tables have these names; optionally for one system only, and without that column.
 
-    Without their `schemas`, Spark looks into a file of each.
+    Without `schemas`, Spark inspects a file of each table.
     """
     from pyspark.sql import functions as fn
 

@@ -38,7 +38,7 @@ STAGES: Final[tuple[Stage[PipelineSpec], ...]] = (
 
 
 class LazySession:
-    """A session that is started when it is first asked for, and ends with the `with` block."""
+    """A session that is started on first use and ends with the `with` block."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
@@ -68,9 +68,9 @@ def run_pipeline(
     links: Mapping[str, str] | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> list[Event]:
-    """Run stages (all, if not said) in `out`, each only if something it follows from has changed.
+    """Run stages (by default all) in `out`, each only if something it depends on has changed.
 
-    `links` are pages beside the report's that it is to name: file and title.
+    `links` are pages beside the report that it should link to: file and title.
     """
     known = [stage.name for stage in STAGES]
     for name in stages or ():

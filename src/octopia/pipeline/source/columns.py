@@ -8,10 +8,10 @@
 | decimal(p,s)                  | numbers that it holds exactly                                                |
 | timestamp                     | strings in ISO 8601, of UTC where they name no time zone                     |
 
-No network. A missing attribute is null. What does not fit is null, too (PERMISSIVE), or the row is
-left out (DROPMALFORMED), or an error (FAILFAST). A column has the name of its attribute unless its metadata say
-`{"attribute": "…"}`; the columns of `EXTRA` are not attributes. Values are looked at column by column, and one by one
-only in columns where something does not fit at first sight.
+No network. A missing attribute is null. A value that does not fit becomes null, too (PERMISSIVE), the row is left out
+(DROPMALFORMED), or it is an error (FAILFAST). A column has the name of its attribute unless its metadata say
+`{"attribute": "…"}`; the columns of `EXTRA` are not attributes. Values are checked column by column, and one by one
+only in columns where some value may not fit.
 """
 
 import json
@@ -78,7 +78,7 @@ class Column:
 
 
 def attribute_columns(schema: "StructType", *, reading: bool) -> list[Column]:
-    """The columns that are attributes, checked."""
+    """The attribute columns, checked."""
     columns: list[Column] = []
     for field in schema.fields:
         if field.name in EXTRA:
@@ -123,7 +123,7 @@ def _column(field: "StructField", reading: bool) -> Column:
         )
     attribute = (field.metadata or {}).get(ATTRIBUTE, field.name)
     if not isinstance(attribute, str) or not attribute:
-        raise InputError(f"column {field.name!r}: its metadata give {attribute!r} as {ATTRIBUTE!r}, a name is needed")
+        raise InputError(f"column {field.name!r}: its metadata give {attribute!r} as {ATTRIBUTE!r}, not a name")
     return Column(
         field.name, attribute, kind.typeName(), shown, getattr(kind, "precision", 0), getattr(kind, "scale", 0)
     )
@@ -133,10 +133,10 @@ def _column(field: "StructField", reading: bool) -> Column:
 
 
 def implied_schema(advertisement: Filter, wanted: Filter) -> str:
-    """The columns of the advertised notifications that can match: each attribute, with the type that is said of it."""
+    """The columns of the advertised notifications that can match: each attribute with its stated type."""
     conjunctions = [one for one in advertisement if overlaps(Filter((one,)), wanted)]
     if not conjunctions:
-        raise InputError(f"option 'advertisement': nothing of it can match the filter {wanted}")
+        raise InputError(f"option 'advertisement': it cannot match the filter {wanted}")
     names = sorted({name for one in conjunctions for name in one.by_attribute})
     columns = [f"{_quoted(name)} {_implied_type(name, conjunctions, wanted)}" for name in names if name not in EXTRA]
     return ", ".join([f"{PUBLISHER} string", f"{ID} bigint", *columns])
@@ -289,7 +289,7 @@ def _does_not_fit(column: Column, value: Value, publisher: str, sequence: int) -
     )
 
 
-# If all values of a column have these types, Arrow takes them as they are, or reports that one is out of range.
+# If all values of a column have these types, Arrow takes them as they are, or reports one out of range.
 _AT_FIRST_SIGHT: Final[dict[str, frozenset[type]]] = {
     "string": frozenset({str, type(None)}),
     "boolean": frozenset({bool, type(None)}),

@@ -28,15 +28,15 @@ class OctopiaSource(DataSource):
         options = read_options(self.options)
         if options.advertisement is None:
             raise InputError(
-                "no schema: notifications are not all alike, and a broker does not know them before they come; give "
-                ".schema(\"symbol string, close double\"), or what is advertised as option 'advertisement'"
+                "no schema: notifications may differ, and a broker does not know them in advance; give "
+                ".schema(\"symbol string, close double\"), or the advertisement as option 'advertisement'"
             )
         return implied_schema(options.advertisement, options.filter)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         raise InputError(
-            "octopia is a live source, and a batch read has no end: use readStream, with "
-            "trigger(availableNow=True) for what has come since the last run"
+            "octopia is a live source, and a batch read would never end: use readStream, with "
+            "trigger(availableNow=True) for arrivals since the last run"
         )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name

@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
-    """How a client connects."""
+    """Connection settings of a client."""
 
     url: str
     name: str
@@ -114,11 +114,11 @@ def _fails_on_loss(options: "_Given") -> bool:
 
 
 def _check_starting(text: str) -> None:
-    """A subscription begins when it is made: nothing before it can be read."""
+    """Reading starts when the subscription is made: earlier notifications cannot be read."""
     if text and text.lower() != "latest":
         raise InputError(
-            f"option 'startingOffsets' is {shortened(text)!r}: brokers keep no history; a new query begins with what "
-            "is published from then on ('latest', which is the default); with a spool, one that was stopped goes on "
+            f"option 'startingOffsets' is {shortened(text)!r}: brokers keep no history; a new query starts with "
+            "notifications published from then on ('latest', the default); with a spool, a stopped query resumes "
             "where it was"
         )
 
@@ -179,9 +179,9 @@ class _Given:
         return value
 
     def either(self, ours: str, other: str) -> str:
-        """Which of two names for the same option was used; ours if neither was."""
+        """The one of two names for the same option that was used; ours if neither was."""
         if self.text(ours) and self.text(other):
-            raise InputError(f"options {ours!r} and {other!r} say the same thing: give one of them")
+            raise InputError(f"options {ours!r} and {other!r} are the same option: give one of them")
         return other if self.text(other) else ours
 
     def filter(self, name: str, *, needed: str = "") -> Filter:

@@ -28,8 +28,9 @@ _TOKEN: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\
 def subscribe(spark: "SparkSession", condition: str, schema: "StructType | str", **options: str) -> "DataFrame":
     """The stream `spark.readStream.format("octopia")` of the rows for which a Spark SQL condition holds.
 
-    The broker checks what it can, and rows that fail are never sent; `pushed_filter` shows that part. An option
-    `filter` is added to it. Without one, the condition must contain at least one comparison that the broker can check.
+    The broker checks as much of it as it can, and rows that fail are never sent; `pushed_filter` shows that part. An
+    option `filter` is added to it. Without one, the condition must contain at least one comparison that the broker can
+    check.
     """
     reader = spark.readStream.format("octopia").schema(schema)
     known = reader.options(**{**options, "filter": options.get("filter") or "x is not null"}).load().schema
@@ -37,8 +38,8 @@ def subscribe(spark: "SparkSession", condition: str, schema: "StructType | str",
     given = parse_filter(options["filter"]) if options.get("filter") else None
     if pushed is None and given is None:
         raise InputError(
-            f"nothing of {condition!r} can be asked of a broker: compare an attribute with a constant of its type, or "
-            "give option 'filter'"
+            f"no part of {condition!r} can be checked by a broker: compare an attribute with a constant of its type, "
+            "or give option 'filter'"
         )
     both = [f"({one})" for one in (given, pushed) if one is not None]
     return reader.options(**{**options, "filter": " and ".join(both)}).load().where(condition)

@@ -91,9 +91,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadAllAvailable()
 
     def reportLatestOffset(self) -> _Offset | None:  # noqa: N802
-        """What is known about the source now. Spark shows it as `latestOffset` in the query's progress and does not use
-        it otherwise, so it also contains figures for which Spark has no place: a source in Python cannot fill
-        `metrics`.
+        """The current state of the source.
+
+        Spark shows it as `latestOffset` in the query's progress and does not use it otherwise, so it also contains
+        figures for which Spark has no place: a source in Python cannot fill `metrics`.
         """
         if self._receiver is None:
             return None
@@ -177,12 +178,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InputError(
                 f"the checkpoint is at row {first} and the spool {spool.folder} ended with row {spool.opened_at}: the "
                 "machine crashed before the rest was on disk (spoolSync=true prevents it), or files were cut off; "
-                "start with a new checkpointLocation, which goes on with what the spool has"
+                "start with a new checkpointLocation, which continues with the rows in the spool"
             )
         self._resumed = True
 
     def _row(self, offset: _Offset) -> int:
-        """The row of our spool that an offset stands for."""
+        """The row of our spool for an offset."""
         spool = self._started().spool
         if offset["spool"] == spool.id:
             return int(offset["rows"])
@@ -205,8 +206,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _check_loss(start: _Offset, end: _Offset) -> None:
     lost = [
         f"{end[name] - start.get(name, 0)} {what}"
-        for name, what in (("dropped", "dropped at the broker's bound"), ("gaps", "sessions not taken up in time"))
+        for name, what in (("dropped", "dropped at the broker's bound"), ("gaps", "sessions not resumed in time"))
         if end[name] > start.get(name, 0)
     ]
     if lost:
-        raise OctopiaError(f"notifications were lost: {', '.join(lost)}; onLoss=count goes on and counts them")
+        raise OctopiaError(f"notifications were lost: {', '.join(lost)}; onLoss=count continues and counts them")

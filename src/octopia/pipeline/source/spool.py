@@ -1,8 +1,8 @@
-"""The spool: what was received and Spark has not committed yet, in files of one folder.
+"""The spool: received notifications that Spark has not committed yet, in files of one folder.
 
-A live source has no offsets: what a broker has delivered it does not deliver again. So what comes is appended here
-before it is confirmed to the broker, and offsets are row numbers of this log, counted from the first row there ever
-was. Rows that Spark has committed are deleted.
+A live source has no offsets: a broker does not deliver anything again. So notifications are appended here before they
+are confirmed to the broker, and offsets are row numbers of this log, counted from its very first row. Rows that Spark
+has committed are deleted.
 
     spool.json                     the spool's id, and what it is subscribed to
     committed                      the row before which everything is committed
@@ -10,23 +10,23 @@ was. Rows that Spark has committed are deleted.
     mark                           how far the last segment was kept, and synced
     lock                           held by the one query that uses the spool
 
-A record has the broker's session, counters, the time of arrival and the parcels as they came. One read of the socket is
-one record, written in one call; then the mark is moved; then the broker gets its confirmation. How the bytes are
-protected is in `spool_files.py`.
+A record has the broker's session, counters, the time of arrival and the parcels as received. One read of the socket is
+one record, written in one call; then the mark is moved; then the broker gets its confirmation. `spool_files.py`
+describes the checksums.
 
-What recovery finds, and what it does:
+Recovery:
 
 - Bytes beyond the mark: never confirmed. They are left out, and the broker sends them again.
 - Damage or a missing end before the mark: an error that names the place. Nothing is cut off.
-- The same, but the machine was restarted and the missing part was never synced: the crash lost it. The session is
-  not taken up, so that the broker begins a new one and `gaps` counts it.
+- The same, but the machine was restarted and the missing part was never synced: the crash lost it. The session is not
+  resumed, so the broker begins a new one and `gaps` counts it.
 
 A file whose fsync failed is never written to again: the query fails, and the next one continues in a copy of the part
 that the mark vouches for.
 
-Two counters go with every row: `dropped`, notifications that the broker dropped at its bound before it, and `gaps`,
-the times that a session could not be taken up before it. Bounded: `is_full` is true from `bytes_max` on, until half of
-it is gone. Appended by one thread, read and committed by another. No Spark and no network here.
+Two counters go with every row: `dropped`, notifications that the broker dropped at its bound before it, and `gaps`, the
+number of sessions that could not be resumed before it. Bounded: `is_full` is true from `bytes_max` on, until half of it
+is gone. Appended by one thread, read and committed by another. No Spark and no network here.
 """
 
 import fcntl
@@ -160,7 +160,7 @@ class Spool:
             )
         self._check_end(mark)
         if self.committed > self.end.rows:
-            # Only after a crash of the machine: Spark has more than what is left, and nobody will request that.
+            # Only after a crash of the machine: Spark has rows beyond the end, and will not request them.
             self._forget_all()
         self._mark_file = os.open(place, os.O_WRONLY)
         if not self._segments:
@@ -200,8 +200,8 @@ class Spool:
             is_unsynced_end = first >= mark.first and not same_boot
             if not is_unsynced_end or (first == mark.first and damage.at < mark.synced):
                 raise InputError(
-                    f"spool {self.folder}: {path.name} is damaged at byte {damage.at}, after row {self.end.rows}: what "
-                    f"follows was confirmed to the broker and cannot be read; {_ANEW}"
+                    f"spool {self.folder}: {path.name} is damaged at byte {damage.at}, after row {self.end.rows}: the "
+                    f"following rows were confirmed to the broker and cannot be read; {_ANEW}"
                 ) from None
             replace_file(path, data[: damage.at], sync=self._sync)
             self._crashed = True
@@ -286,9 +286,9 @@ class Spool:
             self._write(data)
             self._move_mark(len(data))
         except OSError as error:
-            # A partly written record lies beyond the mark. After a failed fsync nobody knows what was written, and a
-            # second one would not tell: this file is left as it is.
-            self._failed = f"spool {self.folder}: {error.strerror}; nothing that was not kept is confirmed"
+            # A partly written record is beyond the mark. After a failed fsync the state of the file is unknown, and
+            # another fsync would not reveal it: the file is left as it is.
+            self._failed = f"spool {self.folder}: {error.strerror}; only stored rows are confirmed"
             raise OctopiaError(self._failed) from None
         self._note_record(segment, record, segment.size, len(parcels))
         segment.size += len(data)
@@ -453,7 +453,7 @@ def _read_committed(folder: Path) -> int | None:
     except FileNotFoundError:
         return None
     if text is None:
-        raise InputError(f"{path} is damaged: delete it to have Spark read every row again that is still there")
+        raise InputError(f"{path} is damaged: delete it, and Spark reads all remaining rows again")
     return int(text)
 
 

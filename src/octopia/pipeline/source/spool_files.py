@@ -1,8 +1,8 @@
 """The bytes of a spool's files: records with checksums, small sealed files, and the mark of what was kept.
 
-Every byte is covered by a checksum, so a flipped bit is found wherever it is. What a checksum cannot show is a file
-that ends too early, at the end of a record. The mark shows that: it says how far the last segment reached when the
-broker was told so, and how much of it had been synced.
+Every byte is covered by a checksum, so a flipped bit is found wherever it is. A checksum cannot show that a file ends
+too early, at the end of a record. The mark does: it records how far the last segment reached at the last confirmation,
+and how much of it had been synced.
 
     record     head (length, rows, checksum of the body, checksum of the head), then the body in MessagePack
     mark       one line of text and its checksum, rewritten in place after every record
@@ -47,7 +47,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class DamagedError(InputError):
-    """Bytes that differ from what was written. `at` is the offset."""
+    """Bytes that differ from those written. `at` is the offset."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"damaged at byte {at}")
@@ -149,8 +149,8 @@ def read_mark(path: Path) -> Mark:
         raise InputError(f"{path} is missing; files were deleted") from None
     if text is None:
         raise InputError(
-            f"{path} is damaged: whether rows are missing cannot be told any more; start with an empty spool folder "
-            "and a new checkpointLocation"
+            f"{path} is damaged, so missing rows cannot be detected; start with an empty spool folder and a new "
+            "checkpointLocation"
         )
     first, size, synced, *boot = text.split()
     return Mark(int(first), int(size), int(synced), boot[0] if boot else "")

@@ -1,14 +1,14 @@
 """`write` and `writeStream`: rows are published, by all tasks at once.
 
-Every task is a client of its own: it connects, advertises, publishes its rows, waits until its broker has routed them,
-and leaves. It is named after what it does, and its ids count rows, so that a task that is tried again publishes under
-the names and ids of the first time:
+Every task is a separate client: it connects, advertises, publishes its rows, waits until its broker has routed them,
+and leaves. Its name follows from the write and the partition, and its ids count rows, so a retried task publishes under
+the same name and ids:
 
     write          publisher NAME/WRITE/PARTITION       ids from 1
     writeStream    publisher NAME/QUERY/PARTITION       ids from BATCH * 2^32 + 1
 
-Columns, options and the advertisement are checked on the driver before a task starts. What was
-published cannot be taken back: there is no overwriting, and an aborted write says how much of it had gone out.
+Columns, options and the advertisement are checked on the driver before a task starts. Publications cannot be undone:
+there is no overwriting, and an aborted write reports how much was published.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from octopia.pipeline.source.columns import Column, attribute_columns, check_adv
 from octopia.pipeline.source.options import DROP_MALFORMED, WriteOptions, write_options
 
 BATCH_ID_BITS: Final = 32
-# A task that died may look alive to the broker until it has missed three heartbeats.
+# To the broker, a task that died may look alive until it has missed three heartbeats.
 TAKE_OVER_S: Final = 40.0
-# An earlier try that was killed keeps its name for so long.
+# A killed earlier attempt keeps its name for this long.
 SESSION_S: Final = 5.0
 _TAKE_OVER_POLL_S: Final = 0.1
 _NAME_DEFAULT: Final = "spark"
@@ -41,7 +41,7 @@ _NAME_DEFAULT: Final = "spark"
 
 @dataclass(frozen=True)
 class Published(WriterCommitMessage):
-    """What one task published."""
+    """The result of one task."""
 
     publisher: str
     partition: int
@@ -52,7 +52,7 @@ class Published(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What all tasks of a write have in common."""
+    """The common part of all tasks of a write."""
 
     options: WriteOptions
     columns: tuple[Column, ...]
@@ -63,7 +63,7 @@ class WritePlan:
         """Check everything that can be checked before anything is published."""
         options = write_options(given)
         if overwrite:
-            raise InputError("what was published cannot be overwritten: use mode('append')")
+            raise InputError("publications cannot be overwritten: use mode('append')")
         columns = tuple(attribute_columns(schema, reading=False))
         if options.advertise is None:
             every = Filter.of(*(Predicate(column.attribute, Operator.PRESENT) for column in columns))
@@ -84,10 +84,10 @@ class WritePlan:
         client = await self._connected(publisher, first_id)
         skipped = 0
         async with AsyncExitStack() as stack:
-            # It is open already. What goes wrong inside is not masked by what goes wrong when it is closed.
+            # It is open already. An error inside must not be masked by one on closing.
             stack.push_async_exit(client)
             await client.advertise(self.advertisement)
-            # The next batch is awaited in another thread, so that the broker hears from us meanwhile.
+            # The next batch is awaited in another thread, so that the broker keeps hearing from us.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 if self.options.mode == DROP_MALFORMED:
                     rows = notifications_of(batch, self.columns)
@@ -112,7 +112,7 @@ class WritePlan:
             return False
 
     async def _connected(self, publisher: str, first_id: int) -> NumberedClient:
-        """The client of this task, as soon as the one of an earlier try is gone."""
+        """The client of this task, as soon as that of an earlier attempt is gone."""
         connect = self.options.connect
         give_up_at = asyncio.get_running_loop().time() + TAKE_OVER_S
         while True:
@@ -128,7 +128,7 @@ class WritePlan:
                 await asyncio.sleep(_TAKE_OVER_POLL_S)
 
     def note(self, outcome: str, messages: list[WriterCommitMessage | None], batch: int | None) -> None:
-        """Append what became of a write to the file of receipts, if one is wanted."""
+        """Append the outcome of a write to the file of receipts, if there is one."""
         if self.options.receipts is None:
             return
         tasks = [message for message in messages if isinstance(message, Published)]
@@ -152,7 +152,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
-        # Chosen once, on the driver, so that all tries of all tasks agree on it.
+        # Chosen once, on the driver, so that all attempts of all tasks agree on it.
         self._id = plan.options.write_id or secrets.token_hex(8)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
