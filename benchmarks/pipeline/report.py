@@ -178,7 +178,8 @@ def _join_rows(case: dict[str, Any]) -> list[list[str]]:
         times = one["per_cpu_s"] / case["sql join"]["per_cpu_s"]
         label = f"{case['subscriptions']:,} {case['kind']}" if system == "octopia" else ""
         counts = [f"{one.get('rows', case['rows']):,}", f"{case['pairs']:,}" if system == "octopia" else ""]
-        rows.append([label, *counts, system, f"{one['per_s']:,.0f}", f"{one['per_cpu_s']:,.0f}", f"{times:,.1f} ×"])
+        ratio = f"{times:,.1f} ×" if times >= 1 else f"1/{1 / times:,.0f}"
+        rows.append([label, *counts, system, f"{one['per_s']:,.0f}", f"{one['per_cpu_s']:,.0f}", ratio])
     return rows
 
 
