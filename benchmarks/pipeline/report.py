@@ -128,9 +128,9 @@ def _tables(figures: dict[str, Any]) -> list[Figures]:
     if "increments" in figures:
         found.append(_increments(figures["increments"]))
     if "plans" in figures:
-        head = ["routing", "proposal", "messages", "mean delay", "verdict", "plan s", "plan CPU s"]
+        head = ["workload", "routing", "proposal", "messages", "mean delay", "verdict", "plan s", "plan CPU s"]
         rows = [_plan_row(one) for one in figures["plans"]]
-        found.append(Figures("Plans for the demo's workload: replays against what is there", head, rows))
+        found.append(Figures("Plans: replays of the proposals against what is there", head, rows))
     return found
 
 
@@ -148,7 +148,7 @@ def _plan_row(one: dict[str, Any]) -> list[str]:
     verdict = "recommended" if one["recommended"] else "rejected" if one["rejected"] else ""
     changes = ["" if one[name] is None else f"{one[name]:+.0%}" for name in ("messages", "delay")]
     times = [f"{one['plan_wall_s']:.1f}", f"{one['plan_cpu_s']:.1f}"]
-    return [one["system"].upper(), one["proposal"], *changes, verdict, *times]
+    return [one.get("workload", "demo"), one["system"].upper(), one["proposal"], *changes, verdict, *times]
 
 
 def _cluster_row(cell: dict[str, Any]) -> list[str]:
