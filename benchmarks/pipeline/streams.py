@@ -200,16 +200,17 @@ async def _warmed(publisher: Any, got: list[Any]) -> int:
 
 
 async def _passing(publisher: Any, got: list[_Row], number: int) -> float:
-    """Publish rows from this number on, one by one, until one comes; returns when that one was published."""
-    came: list[_Row] = []
+    """Publish rows from this number on, one by one, until one comes; returns when the first that came was confirmed."""
+    confirmed: dict[int, float] = {}
     for n in range(number, number + round(WAIT_S / 0.05)):
         await _publish(publisher, range(n, n + 1))
+        confirmed[n] = time.time()
         await asyncio.sleep(0.05)
-        came = [one for one in got if one.n >= number]
-        if came:
+        if any(one.n >= number for one in got):
             break
+    # those that were on their way before it
     await asyncio.sleep(1.0)
-    return min((one.at_s - one.delay_s for one in got if one.n >= number), default=float("inf"))
+    return min((confirmed[one.n] for one in got if one.n in confirmed), default=float("inf"))
 
 
 async def _kill(kill: str, overlay: _Overlay, running: list[Any]) -> None:
