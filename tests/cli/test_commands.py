@@ -372,9 +372,7 @@ def test_explain_for_a_person_and_for_a_program(example: str) -> None:
 
 def test_explain_with_nothing_to_explain() -> None:
     fig6 = str(SCENES / "fig6.json")
-    assert result_of("explain", fig6) == (
-        "Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.\n"
-    )
+    assert result_of("explain", fig6) == ("Nothing to explain: the scenario has no publications or no subscriptions.\n")
     assert json.loads(result_of("explain", fig6, "--json")) == []
 
 

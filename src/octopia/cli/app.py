@@ -36,7 +36,7 @@ COMMANDS = (
     _Entry(_LIVE, "adv", "Advertise, and keep the advertisements in force until interrupted."),
     _Entry(_LIVE, "status", "Show brokers, clients, links and queues of a running overlay."),
     _Entry(_LIVE, "top", "Watch brokers, rates, queues and overload of a running overlay."),
-    _Entry(_LIVE, "trace", "Send a probe, which nobody gets, and show the path of every copy."),
+    _Entry(_LIVE, "trace", "Send a probe, which is not delivered, and show the path of every copy."),
     _Entry(_LIVE, "why", "Say why a client gets a notification, or what stops it."),
     _Entry(_LIVE, "bench", "Measure rates and latencies of a running overlay."),
     _Entry(_LIVE, "certificates", "Make the certificates that an overlay file names.", extra="certificates"),

@@ -155,7 +155,7 @@ class Matcher(Store[Id]):
         return self._checked(answers, seen)
 
     def search_arguments(self, names: Names) -> tuple[Any, ...] | None:
-        """What a kernel needs to search for notifications with the names of this reader itself (`place_and_search`).
+        """The input of a kernel that searches for notifications with this reader's names itself (`place_and_search`).
 
         The arrays of the only run, the openings, and those of the space; None if more than a search is needed. They
         hold until the next change of this matcher. Say afterwards for how many you searched (`searched`).
@@ -168,7 +168,7 @@ class Matcher(Store[Id]):
         return (*run.layout, space.openings.starts, space.openings.probes, *more)
 
     def searched(self, events: int) -> None:
-        """A kernel has searched for so many notifications."""
+        """A kernel has searched for this many notifications."""
         self._attend(events)
 
     def _search_tokens(self, tokens: Tokens) -> Answers:
