@@ -609,6 +609,27 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+@pytest.mark.parametrize("module", ["octopia", "octopia.cli", "octopia.cli.entry", "typer", "rich.console"])
+@pytest.mark.parametrize(("heeds", "code"), [(True, 130), (False, 0)])
+def test_ctrl_c_before_the_command_is_loaded_ends_it_quietly_unless_ignored(
+    module: str, heeds: bool, code: int
+) -> None:
+    interrupted = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler if {heeds} else signal.SIG_IGN)
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from octopia_command import main
+main()
+"""
+    line = [sys.executable, "-c", interrupted, "--version"]
+    done = subprocess.run(line, capture_output=True, env=PLAIN, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
 @pytest.mark.parametrize(
     ("command", "module", "extra"),
     [("demo", "pyarrow", "demo"), ("simulate delivery", "pyarrow", "sim"), ("topology h", "networkx", "graphs")],
