@@ -116,11 +116,12 @@ def test_the_log_of_registrations_is_written_anew(tmp_path: Path) -> None:
     """Clients that come and go for ever leave no more than is in force."""
     files = FactFiles(RecordOptions(tmp_path))
     recording = LiveRecording(BrokerId("a", 0), [], files, 1.0)
-    recording.begins("stays", "s", "n > 0", 1)
+    log = recording.subscribed
+    log.begins("stays", "s", "n > 0", 1)
     for turn in range(40):
         for client in range(50):
-            recording.begins(f"c{client}", "s", "n > 1", turn)
-            recording.ends(f"c{client}", "s", turn)
+            log.begins(f"c{client}", "s", "n > 1", turn)
+            log.ends(f"c{client}", "s", turn)
         recording.flush_registered()
     files.close()
     assert registered_in(tmp_path).num_rows < 2500

@@ -41,7 +41,7 @@ def serve(
     ] = False,
     record: Annotated[
         Path | None,
-        typer.Option("--record", metavar="DIR", help="Record events in this folder, for octopia watch."),
+        typer.Option("--record", metavar="DIR", help="Record events in this folder, for octopia watch and plan."),
     ] = None,
     record_share: Annotated[
         float, typer.Option("--record-share", metavar="SHARE", help="Share of notifications to record.")

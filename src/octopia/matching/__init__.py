@@ -6,6 +6,7 @@ from octopia.matching.covers import CoverIndex
 from octopia.matching.kernels import chosen_kernels, kernels_in_use, use_kernels
 from octopia.matching.matcher import Matcher
 from octopia.matching.question import Question
+from octopia.matching.search_table import SearchTable
 from octopia.matching.tokens import Counts, Names, Tokens
 from octopia.matching.warm_up import warm_up
 
@@ -17,6 +18,7 @@ __all__ = [
     "Matcher",
     "Names",
     "Question",
+    "SearchTable",
     "Tokens",
     "chosen_kernels",
     "kernels_in_use",

@@ -27,6 +27,7 @@ from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Questions, Stored
 from octopia.matching.placing import Points, Sides
 from octopia.matching.points import TOGETHER_NUMBERS_MAX, fit_together, one_point, point_of, points_of
+from octopia.matching.search_table import SearchTable
 from octopia.matching.store import Id, Rows, Store
 from octopia.matching.tokens import Names, Tokens
 
@@ -154,18 +155,27 @@ class Matcher(Store[Id]):
             answers = merged([*waiting, found], np.int32)
         return self._checked(answers, seen)
 
-    def search_arguments(self, names: Names) -> tuple[Any, ...] | None:
-        """The input of a kernel that searches for notifications with this reader's names itself (`place_and_search`).
+    def search_table(self, names: Names) -> SearchTable | None:
+        """The input of a kernel that searches for notifications with this reader's names (`search_by_table`).
 
-        The arrays of the only run, the openings, and those of the space; None if more than a search is needed. They
-        hold until the next change of this matcher. Say afterwards for how many you searched (`searched`).
+        The arrays of the only run, the openings, and those of the space; None if more than a search is needed. Ask
+        again before each search, and report the number of searches afterwards (`searched`).
         """
+        table = self._table
+        if table is not None and table.holds(self.changes, names):
+            return table
         space = self._space
-        if len(self._runs) != 1 or self._waiting.rows or self._several or self._inexact or space.something_decides:
-            return None
-        (run,) = self._runs.values()
-        more = space.token_points.arguments(names)
-        return (*run.layout, space.openings.starts, space.openings.probes, *more)
+        self._table = None
+        if len(self._runs) == 1 and not (
+            self._waiting.rows or self._several or self._inexact or space.something_decides
+        ):
+            (run,) = self._runs.values()
+            *arrays, size, opened = space.token_points.arguments(names)
+            openings = space.openings
+            self._table = SearchTable(
+                self.changes, names, run.layout, (openings.starts, openings.probes, *arrays), size, opened
+            )
+        return self._table
 
     def searched(self, events: int) -> None:
         """A kernel has searched for this many notifications."""

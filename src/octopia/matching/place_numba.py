@@ -10,7 +10,19 @@ from numba import njit
 from octopia.matching.codes_numba import slot_of
 from octopia.matching.kernels_numba import search
 from octopia.matching.tokens import AT, BOOL, END, FIRST, KIND, NAME, NUMBER, TEXT, WIDTH
-from octopia.native import float_block, put_big_endian, put_bytes
+from octopia.native import (
+    bytes_at,
+    float_block,
+    float_lines_at,
+    floats_at,
+    int_lines_at,
+    ints_at,
+    put_big_endian,
+    put_bytes,
+    short_int_lines_at,
+    short_ints_at,
+    words_at,
+)
 
 # Columns of `plans`, the first four in the order of `boxes.Axis`.
 ON_NUMBER, ON_STRING, ON_BOOL, ON_PRESENT, OWNER, DECIDES = range(6)
@@ -94,4 +106,25 @@ def place_and_search(  # type: ignore[no-untyped-def]
     return search(
         local, parts, lines, kinds, places, cells, inners, rows, alive,
         combination[:count], probes_from, probes, sides, zero, out, zero, counts,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def search_by_table(table, at, data, notes, tokens, numbers, count, combination, room, out, counts):  # type: ignore[no-untyped-def]
+    """As `place_and_search`, with the arrays of a `search_table.SearchTable`, whose lines begin at `at`.
+
+    If `room` is too short, it searches for nothing.
+    """
+    cells, inners, sizes = at + 5, at + 6, ints_at(table, at + 16)
+    if 2 * sizes[0] * count > len(room):
+        return np.int64(0), np.int64(0)
+    return place_and_search(
+        short_int_lines_at(table, at, 2), int_lines_at(table, at + 1, 7), short_ints_at(table, at + 2),
+        int_lines_at(table, at + 3, 7), short_ints_at(table, at + 4),
+        float_lines_at(table, cells, table[cells, 2] // 2), float_lines_at(table, inners, table[inners, 2] // 2),
+        short_ints_at(table, at + 7), words_at(table, at + 8), ints_at(table, at + 9), short_ints_at(table, at + 10),
+        data, notes, tokens, numbers,
+        int_lines_at(table, at + 11, 6), int_lines_at(table, at + 12, 4), int_lines_at(table, at + 13, 3),
+        floats_at(table, at + 14), bytes_at(table, at + 15),
+        sizes[0], count, sizes[1], combination, room, out, counts,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from octopia.matching.boxes import Box, coded_strings, take_apart
 from octopia.matching.filters import Filters
 from octopia.matching.merge import Merge
 from octopia.matching.repeats import Repeats
+from octopia.matching.search_table import SearchTable
 from octopia.matching.space import Space
 from octopia.matching.waiting import Waiting
 
@@ -60,6 +61,9 @@ class Store(Generic[Id]):
     """Filters by id, as rows, boxes and runs."""
 
     def __init__(self) -> None:
+        # counts whatever may replace or resize an array that is searched
+        self.changes = 0
+        self._table: SearchTable | None = None
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -98,7 +102,9 @@ class Store(Generic[Id]):
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the buffers for answers."""
         spare = {"_out": self._out[:0], "_out_ids": self._out_ids[:0], "_out_many": self._out_many[:0]}
-        return self.__dict__ | spare | {"_id_values": None, "_repeats": Repeats(), "_merge": None, "_is_merged": False}
+        return self.__dict__ | spare | {
+            "_id_values": None, "_repeats": Repeats(), "_merge": None, "_is_merged": False, "_table": None,
+        }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -123,6 +129,7 @@ class Store(Generic[Id]):
         if not -1 <= group < GROUPS_MAX:
             raise ValueError(f"group {group} of id {id!r}: groups are numbered 0 to {GROUPS_MAX - 1:,}, -1 is none")
         wanted = filter if isinstance(filter, Filter) else parse_filter(filter)
+        self.changes += 1
         row = self._new_row(id, wanted)
         self._group_of[row] = group
         boxes = self._boxes_of(wanted)
@@ -140,6 +147,7 @@ class Store(Generic[Id]):
     def remove(self, id: Id) -> None:
         """Remove a filter; KeyError for an unknown id."""
         row = self._row_of.pop(id)
+        self.changes += 1
         self._release_codes(self._filters.take_out(row))
         if row in self._waiting.rows:
             self._waiting.withdraw(row)
@@ -194,6 +202,7 @@ class Store(Generic[Id]):
         """Put waiting filters into runs."""
         if not self._waiting.boxes:
             return
+        self.changes += 1
         waiting, self._waiting = self._waiting, Waiting()
         staying, going = waiting.take_all()
         for kind, boxes in going.items():
@@ -350,6 +359,7 @@ class Store(Generic[Id]):
 
     def _enter(self, number: int, run: Run) -> None:
         """Register a run and the places of its boxes."""
+        self.changes += 1
         self._is_merged, self._pays_at = False, 0
         slots = np.arange(run.size)
         if run.dead:

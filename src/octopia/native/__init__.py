@@ -6,24 +6,29 @@ take addresses and trust them: callers check that what they ask for lies inside 
 
 from octopia.native.arrays import (
     addresses,
+    addresses_at,
     bytes_at,
     float_block,
+    float_lines_at,
     floats_at,
     int_lines_at,
     ints_at,
     short_int_lines_at,
     short_ints_at,
+    words_at,
 )
 from octopia.native.texts import hash_of, same_bytes
 from octopia.native.words import big_endian, byte_at, float_at, put_big_endian, put_byte, put_bytes, put_word, word_at
 
 __all__ = [
     "addresses",
+    "addresses_at",
     "big_endian",
     "byte_at",
     "bytes_at",
     "float_at",
     "float_block",
+    "float_lines_at",
     "floats_at",
     "hash_of",
     "int_lines_at",
@@ -36,4 +41,5 @@ __all__ = [
     "short_int_lines_at",
     "short_ints_at",
     "word_at",
+    "words_at",
 ]

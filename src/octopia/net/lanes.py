@@ -34,7 +34,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from octopia.wire import split_frames
 
@@ -71,28 +71,25 @@ class Turn:
             box.turn_ended()
 
 
-class Bundle(NamedTuple):
-    """Consecutive frames in one buffer, and their number."""
-
-    data: bytes
-    frames: int
+# Consecutive frames in one buffer, and their number. A plain pair, since there is one for each read.
+Bundle = tuple[bytes, int]
 
 
 def frames_of(chunk: list[bytes] | Bundle) -> list[bytes]:
     """The frames of a chunk, one by one."""
-    return split_frames(chunk.data) if isinstance(chunk, Bundle) else chunk
+    return split_frames(chunk[0]) if isinstance(chunk, tuple) else chunk
 
 
 def cut(bundle: Bundle, frames: int) -> tuple[Bundle, Bundle]:
-    """Split a bundle into its first `count` frames and the others."""
-    data, at = bundle.data, 0
+    """Split a bundle into its first `frames` frames and the others."""
+    (data, count), at = bundle, 0
     for _ in range(frames):
         at += _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
-    return Bundle(data[:at], frames), Bundle(data[at:], bundle.frames - frames)
+    return (data[:at], frames), (data[at:], count - frames)
 
 
 def _joined(bundles: list[Bundle]) -> Bundle:
-    return Bundle(b"".join([each.data for each in bundles]), sum([each.frames for each in bundles]))
+    return b"".join([data for data, _ in bundles]), sum([frames for _, frames in bundles])
 
 
 class Lanes:
@@ -181,7 +178,7 @@ class Lanes:
             or self.disguise is not None
         ):
             return False
-        self._bundles.append(Bundle(data, frames))
+        self._bundles.append((data, frames))
         self._bundled += frames
         self.waiting_bytes = size
         if not self._noted:
@@ -192,20 +189,22 @@ class Lanes:
     def _next_bundle(self, room: int) -> Bundle:
         """The first bundled frames, as many as there is room for and as are written at once; some are bundled."""
         bundles = self._bundles
-        if bundles[0].frames > room:
+        data, frames = bundles[0]
+        if frames > room:
             chosen, bundles[0] = cut(bundles[0], room)
         else:
-            count, frames, size = 1, bundles[0].frames, len(bundles[0].data)
+            count, size = 1, len(data)
             while count < len(bundles):
-                frames += bundles[count].frames
-                size += len(bundles[count].data)
+                data, more = bundles[count]
+                frames += more
+                size += len(data)
                 if frames > room or size > WRITE_BYTES_MAX:
                     break
                 count += 1
             chosen = bundles[0] if count == 1 else _joined(bundles[:count])
             del bundles[:count]
-        self._bundled -= chosen.frames
-        self.waiting_bytes -= len(chosen.data)
+        self._bundled -= chosen[1]
+        self.waiting_bytes -= len(chosen[0])
         return chosen
 
     def _unbundle(self) -> None:

@@ -136,7 +136,7 @@ class Outbox(Lanes):
         if not frames or self.put_bundle(data, frames):
             return
         self._unbundle()
-        self._waiting.extend(frames_of(Bundle(data, frames)))
+        self._waiting.extend(frames_of((data, frames)))
         self.waiting_bytes += len(data)
         if not self._noted:
             self._noted = True
@@ -180,11 +180,12 @@ class Outbox(Lanes):
             return
         while self._bundles and self.writable and (room := self._room()) > 0:
             sent = self._next_bundle(room)
-            self.sent += sent.frames
+            data, frames = sent
+            self.sent += frames
             self._unconfirmed.append(sent)
-            self._unconfirmed_bytes += len(sent.data)
+            self._unconfirmed_bytes += len(data)
             try:
-                self._write(transport, sent.data)
+                self._write(transport, data)
             except RuntimeError:
                 # as in `flush`
                 self.writable = False
@@ -228,8 +229,9 @@ class Outbox(Lanes):
             )
         while self.confirmed < received:
             chunk = self._unconfirmed[0]
-            if isinstance(chunk, Bundle):
-                left = chunk.frames - self._ahead
+            if isinstance(chunk, tuple):
+                data, frames = chunk
+                left = frames - self._ahead
                 if left > received - self.confirmed:
                     self._ahead += received - self.confirmed
                     self.confirmed = received
@@ -237,8 +239,8 @@ class Outbox(Lanes):
                 self._unconfirmed.popleft()
                 self.confirmed += left
                 self._ahead = 0
-                self._unconfirmed_bytes -= len(chunk.data)
-                self.confirmed_bytes += len(chunk.data)
+                self._unconfirmed_bytes -= len(data)
+                self.confirmed_bytes += len(data)
                 continue
             part = min(len(chunk), received - self.confirmed)
             self.confirmed += part

@@ -63,7 +63,7 @@ from octopia.net.limits import NetLimits
 from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
 from octopia.routing import CongestionParameters, Limits, check_covering, why_not_live
-from octopia.topology import BrokerId, Placement, Scot, TomlText, parse_tree, read_overlay
+from octopia.topology import BrokerId, Placement, Scot, Sites, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
 HOST_DEFAULT = "127.0.0.1"
@@ -127,6 +127,7 @@ class ServeConfig:
     qos: tuple[Qos, ...] = ()  # of each cluster
     alias_token: str = ""  # the secret of aliases; empty: subscribers see publishers' names
     covering: str = "none"
+    sites: Sites | None = None
 
     @property
     def digest(self) -> str:
@@ -199,6 +200,7 @@ def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConf
         qos=read_qos(text, scot),
         alias_token=tokens.read("brokers", brokers, "alias_token"),
         covering=covering,
+        sites=overlay.sites,
     )
 
 

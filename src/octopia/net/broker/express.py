@@ -84,6 +84,7 @@ class ExpressWay:
         self._overtakes = overtakes
         self._counters = counters
         self.links = len(neighbours)
+        self._clients = core.rows.names
         self._fan_out = FanOut(core.rows, self.links)
 
     # -- decisions
@@ -171,9 +172,14 @@ class ExpressWay:
 
     def put(self, to: int, data: bytes, frames: int) -> None:
         """Queue consecutive frames for a destination."""
-        destination = self._destination(to)
-        if destination is not None:
-            destination.put_bundle(data, frames)
+        member, lane = to // LANES - self.links, to % LANES
+        if member < 0:
+            self._links[self._neighbours[to // LANES]].lane(lane).put_bundle(data, frames)
+            return
+        session = self._sessions.get(self._clients[member])
+        # most often there is room, and one call is enough
+        if session is not None and (lane or not session.box.put_bundle(data, frames)):
+            session.put_bundle(data, frames, lane)
 
     def count_deliveries(self, publisher: str, deliveries: int, last: int) -> None:
         """Count deliveries of a publisher's notifications; `last` is the number of the last one."""
@@ -188,13 +194,6 @@ class ExpressWay:
     def _put(self, bundles: list[Bundle]) -> None:
         for bundle in bundles:
             self.put(*bundle)
-
-    def _destination(self, number: int) -> Any:
-        member, lane = divmod(number, LANES)
-        if member < len(self._neighbours):
-            return self._links[self._neighbours[member]].lane(lane)
-        session = self._sessions.get(self.core.rows.names[member - len(self._neighbours)])
-        return None if session is None else session.lane(lane)
 
     def _count_cases(self, batch: Batch, groups: npt.NDArray[np.int64]) -> None:
         times = np.bincount(groups, minlength=len(batch.decisions)).tolist()

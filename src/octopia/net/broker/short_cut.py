@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from octopia.matching import Matcher, Names
+from octopia.matching import Matcher, Names, SearchTable
 from octopia.net.broker.express import ExpressWay
 from octopia.net.broker.fan_out import LANES
 from octopia.net.broker.intake import Intake
@@ -35,28 +35,23 @@ _ROWS_MAX = 1 << 16
 _BYTES_MAX = 1 << 21
 # After a failure, at most this many reads are not tried.
 _SKIPPED_MAX = 63
-_DELIVER = int(Kind.DELIVER)
 # After its length, a plain publication has its kind and an empty header.
 _KIND_AT, _PARCEL_AT = 4, 9
 _PLAIN_PUBLISH = bytes([Kind.PUBLISH, 0, 0, 0, 0])
-# Places in the array of facts, as in `short_cut_numba` and `matching/tokens.py`.
-_NOTES, _LAST, _AFTER, _DELIVERIES, _LAST_DELIVERED = 0, 7, 9, 10, 11
 _NO_WAYS = bytes(8)
 _NOT_NOW = (0, 0)
 _NO_NAMES: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 class Scratch:
-    """The arrays of the kernel. `table` has their addresses, in order."""
+    """The arrays that the kernel works in, in the order of their lines in the sheet."""
 
     def __init__(self, destinations: int, notes_max: int) -> None:
-        from octopia.native import addresses
-
         self.destinations = destinations
         # a line per destination: which it is, the bytes and frames for it, and where the bytes end in `out`
         self.spans: npt.NDArray[np.int64] = np.empty((destinations, 4), dtype=np.int64)
         self.out: npt.NDArray[np.uint8] = np.empty(_BYTES_MAX, dtype=np.uint8)
-        self._arrays: list[npt.NDArray[Any]] = [
+        self.arrays: list[npt.NDArray[Any]] = [
             np.empty(notes_max, dtype=np.int64),
             np.empty(_SIDES_MAX),
             np.empty(_ROWS_MAX, dtype=np.int32),
@@ -72,10 +67,56 @@ class Scratch:
             np.full(destinations, -1, dtype=np.int32),
             self.spans,
             self.out,
-            np.zeros(notes_max + 1, dtype=np.int64),
-            np.zeros(0, dtype=np.int64),
         ]
-        self.table = addresses(*self._arrays)
+
+
+class Sheet:
+    """The addresses of all arrays of the kernel, and what it says."""
+
+    def __init__(self, scanner: Any, frame_bytes_max: int, links: int) -> None:
+        from octopia.native import addresses
+        from octopia.net.broker import short_cut_numba as kernels
+
+        self._addresses = addresses
+        self._kernels: Any = kernels
+        self._scanner = scanner
+        self._lines: npt.NDArray[np.int64] = np.zeros((kernels.SHEET_LINES, 3), dtype=np.int64)
+        self.address = int(self._lines.ctypes.data)
+        self.outcome: npt.NDArray[np.int64] = np.zeros(kernels.OUTCOMES, dtype=np.int64)
+        self._kept = (
+            self.outcome,
+            np.zeros(scanner.notes_max + 1, dtype=np.int64),
+            np.zeros(0, dtype=np.int64),
+            np.array([frame_bytes_max, *scanner.limits, int(Kind.DELIVER), links], dtype=np.int64),
+        )
+        self._room = scanner.make_room()
+        self.search: SearchTable | None = None
+        self._rows: tuple[npt.NDArray[Any], ...] = ()
+        self._write(kernels.OUTCOME_AT, *self._kept)
+        self._write(kernels.ROOM_AT, *self._room.arrays)
+        self.meet_names()
+        self.make_scratch(LANES)
+
+    def _write(self, at: int, *arrays: npt.NDArray[Any]) -> None:
+        self._lines[at : at + len(arrays)] = self._addresses(*arrays)
+
+    def meet_names(self) -> None:
+        """The scanner has forgotten all attribute names, and begins anew."""
+        self.known = self._scanner.known
+        self._write(self._kernels.KNOWN_AT, *self.known.arrays)
+
+    def make_scratch(self, destinations: int) -> None:
+        """Make room for so many destinations."""
+        self.scratch = Scratch(destinations, self._scanner.notes_max)
+        self.view = self.scratch.out.data
+        self._write(self._kernels.SCRATCH_AT, *self.scratch.arrays)
+
+    def search_by(self, search: SearchTable, lines: npt.NDArray[Any], ids: npt.NDArray[Any]) -> None:
+        """The tables have changed: those of the matcher, and those of its rows."""
+        self.search, self._rows = search, (lines, ids)
+        at = self._kernels.SEARCH_AT
+        self._lines[at : at + len(search.lines)] = search.lines
+        self._write(self._kernels.ROWS_AT, *self._rows)
 
 
 class ShortCuts:
@@ -92,31 +133,18 @@ class ShortCuts:
         now: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        from octopia.native import addresses
         from octopia.net.broker import short_cut_numba as kernels
 
-        self._kernels: Any = kernels
-        self._addresses = addresses
+        self._carry: Any = kernels.carry
         self._express = express
         self._core = express.core
-        self._rows = express.core.rows
-        self._scanner = scanner
+        self.scanner = scanner
         self._intake = intake
         self._counters = counters
         self._now = now
         self._wall = wall
-        self._limits = np.array([frame_bytes_max, *scanner.limits], dtype=np.int64)
-        self._room = scanner.make_room()
-        self._facts = np.zeros(kernels.FACTS, dtype=np.int64)
-        self._read = addresses(*self._room.arrays[:-1], self._facts)
-        self._known = scanner.known
-        self._known_table = addresses(*self._known.arrays)
-        self._make_scratch()
-
-    def _make_scratch(self) -> None:
-        destinations = self._express.destinations
-        self._scratch = Scratch(destinations + destinations // 4 + LANES, self._scanner.notes_max)
-        self._view = self._scratch.out.data
+        self._frame_bytes_max = frame_bytes_max
+        self._sheet = Sheet(scanner, frame_bytes_max, express.links)
 
     def open(self, session: "Session", channel: "Channel", data: bytes) -> bytes:
         """A client's read before its first publication, with which it gets a short cut."""
@@ -126,15 +154,9 @@ class ShortCuts:
         channel.short_cut = cut.take
         return cut.take(channel, data)
 
-    @property
-    def names(self) -> Names:
-        """The known attribute names; a new one invalidates their numbers."""
-        names: Names = self._scanner.known.names
-        return names
-
     def scan(self, data: bytes) -> Haul | None:
         """The first notifications of a read, as far as they are usual."""
-        haul: Haul | None = self._scanner.take(data, 0, _PARCEL_AT - _KIND_AT, False, int(self._limits[0]))[0]
+        haul: Haul | None = self.scanner.take(data, 0, _PARCEL_AT - _KIND_AT, False, self._frame_bytes_max)[0]
         return haul
 
     def carry(self, cut: "ShortCut", session: "Session", channel: "Channel", data: bytes) -> tuple[int, int] | None:
@@ -143,67 +165,69 @@ class ShortCuts:
         None if they are unusual, and nothing was done; the same with no notification if the broker is unusual at the
         moment.
         """
-        express, core = self._express, self._core
-        arguments = core.index.search_arguments(cut.names) if express.is_open else None
-        header = None if arguments is None else core.header_of(session.name, cut.combination, self._now())
-        if arguments is None or header is None:
+        express, core, sheet = self._express, self._core, self._sheet
+        search = core.index.search_table(cut.names) if express.is_open else None
+        header = None if search is None else core.header_of(session.name, cut.combination, self._now())
+        if search is None or header is None:
             return _NOT_NOW
         decision = core.decide(_NO_WAYS, header, None)
         if decision.copies or decision.dests or decision.missed:
             return _NOT_NOW
-        if self._known is not self._scanner.known:
-            self._known = self._scanner.known
-            self._known_table = self._addresses(*self._known.arrays)
-        if express.destinations > self._scratch.destinations:
-            self._make_scratch()
-        scratch, scanner, rows = self._scratch, self._scanner, self._rows
-        found = self._kernels.carry(
-            np.frombuffer(data, np.uint8), cut.publisher, cut.expected, self._limits, self._known_table, self._read,
-            scratch.table, scanner.scanned, len(cut.names.words), session.last_sequence,
-            int(self._wall() * 1000) if session.qos.is_timed else -1, _DELIVER,
-            *arguments, rows.lines, rows.ids.data, express.links,
+        scanner = self.scanner
+        if search is not sheet.search:
+            sheet.search_by(search, core.rows.lines, core.rows.ids.data)
+            if express.destinations > sheet.scratch.destinations:
+                sheet.make_scratch(express.destinations + express.destinations // 4 + LANES)
+        if sheet.known is not scanner.known:
+            sheet.meet_names()
+        found = self._carry(
+            np.frombuffer(data, np.uint8), cut.own, sheet.address, scanner.scanned, len(cut.names.words),
+            session.last_sequence, int(self._wall() * 1000) if session.qos.is_timed else -1,
         )  # fmt: skip
         scanner.scanned += scanner.notes_max
         if found < 0:
             return None
-        facts = self._facts.tolist()
-        count = facts[_NOTES]
+        count, last, after, deliveries, last_delivered, *first = sheet.outcome.tolist()
         core.index.searched(count)
-        session.last_sequence = facts[_LAST]
+        session.last_sequence = last
         session.published += count
         self._counters.notifications += count
         if decision.case:
             express.count_case(decision, count)
         if found:
-            express.count_deliveries(session.name, facts[_DELIVERIES], facts[_LAST_DELIVERED])
-            self._put(channel, scratch.spans[:found].tolist())
-        return count, facts[_AFTER]
-
-    def _put(self, channel: "Channel", spans: list[list[int]]) -> None:
-        put, view = self._express.put, self._view
-        self._intake.source = channel
-        try:
-            for to, size, frames, end in spans:
-                put(to, bytes(view[end - size : end]), frames)
-        finally:
-            self._intake.done()
+            express.count_deliveries(session.name, deliveries, last_delivered)
+            view, intake = sheet.view, self._intake
+            intake.source = channel
+            try:
+                for to, size, frames, end in (first,) if found == 1 else sheet.scratch.spans[:found].tolist():
+                    express.put(to, bytes(view[end - size : end]), frames)
+            finally:
+                intake.done()
+        return count, after
 
 
 class ShortCut:
     """The short cut of one publishing client."""
 
-    __slots__ = ("_session", "_shared", "_skip", "_skipped", "combination", "expected", "names", "publisher")
+    __slots__ = ("_arrays", "_own", "_session", "_shared", "_skip", "_skipped", "combination", "names", "own")
 
     def __init__(self, session: "Session", shared: ShortCuts) -> None:
         self._session = session
         self._shared = shared
         self._skip = 0  # so many reads are not tried
         self._skipped = 0  # so many were not, the last time
-        self.publisher: npt.NDArray[np.uint8] = np.frombuffer(session.name.encode(), np.uint8)
-        # the attribute names of an earlier read, their numbers, and those that these are of
-        self.names = Names()
+        # the attribute names of an earlier read, and those that they are of
         self.combination: tuple[str, ...] = ()
-        self.expected: npt.NDArray[np.int64] = _NO_NAMES
+        self.names = Names()
+        self._expect(_NO_NAMES)
+
+    def _expect(self, numbers: npt.NDArray[np.int64]) -> None:
+        """Expect notifications whose attribute names have these numbers."""
+        from octopia.native import addresses
+
+        self._arrays = np.frombuffer(self._session.name.encode(), np.uint8), numbers
+        self._own = addresses(*self._arrays)
+        self.own = int(self._own.ctypes.data)
 
     def _learn(self, data: bytes) -> None:
         """Expect the names of these notifications next time, if all have the same."""
@@ -212,7 +236,7 @@ class ShortCut:
             tokens = haul.tokens
             if tokens.counts.signatures == 1:
                 self.names, self.combination = tokens.names, tokens.names_of(0)
-                self.expected = tokens.tokens[: len(self.combination), 0].astype(np.int64)
+                self._expect(tokens.tokens[: len(self.combination), 0].astype(np.int64))
             haul.done()
 
     def take(self, channel: "Channel", data: bytes) -> bytes:
@@ -230,19 +254,26 @@ class ShortCut:
         if session.permit is not None:
             return data
         shared = self._shared
-        if self.names is not shared.names:
+        # numbers of names mean nothing when all names were forgotten
+        if self.names is not shared.scanner.known.names:
             self._learn(data)
-        carried = shared.carry(self, session, channel, data) if self.names is shared.names else None
+            if self.names is not shared.scanner.known.names:
+                return self._skip_some(data)
+        carried = shared.carry(self, session, channel, data)
         if carried is None:
             self._learn(data)
-            self._skip = self._skipped = min(2 * self._skipped + 1, _SKIPPED_MAX)
-            return data
+            return self._skip_some(data)
         count, after = carried
         if not count:
             return data
         self._skipped = 0
         channel.took(count)
         return data[after:] if after < len(data) else b""
+
+    def _skip_some(self, data: bytes) -> bytes:
+        """This read is unusual, and so may those after it be."""
+        self._skip = self._skipped = min(2 * self._skipped + 1, _SKIPPED_MAX)
+        return data
 
 
 def use_short_cut(scanner: Any, matcher: Matcher[int]) -> None:
@@ -251,13 +282,9 @@ def use_short_cut(scanner: Any, matcher: Matcher[int]) -> None:
     from octopia.net.broker import short_cut_numba as kernels
 
     carry: Any = kernels.carry
-    facts = np.zeros(kernels.FACTS, dtype=np.int64)
-    arguments = matcher.search_arguments(scanner.known.names)
-    if arguments is not None:
-        carry(
-            np.frombuffer(bytes(_PARCEL_AT), np.uint8), np.frombuffer(b"p", np.uint8), _NO_NAMES,
-            np.array([0, *scanner.limits], dtype=np.int64), addresses(*scanner.known.arrays),
-            addresses(*scanner.make_room().arrays[:-1], facts), Scratch(LANES, scanner.notes_max).table,
-            0, 0, 0, -1, _DELIVER,
-            *arguments, np.zeros((0, 6), dtype=np.int64), np.zeros(0, dtype=np.uint8), 0,
-        )  # fmt: skip
+    search = matcher.search_table(scanner.known.names)
+    if search is not None:
+        sheet = Sheet(scanner, 0, 0)
+        sheet.search_by(search, np.zeros((0, 6), dtype=np.int64), np.zeros(0, dtype=np.uint8))
+        own = addresses(np.frombuffer(b"p", np.uint8), _NO_NAMES)
+        carry(np.frombuffer(bytes(_PARCEL_AT), np.uint8), int(own.ctypes.data), sheet.address, 0, 0, 0, -1)

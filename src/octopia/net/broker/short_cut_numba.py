@@ -8,8 +8,9 @@ nothing outside its own arrays, so that a read that turns out to be unusual can 
 import numpy as np
 from numba import njit
 
-from octopia.matching.place_numba import place_and_search
+from octopia.matching.place_numba import search_by_table
 from octopia.native import (
+    addresses_at,
     bytes_at,
     floats_at,
     int_lines_at,
@@ -19,14 +20,20 @@ from octopia.native import (
     short_ints_at,
 )
 from octopia.net.broker.fan_out_numba import make_frames
-from octopia.wire.scan_numba import BREAKS, FIRST_NUMBER, NOTES, PUBLISHERS, SIGNATURES, TIMED, scan
+from octopia.wire.scan_numba import BREAKS, FIRST_NUMBER, LAST_NUMBER, NOTES, PUBLISHERS, SIGNATURES, TIMED, scan
 
 # The result of `carry` if something is unusual, instead of the number of destinations.
 UNUSUAL = -1
-# Further lines of the array of facts: where the next frame begins, the number of deliveries, and the sequence number of
-# the last delivered notification.
-AFTER, DELIVERIES, LAST_DELIVERED = 9, 10, 11
-FACTS = 12
+# What it says otherwise: how many notifications there are, the number of the last, where the next frame begins, how
+# many deliveries, the number of the last notification that somebody gets; and the first line of `spans`.
+OUTCOMES = 9
+# Where the addresses of each group of arrays begin in the sheet: those of the reader's `Known` and `Room`
+# (`wire/scanner.py`), of `short_cut.Scratch`, of a `SearchTable`, and of `routing/rows.py`. The settings are limits of
+# frames and of parcels, the kind of deliveries, and the number of links.
+KNOWN_AT, ROOM_AT, SCRATCH_AT, OUTCOME_AT, ZEROS_AT, NONE_AT, SETTINGS_AT, SEARCH_AT, ROWS_AT = (
+    0, 4, 10, 23, 24, 25, 26, 27, 44,
+)  # fmt: skip
+SHEET_LINES = 46
 
 # Columns and kinds, as in `matching/tokens.py` and `routing/rows.py`; numba wants plain numbers of this module.
 _SEQUENCE, _WIDTH = 3, 5
@@ -58,58 +65,54 @@ def _goes_elsewhere(rows, found, lines):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def carry(  # type: ignore[no-untyped-def]
-    data, name, expected, limits, known, room, scratch, scanned, name_count, last_sequence, accepted_ms, deliver_kind,
-    local, parts, kind_lines, kinds, places, cells, inners, rows, alive, probes_from, probes,
-    plans, slots, segments, codes, code_texts, size, opened, lines, ids, links,
-):  # fmt: skip
+def carry(data, own_at, sheet_at, scanned, name_count, last_sequence, accepted_ms):  # type: ignore[no-untyped-def]
     """Read, match and write a client's notifications. Returns the number of destinations, or `UNUSUAL`.
 
-    `name` is the client's, `expected` the numbers of its notifications' attribute names. `known` and `room` are the
-    addresses of the arrays of `wire/scanner.py`, `scratch` those of `short_cut.Scratch`. The arguments after
-    `deliver_kind` are passed on to `place_and_search` and `make_frames`.
+    At `own_at` are the addresses of the client's name and of the numbers of the attribute names that its notifications
+    have, at `sheet_at` those of all other arrays. The result is in the outcomes.
     """
-    names, texts = int_lines_at(known, 0, 2), bytes_at(known, 1)
-    last_note, usual = ints_at(known, 2), ints_at(known, 3)
-    notes, tokens, numbers = int_lines_at(room, 0, 8), short_int_lines_at(room, 1, 4), floats_at(room, 2)
-    heads, publishers, facts = ints_at(room, 3), int_lines_at(room, 4, 2), ints_at(room, 5)
+    own, sheet = addresses_at(own_at, 2), addresses_at(sheet_at, SHEET_LINES)
+    names, texts = int_lines_at(sheet, KNOWN_AT, 2), bytes_at(sheet, KNOWN_AT + 1)
+    last_note, usual = ints_at(sheet, KNOWN_AT + 2), ints_at(sheet, KNOWN_AT + 3)
+    notes, tokens = int_lines_at(sheet, ROOM_AT, 8), short_int_lines_at(sheet, ROOM_AT + 1, 4)
+    numbers, heads = floats_at(sheet, ROOM_AT + 2), ints_at(sheet, ROOM_AT + 3)
+    publishers, facts = int_lines_at(sheet, ROOM_AT + 4, 2), ints_at(sheet, ROOM_AT + 5)
+    settings = ints_at(sheet, SETTINGS_AT)
     # not a literal, for which numba would compile each kernel again
     zero = np.int64(0)
     after = scan(
-        data, zero, np.int64(_HEAD_BYTES), zero > 0, limits[0], limits[1], limits[2], limits[3], scanned, name_count,
-        names, texts, last_note, usual, notes, tokens, numbers, heads, publishers, facts,
+        data, zero, np.int64(_HEAD_BYTES), zero > 0, settings[0], settings[1], settings[2], settings[3],
+        scanned, name_count, names, texts, last_note, usual, notes, tokens, numbers, heads, publishers, facts,
     )  # fmt: skip
     base = np.int64(data.ctypes.data)
-    if not _is_usual(base, last_sequence, name, expected, tokens, notes, publishers, facts):
+    if not _is_usual(base, last_sequence, bytes_at(own, 0), ints_at(own, 1), tokens, notes, publishers, facts):
         return UNUSUAL
     count = facts[NOTES]
-    combination, sides, found, counts = (
-        ints_at(scratch, 0),
-        floats_at(scratch, 1),
-        short_ints_at(scratch, 2),
-        ints_at(scratch, 3),
-    )
-    if 2 * size * count > len(sides):
-        return UNUSUAL
-    stopped, matches = place_and_search(
-        local, parts, kind_lines, kinds, places, cells, inners, rows, alive, probes_from, probes,
-        data, notes, tokens, numbers, plans, slots, segments, codes, code_texts, size, count, opened,
-        combination, sides, found, counts[:count],
+    found, counts = short_ints_at(sheet, SCRATCH_AT + 2), ints_at(sheet, SCRATCH_AT + 3)
+    stopped, matches = search_by_table(
+        sheet, SEARCH_AT, data, notes, tokens, numbers, count, ints_at(sheet, SCRATCH_AT),
+        floats_at(sheet, SCRATCH_AT + 1), found, counts[:count],
     )  # fmt: skip
-    frame_lines = int_lines_at(scratch, 9, 5)
+    lines, ids = int_lines_at(sheet, ROWS_AT, 6), bytes_at(sheet, ROWS_AT + 1)
+    frame_lines = int_lines_at(sheet, SCRATCH_AT + 9, 5)
     if stopped < count or matches > len(frame_lines) or _goes_elsewhere(found, matches, lines):
         return UNUSUAL
-    zeros, out = ints_at(scratch, 13), bytes_at(scratch, 12)
+    spans, out = int_lines_at(sheet, SCRATCH_AT + 11, 4), bytes_at(sheet, SCRATCH_AT + 12)
     # nothing goes to neighbours, and there are no stamps
-    none, no_lines, no_bytes = ints_at(scratch, 14), int_lines_at(scratch, 14, 3), bytes_at(scratch, 14)
+    none, no_lines, no_bytes = ints_at(sheet, NONE_AT), int_lines_at(sheet, NONE_AT, 3), bytes_at(sheet, NONE_AT)
+    zeros = ints_at(sheet, ZEROS_AT)
     deliveries, destinations, written, last = make_frames(
         counts[:count], found, lines, ids, none, zeros, no_lines, no_lines, no_bytes, data, notes, no_bytes, zeros,
-        links, zero, 9 if accepted_ms >= 0 else 0, accepted_ms, deliver_kind,
-        short_ints_at(scratch, 4), ints_at(scratch, 5), int_lines_at(scratch, 6, 2), ints_at(scratch, 7),
-        short_ints_at(scratch, 8), frame_lines, short_ints_at(scratch, 10), int_lines_at(scratch, 11, 4), out,
+        settings[5], zero, 9 if accepted_ms >= 0 else 0, accepted_ms, settings[4],
+        short_ints_at(sheet, SCRATCH_AT + 4), ints_at(sheet, SCRATCH_AT + 5), int_lines_at(sheet, SCRATCH_AT + 6, 2),
+        ints_at(sheet, SCRATCH_AT + 7), short_ints_at(sheet, SCRATCH_AT + 8), frame_lines,
+        short_ints_at(sheet, SCRATCH_AT + 10), spans, out,
     )  # fmt: skip
     if written > len(out):
         return UNUSUAL
-    facts[AFTER], facts[DELIVERIES] = after, deliveries
-    facts[LAST_DELIVERED] = notes[last, _SEQUENCE] if deliveries else -1
+    outcome = ints_at(sheet, OUTCOME_AT)
+    outcome[0], outcome[1], outcome[2], outcome[3] = count, facts[LAST_NUMBER], after, deliveries
+    outcome[4] = notes[last, _SEQUENCE] if deliveries else -1
+    for column in range(4):
+        outcome[5 + column] = spans[0, column]
     return destinations
