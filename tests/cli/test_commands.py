@@ -372,9 +372,7 @@ def test_explain_for_a_person_and_for_a_program(example: str) -> None:
 
 def test_explain_with_nothing_to_explain() -> None:
     fig6 = str(SCENES / "fig6.json")
-    assert result_of("explain", fig6) == (
-        "Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.\n"
-    )
+    assert result_of("explain", fig6) == ("Nothing to explain: the scenario has no publications or no subscriptions.\n")
     assert json.loads(result_of("explain", fig6, "--json")) == []
 
 
@@ -609,6 +607,27 @@ main()
     line = [sys.executable, "-c", interrupted, "topology", "h"]
     done = subprocess.run(line, capture_output=True, env=PLAIN, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("module", ["octopia", "octopia.cli", "octopia.cli.entry", "typer", "rich.console"])
+@pytest.mark.parametrize(("heeds", "code"), [(True, 130), (False, 0)])
+def test_ctrl_c_before_the_command_is_loaded_ends_it_quietly_unless_ignored(
+    module: str, heeds: bool, code: int
+) -> None:
+    interrupted = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler if {heeds} else signal.SIG_IGN)
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from octopia_command import main
+main()
+"""
+    line = [sys.executable, "-c", interrupted, "--version"]
+    done = subprocess.run(line, capture_output=True, env=PLAIN, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 @pytest.mark.parametrize(

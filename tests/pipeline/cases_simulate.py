@@ -199,7 +199,7 @@ def test_a_run_that_the_audit_finds_fault_with_has_broken_a_promise(whole: tuple
     for one in results_of_runs(pq.read_table(whole[0] / "runs")):
         judged = stage_figures.with_audit(one, {("tid", "lost"): 3, ("tid", "late"): 1})
         rules = [(finding.rule, finding.cases) for finding in judged.broken]
-        expected = [("every notification reaches everyone who wants it", 3)]
+        expected = [("every notification reaches every interested client", 3)]
         assert rules == (expected if one.cell.system == "tid" else [])
         assert len(judged.findings) == len(one.findings) + 3
 

@@ -29,8 +29,8 @@ MODEL = Model(
     link=LinkModel(per_message_ns=3_000_000, delay_ns=2_000_000, jitter_ns=500_000),
     client=ClientModel(delay_ns=100_000),
 )
-LOST = "every notification reaches everyone who wants it"
-UNWANTED = "nobody gets what it did not ask for"
+LOST = "every notification reaches every interested client"
+UNWANTED = "no client gets an unwanted notification"
 BITS = "every bit of every CIV is exact at the end"
 ENDLESS = 1 << 62
 Pair = tuple[int, int]

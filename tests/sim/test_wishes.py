@@ -114,7 +114,7 @@ def test_judges_know_what_is_too_old(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "empty", ("expired",)):
         pass
     (tmp_path / "empty" / "expired.parquet").replace(tmp_path / "expired.parquet")
-    assert judged(tmp_path, world) == {"every notification reaches everyone who wants it"}
+    assert judged(tmp_path, world) == {"every notification reaches every interested client"}
 
 
 # ---- lanes

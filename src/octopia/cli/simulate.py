@@ -415,7 +415,7 @@ def _print_end(console: "Console", done: "Sweep", wanted: int, folder: Path) -> 
     finished = len(done.results)
     if done.interrupted:
         kept = f"{finished} of {wanted} runs are finished and complete in {folder}"
-        say(trouble, f"Interrupted: {kept}; the same command goes on from there.", "yellow")
+        say(trouble, f"Interrupted: {kept}; run the same command again to continue.", "yellow")
     elif not broken and not done.failures:
         again = f", {done.reused} of them from before" if done.reused else ""
         say(console, f"All checks passed in all {finished} runs{again}.", "green")

@@ -94,7 +94,7 @@ async def _tell_of_publisher(client: "Client", subscription: "Subscription") -> 
     from octopia.errors import OctopiaError
 
     pause_s = ASK_AGAIN_S
-    with suppress(OctopiaError):  # whoever reads the subscription gets it, too
+    with suppress(OctopiaError):  # a reader of the subscription gets it, too
         while not await _overlapping(client, subscription):
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)

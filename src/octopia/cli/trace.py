@@ -56,7 +56,7 @@ def trace(
     from octopia.watch import Reader
 
     if deliver and publisher is not None:
-        raise InputError("give --deliver or --as, not both: nobody publishes in the name of others")
+        raise InputError("give --deliver or --as, not both: a client can publish only in its own name")
     seen = given_notification(notification)
 
     async def run() -> "Path":

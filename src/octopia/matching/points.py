@@ -109,7 +109,7 @@ def _one_by_one(values: list[_Values], space: Space) -> Sides:
 
 
 def _read(column: list[Value | None], plan: AttributePlaces, columns: list[_Column]) -> None:
-    """Write a column, as numbers, to the places of its attribute; None where an event has no such value."""
+    """Write a column, as numbers, to the positions of its attribute; None if an event has no such value."""
     kinds = set(map(type, column))
     if plan.present >= 0:
         columns[plan.present] = [None if value is None else 1.0 for value in column]

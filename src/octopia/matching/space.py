@@ -392,7 +392,7 @@ class Space:
         if not any(place is not None for place in axes):
             del self._axes[attribute]
 
-    # -- where a notification lies, and what it opens
+    # -- the position of a notification, and what it opens
 
     def point(self, values: Mapping[str, Value]) -> Sides:
         """A notification as a point; the same array every time, which may be longer than the space."""

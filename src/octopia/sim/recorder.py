@@ -418,7 +418,7 @@ class _RecipientSets:
         self._forget()
 
     def _forget(self) -> None:
-        # by address, in order; the objects are kept, so that an address stands for one set only
+        # by address, in order; the objects are kept, so that an address is never reused
         self._kept: list[tuple[Recipient, ...] | None] = [None]
         self._addresses = np.array([id(None)], dtype=np.int64)
         self._codes = np.zeros(1, dtype=np.int64)
@@ -428,7 +428,7 @@ class _RecipientSets:
         self._subscriptions = np.zeros(0, dtype=np.int16)
 
     def expand(self, orders: Sequence[tuple[Recipient, ...] | None]) -> tuple[Numbers, Any, Any]:
-        """The number of recipients of each order (None: nobody), and, for all in order, the client and its
+        """The number of recipients of each order (None: none), and, for all in order, the client and its
         subscriptions.
         """
         if len(self._kept) > _RECIPIENT_SETS_MAX:

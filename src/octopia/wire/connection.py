@@ -464,7 +464,7 @@ class Connection:
         return at
 
     def _may_scan(self, data: bytes, at: int) -> bool:
-        """Whether so many frames like the one at this place may follow that it pays to read them as columns."""
+        """Whether enough frames like the one at this place may follow that it pays to read them as columns."""
         return len(data) - at >= HAUL_MIN * (PREFIX_BYTES + int(_HEADER_LENGTH.unpack_from(data, at)[0]))
 
     def _take_stamped(self, data: bytes, at: int, messages: list[Any]) -> int:

@@ -1,5 +1,5 @@
-"""What a broker tells the host brokers of its region: the subscriptions of its cluster that overlap their
-advertisements, so that a host broker knows the destinations of what its clients publish.
+"""Reports to the host brokers of a region: the subscriptions of the reporting broker's cluster that overlap their
+advertisements, so that a host broker knows the destinations of its clients' publications.
 
     CIB_SET(advertisements, subscriptions)   each of these subscriptions overlaps each of these advertisements
     CIB_SET(advertisements)                  some do that you do not hold: any broker of my cluster may host one, of
