@@ -76,7 +76,6 @@ _REQUEST_OF: Mapping[type, int] = {
     Published: 4,
     ClientLeft: 5,
 }
-_FATE_CODES = {fate: code for code, fate in enumerate(FATES)}
 _RECIPIENT_SETS_MAX = 50_000
 _NO_CIV = -1
 _ROWS_AT_ONCE = 1_024
