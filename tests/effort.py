@@ -11,5 +11,5 @@ LONG: Final = os.environ.get("OCTOPIA_TESTS") == "long"
 
 
 def cases(count: int) -> int:
-    """How many to try, where a long run tries so many."""
+    """The number of cases, given the number for a long run."""
     return count if LONG else -(-count // 6)

@@ -1,4 +1,4 @@
-"""Settings and cells: what can be varied, what is refused, and how."""
+"""Settings and cells: what can be varied, and what is refused."""
 
 from pathlib import Path
 from typing import Any

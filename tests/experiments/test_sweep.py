@@ -102,7 +102,7 @@ POINTS = [2, 3, 4, 5]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """What nobody interrupted."""
+    """Results without an interrupt."""
     return sweep(small_cells("publishers", points=POINTS), tmp_path_factory.mktemp("whole"), jobs=1)
 
 

@@ -1,4 +1,4 @@
-"""Where brokers die and links are slow, what is counted as lost, and the bound: against what is worked out by hand."""
+"""Locations of dead brokers and slow links, counts of losses, and the bound: against values computed by hand."""
 
 from pathlib import Path
 from typing import Any

@@ -102,7 +102,7 @@ def test_a_row_that_was_not_advertised_is_said_and_those_before_it_are_published
 
 
 def test_broken_connections_lose_no_row(kernels: str) -> None:
-    """Both ends are cut again and again; sessions go on, so each row comes once and in order."""
+    """Both ends are cut again and again; sessions continue, so each row arrives once and in order."""
 
     async def main() -> None:
         async with Live("path:2", 1) as live:

@@ -1,4 +1,4 @@
-"""Clients that go to another broker because theirs has too much to do: nothing lost, nothing repeated, in order.
+"""Clients that move to another broker because theirs is overloaded: nothing lost, nothing repeated, in order.
 
 Fake brokers in virtual time. `Feed` is an overlay in miniature: what it publishes is delivered by every broker at which
 the client was told that its subscription is in force, each after a delay of its own.
@@ -78,7 +78,7 @@ def newest(subscription: Subscription) -> int:
 
 
 async def everything_comes(feed: Feed, subscription: Subscription) -> None:
-    """Nothing more is sent, and what was sent has come once and in order."""
+    """Nothing more is sent, and everything sent has arrived once and in order."""
     last = feed.stop()
     await until_so(lambda: newest(subscription) == last)
     assert numbers(subscription) == list(range(1, last + 1))

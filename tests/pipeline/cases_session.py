@@ -1,4 +1,4 @@
-"""Errors of a running Spark in our words, what a session leaves behind, and what it uses."""
+"""Errors of a running Spark in our words, and the files and resources of a session."""
 
 import gzip
 import os

@@ -63,7 +63,7 @@ SPEC = spec_of(*SYSTEMS, late_after_s=100)
 
 @pytest.fixture(scope="session")
 def whole(session: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
-    """All stages but the last two, once; what they left is read by many tests and changed by none."""
+    """All stages except the last two, once; the results are read by many tests and changed by none."""
     out = tmp_path_factory.mktemp("whole") / "out"
     told: list[Event] = []
     run_pipeline(out, SPEC, stages=[stage.name for stage in STAGES[:-2]], on_event=told.append)
@@ -327,7 +327,7 @@ def test_a_task_that_fails_is_tried_again_and_takes_no_other_with_it(session: Se
         "good": TaskEnd("good", b"good", "", 1),
         "second": TaskEnd("second", b"second", "", 2),
         "never": TaskEnd("never", None, "RuntimeError: attempt 3", 3),
-        # what is wrong with the input is wrong the next time, too
+        # invalid input stays invalid the next time
         "input": TaskEnd("input", None, "no such thing", 1, wrong_input=True),
     }
     assert {file.name: len(file.read_text()) for file in tmp_path.iterdir()} == {

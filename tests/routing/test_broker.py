@@ -1,4 +1,4 @@
-"""One broker by itself: whole lists of actions for single events, refusals, limits, and peers that break the rules."""
+"""One broker alone: whole lists of actions for single events, refusals, limits, and peers that break the rules."""
 
 import pytest
 
@@ -227,7 +227,7 @@ def test_a_restarted_broker_gives_out_new_keys() -> None:
 
 
 def test_a_cib_message_changes_only_what_this_broker_hosts() -> None:
-    """A neighbour that names another broker's advertisement has no say in our copy of it."""
+    """A neighbour that names another broker's advertisement cannot affect our copy of it."""
     target = broker()
     foreign = Key(B1, 0)
     handle(target, Received(B1, Advertise(foreign, STOCK)))

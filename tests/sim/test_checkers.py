@@ -1,4 +1,4 @@
-"""Checkers see what is wrong: brokers broken on purpose, and workloads where nothing is."""
+"""Checkers detect errors: brokers broken on purpose, and workloads without errors."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whole runs: equal inputs give equal traces, whatever finds the matches, and what a run leaves behind is complete."""
+"""Whole runs: equal inputs give equal traces, whatever finds the matches, and the files of a run are complete."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Priorities and deadlines in a run: against the second simulator, and what must hold whatever happens."""
+"""Priorities and deadlines in a run: against the second simulator, and invariants that always hold."""
 
 from collections import deque
 from dataclasses import replace

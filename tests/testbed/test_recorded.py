@@ -1,4 +1,4 @@
-"""From what brokers recorded to rows: clocks are moved, ends of links put together, causes followed."""
+"""From recordings to rows: clocks are converted, ends of links paired, causes followed."""
 
 import asyncio
 import time
@@ -217,7 +217,7 @@ def test_a_queue_that_is_recorded_knows_when_each_message_left_and_passes_over_b
 
 
 class Wire:
-    """A connection that remembers what was written."""
+    """A connection that remembers its output."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name

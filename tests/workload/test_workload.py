@@ -1,4 +1,4 @@
-"""Workloads: what a client may rely on, checked row by row with the language itself, and one seed, one workload."""
+"""Workloads: guarantees for clients, checked row by row with the language itself, and one seed, one workload."""
 
 from collections import Counter
 from dataclasses import replace
