@@ -23,9 +23,9 @@ from octopia.language import (
 )
 from octopia.matching.batch import Answers, agreed, merged, notification_of, search_batch
 from octopia.matching.box_run import BLOCK_BOXES, Layout
+from octopia.matching.coordinates import Points, Sides
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Questions, Stored
-from octopia.matching.placing import Points, Sides
 from octopia.matching.points import TOGETHER_NUMBERS_MAX, fit_together, one_point, point_of, points_of
 from octopia.matching.search_table import SearchTable
 from octopia.matching.store import Id, Rows, Store

@@ -1,6 +1,6 @@
 """Notifications as points, many at once: what the kernels search for.
 
-Placing one notification costs a few microseconds regardless of the search; a batch shares that cost. Attribute by
+Coordinates one notification costs a few microseconds regardless of the search; a batch shares that cost. Attribute by
 attribute, values become a column of floats, and all columns become one array at once.
 
 The points are the same as those of `Space.point`, and `Space` itself places notifications with an integer that may not
@@ -16,7 +16,7 @@ import numpy as np
 
 from octopia.language import Notification, Value
 from octopia.matching.boxes import EXACT_MAX
-from octopia.matching.placing import AttributePlaces, Points, Sides
+from octopia.matching.coordinates import AttributeAxes, Points, Sides
 from octopia.matching.space import Space
 
 # Numbers in the array of notifications that are placed together: one per dimension and notification.
@@ -108,7 +108,7 @@ def _one_by_one(values: list[_Values], space: Space) -> Sides:
     return np.concatenate([space.point(of).copy() for of in values], axis=2)
 
 
-def _read(column: list[Value | None], plan: AttributePlaces, columns: list[_Column]) -> None:
+def _read(column: list[Value | None], plan: AttributeAxes, columns: list[_Column]) -> None:
     """Write a column, as numbers, to the positions of its attribute; None if an event has no such value."""
     kinds = set(map(type, column))
     if plan.present >= 0:
