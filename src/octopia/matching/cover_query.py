@@ -72,7 +72,7 @@ def _anyone(_: object) -> bool:
 class CoverQuery(Generic[Key]):
     """A filter, and the stored filters that cover it or are covered by it, for callers that accept different keys.
 
-    `ask` returns the question for another filter, perhaps a cached one.
+    `ask` returns the query for another filter, perhaps a cached one.
     """
 
     __slots__ = ("_around", "_ask", "_covered", "_covering", "_filter", "_inside", "_parts", "_shelf", "asked_at")

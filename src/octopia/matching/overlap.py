@@ -223,7 +223,7 @@ def _types(box: Box) -> dict[str, dict[Axis, None]]:
 
 
 def _side(span: tuple[float, float] | None, axis: Axis, typed: Collection[Axis], *, wide: bool) -> tuple[float, float]:
-    """What a named attribute shows on one axis."""
+    """The effect of a named attribute on one axis."""
     if axis is _PRESENT:
         return 1.0, 1.0
     if span is not None:

@@ -1,6 +1,6 @@
 """Notifications as points, many at once: what the kernels search for.
 
-Coordinates one notification costs a few microseconds regardless of the search; a batch shares that cost. Attribute by
+Placing one notification costs a few microseconds regardless of the search; a batch shares that cost. Attribute by
 attribute, values become a column of floats, and all columns become one array at once.
 
 The points are the same as those of `Space.point`, and `Space` itself places notifications with an integer that may not

@@ -18,7 +18,7 @@ _SAMPLE = 128
 # Bounds from here on count as open: the sum of two others is still a number.
 _OPEN = 1e300
 _DEPTH_MAX = 64
-# What `state` holds: the phase, the kind or part in work, its column, and the height of the stack.
+# The content of `state`: the phase, the kind or part in work, its column, and the height of the stack.
 _PHASE, _LINE, _COLUMN, _DEPTH = range(4)
 # The phases, one after the other.
 _SPLIT, _FILL, _SURROUND, _DONE = range(4)
