@@ -74,7 +74,7 @@ def test_sites_of_an_overlay_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"points": ["regions"]}, r"sites: 'regions' \(did you mean region\?\); there are none, cluster, region"),
+        ({"points": ["regions"]}, r"sites: 'regions' \(did you mean region\?\); choose from none, cluster, region"),
         ({"points": ["cluster"], "site_count": 4}, "sites: 4 sites: 3 clusters can be at 1 to 3 sites"),
         ({"points": ["cluster"], "systems": ["bound"]}, "bound is worked out for an overlay in one place"),
     ],

@@ -181,7 +181,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
             subscription = await live.subscriber("a,0", "n >= 0")
             with pytest.raises(InputError, match="rows_max is 0"):
                 await collect(subscription, 1, rows_max=0)
-            with pytest.raises(InputError, match="unfit is 'ignore'; there are error and null"):
+            with pytest.raises(InputError, match="unfit is 'ignore'; choose from error, null"):
                 await collect(subscription, 1, unfit="ignore")
 
     run(main)

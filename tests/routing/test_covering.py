@@ -167,7 +167,7 @@ def test_a_client_that_leaves_takes_along_all_it_covered() -> None:
     ("routing", "kind", "reason"),
     [
         ("fdr", "link", "fdr routing cannot cover per link since its copies name their destinations; use none or host"),
-        ("snr", "hosts", "unknown covering 'hosts' (did you mean host?); there are none, host, link"),
+        ("snr", "hosts", "unknown covering 'hosts' (did you mean host?); choose from none, host, link"),
     ],
 )
 def test_what_a_routing_cannot_do_is_refused(routing: str, kind: str, reason: str) -> None:

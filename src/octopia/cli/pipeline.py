@@ -113,7 +113,7 @@ def pipeline(
 
     known = [ALL, *(stage.name for stage in STAGES)]
     if what not in known:
-        raise InputError(f"no stage is called {what!r}{maybe_meant(what, known)}; there are {', '.join(known)}")
+        raise InputError(f"no stage is called {what!r}{maybe_meant(what, known)}; choose from {', '.join(known)}")
     if not 0 < scale <= 1:
         raise InputError(f"--scale {scale:g}: give a share above 0 and up to 1")
     given = {

@@ -48,8 +48,8 @@ Entry = TypeVar("Entry", bound=PrtEntry)
 def check_kind(covering: str, routing: str, kinds: tuple[str, ...]) -> None:
     """`InputError` unless this is a kind of covering that the routing supports."""
     if covering not in COVERINGS:
-        there_are = ", ".join(COVERINGS)
-        raise InputError(f"unknown covering {covering!r}{maybe_meant(covering, COVERINGS)}; there are {there_are}")
+        known = ", ".join(COVERINGS)
+        raise InputError(f"unknown covering {covering!r}{maybe_meant(covering, COVERINGS)}; choose from {known}")
     if covering != "none" and covering not in kinds:
         has = " or ".join(("none", *kinds))
         reason = " since its copies name their destinations" if "host" in kinds else ""

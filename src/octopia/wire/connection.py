@@ -233,7 +233,7 @@ class Codec:
         else:
             id, filter, policy, ordered = self._subscribe_request(body)
         if policy is not None and policy not in POLICIES:
-            return BadRequest("subscribe", id, f"unknown policy {policy!r}; there are {', '.join(POLICIES)}")
+            return BadRequest("subscribe", id, f"unknown policy {policy!r}; choose from {', '.join(POLICIES)}")
         try:
             return SubscribeRequest(id, filter_in(filter, self.limits), policy, ordered, priority, deadline_ms)
         except InputError as error:
