@@ -111,7 +111,7 @@ def test_a_message_that_never_came_is_an_error_where_no_fault_explains_it() -> N
         joined(of_a(left=1))
     b = of_b()
     b.events = b.events[:2]
-    with pytest.raises(OctopiaError, match=r"3 messages left \(a,0\) for \(b,0\) and 2 came: their link broke"):
+    with pytest.raises(OctopiaError, match=r"3 messages left \(a,0\) for \(b,0\) and 2 arrived: their link broke"):
         Joined(PAIR, {A: of_a(), B: b}, Requests({}, {}))
 
 
