@@ -107,7 +107,7 @@ def test_hops_and_moments_of_requests_are_found_again() -> None:
 
 
 def test_a_message_that_never_came_is_an_error_where_no_fault_explains_it() -> None:
-    with pytest.raises(OctopiaError, match=r"2 messages left \(a,0\) for \(b,0\) by one connection and 3 came"):
+    with pytest.raises(OctopiaError, match=r"2 messages left \(a,0\) for \(b,0\) by one connection and 3 arrived"):
         joined(of_a(left=1))
     b = of_b()
     b.events = b.events[:2]
