@@ -1,6 +1,5 @@
-"""`octopia plan` on the workload of the demo, and on one made from real quotes if there are any.
-
-What it takes, and what the replays of its proposals show.
+"""`octopia plan` on the workload of the demo, and on one made from real quotes if there are any: its cost, and the
+replays of its proposals.
 """
 
 from dataclasses import replace
@@ -18,7 +17,7 @@ MADE_BY: Final = ["quotes", "notifications", "workload", "simulate"]
 
 
 def measure_plans(quotes: str = "") -> list[dict[str, Any]]:
-    """A plan for each workload and routing, and every proposal in it against what is there."""
+    """A plan for each workload and routing, and every proposal in it against the current overlay."""
     spec = demo.demo_spec(SYSTEMS)
     specs = {"demo": spec}
     if quotes:

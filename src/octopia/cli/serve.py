@@ -66,7 +66,7 @@ def serve(
     from octopia.net import RecordOptions, default_config, load_config, log_to_stderr, run, state_directory
 
     if log_level not in ("debug", "info", "warning", "error"):
-        raise InputError(f"unknown log level {log_level!r}; there are debug, info, warning and error")
+        raise InputError(f"unknown log level {log_level!r}; choose from debug, info, warning, error")
     if broker is not None and machine is not None:
         raise InputError("give --broker or --machine, not both")
     config = default_config() if file is None else load_config(file)

@@ -45,7 +45,7 @@ class Merge:
         return sum(source.run.dead for source in self._sources)
 
     def work(self, budget: int) -> bool:
-        """Look at so many boxes, about; whether the new run is ready."""
+        """Process about `budget` boxes; returns whether the new run is ready."""
         return self._build.work(budget)
 
     def finish(self, runs: dict[int, Run]) -> Run:

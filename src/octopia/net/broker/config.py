@@ -151,7 +151,8 @@ class ServeConfig:
             if self.placement is None:
                 raise InputError(f"{self.name} names no machines; add a table [placement], or machines to [sites]")
             if machine not in self.placement.machines:
-                raise InputError(f"there is no machine {machine!r}; there are {', '.join(self.placement.machines)}")
+                machines = ", ".join(self.placement.machines)
+                raise InputError(f"there is no machine {machine!r}; the machines are {machines}")
             return self.placement.brokers[machine]
         return self.scot.brokers
 
@@ -349,7 +350,10 @@ def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, toke
     unknown = [cluster for cluster in clusters or () if not 0 <= cluster < scot.clusters]
     if unknown:
         raise text.error(
-            "clients", "clusters", f"there is no cluster {unknown[0]}; there are 0 to {scot.clusters - 1}", number
+            "clients",
+            "clusters",
+            f"there is no cluster {unknown[0]}; the clusters are 0 to {scot.clusters - 1}",
+            number,
         )
     rights = Rights(
         name,

@@ -42,7 +42,6 @@ DICT_ROWS: Final = 256
 SLAB_BYTES: Final = 256 * 1024
 _BOOL, _INT, _UINT, _FLOAT, _TEXT = 1, 2, 3, 4, 5  # as in `numba_msgpack`, which is loaded with numba only
 _Ints = npt.NDArray[np.int64]
-_NO_INTS: Final = np.zeros(0, dtype=np.int64)
 _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _FIX: Final = "cast it to a string, a number or a boolean, or drop it"
 
