@@ -41,6 +41,7 @@ def test_it_is_a_dict(seed: int) -> None:
         assert (key in ours.part(key)) == (key in model)
         assert ours.get(key, -1) == ours.lookup(key, -1) == model.get(key, -1)
     assert dict(ours.items()) == model
+    assert len(ours) == len(model)
     assert sorted(ours) == sorted(model)
     assert all(ours[key] == value for key, value in model.items())
     with pytest.raises(KeyError):

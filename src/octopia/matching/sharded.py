@@ -45,6 +45,9 @@ class ShardedDict(Generic[Key, Value]):
                 self.part(key)[key] = value
             self.lookup = self.get
 
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
     def get(self, key: Key, default: Any = None) -> Any:
         return self._parts[hash(key) & self._last].get(key, default)
 
