@@ -20,6 +20,7 @@ from benchmarks import (
     deadsets,
     gain,
     live,
+    long_tables,
     matching,
     pipeline,
     routing,
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "covering": covering.run,
     "live": live.run,
     "console": console.run,
+    "long_tables": long_tables.run,
     "watching": watching.run,
     "pipeline": pipeline.run,
 }

@@ -100,7 +100,7 @@ async def _measure(brokers: Brokers) -> dict[str, Any]:
 
 
 class _Load:
-    """A publisher that keeps the rate, and a subscriber in each cluster; what it published so far."""
+    """A publisher that keeps the rate, and a subscriber in each cluster; counts publications."""
 
     def __init__(self, brokers: Brokers) -> None:
         urls = [f"octopia://127.0.0.1:{brokers.ports[BrokerId(*at)]}" for at in (("a", 0), ("b", 1), ("c", 2))]
@@ -125,11 +125,11 @@ class _Load:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         clients = (self._publisher, *self._readers)
-        # what is under way at the end is nobody's loss
+        # notifications in flight at the end do not count as lost
         await asyncio.gather(*(client.close(0) for client in clients), return_exceptions=True)
 
     async def _publish(self) -> None:
-        """A batch is sent when it is due; what is late follows at once."""
+        """A batch is sent when it is due; late ones follow at once."""
         batch = pa.record_batch(
             {"symbol": [f"S{n % 100}" for n in range(BATCH)], "price": [float(n % 97) for n in range(BATCH)]}
         )

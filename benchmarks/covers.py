@@ -102,7 +102,7 @@ def _remove(index: CoverIndex[int], keys: list[int]) -> None:
 
 
 def _arrive(index: CoverIndex[int], filters: list[Filter], first: int) -> None:
-    """What a broker does with a subscription that is new to a link."""
+    """The work of a broker for a subscription that is new to a link."""
     for key, filter in enumerate(filters, start=first):
         index.covering(filter)
         index.covered_by(filter)

@@ -36,7 +36,7 @@ Reduce = Callable[[Numbered], Numbered]
 
 
 def main(options: Sequence[str], results: Path, machine: dict[str, Any]) -> int:
-    """The command; keeps its figures beside those of the benchmarks."""
+    """The command; stores its figures with those of the benchmarks."""
     asked = _arguments(options)
     sources = [
         ("made", synthetic_quotes(asked.seed)),
@@ -61,7 +61,9 @@ def _arguments(options: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
     parser.add_argument("--subscribers", nargs="+", type=int, default=COUNTS, metavar="N")
-    parser.add_argument("--quotes", nargs="+", default=(), metavar="FILE", help="files of quotes, beside made ones")
+    parser.add_argument(
+        "--quotes", nargs="+", default=(), metavar="FILE", help="quote files, in addition to generated quotes"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--markdown", action="store_true", help="print the table for a page, too")
     return parser.parse_args(options)

@@ -28,7 +28,7 @@ BASELINE_NOTIFICATIONS = 100
 
 
 class Host:
-    """The overlay with its clients connected, counting what comes out."""
+    """The overlay with its clients connected, counting deliveries."""
 
     def __init__(self, routing: str, workload: Workload, seed: int) -> None:
         draw = random.Random(seed)

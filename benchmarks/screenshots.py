@@ -23,9 +23,7 @@ SLOW = ["(b,2)", "(b,0)"]
 
 def main() -> int:
     folder = Path(sys.argv[1]) if sys.argv[1:] else FOLDER
-    chromium = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-    )
+    chromium = find_chromium()
     if not chromium:
         print("no Chromium is installed", file=sys.stderr)
         return 1
@@ -37,6 +35,13 @@ def main() -> int:
         demo.terminate()
         demo.wait()
     return 0
+
+
+def find_chromium() -> str:
+    """The path of a Chromium that is installed, or nothing."""
+    return next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+    )
 
 
 def take(url: str, chromium: str, folder: Path) -> None:

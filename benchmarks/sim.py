@@ -50,7 +50,7 @@ def run() -> dict[str, Any]:
 
 
 def _baseline() -> float:
-    """A heap of (time, number, link): each hop goes on over the next link."""
+    """A heap of (time, number, link): each hop continues over the next link."""
     links = [4_000 + 17 * index for index in range(410)]
     arrivals = [(index, index, index) for index in range(len(links))]
     begin = time.process_time()
@@ -69,7 +69,7 @@ def _in_process(case: Case) -> dict[str, Any]:
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """One run: set-up, registrations and publishing apart, and what the judges say."""
+    """One run: set-up, registrations and publishing separately, and the verdict of the judges."""
     routing, tree, clusters, subscribers, each, burst = case
     overlay = Scot(parse_tree(tree), clusters)
     begin = time.process_time()

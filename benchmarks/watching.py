@@ -36,7 +36,7 @@ REQUESTS_OF: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 
 class _Broker:
-    """One broker, and what it has used."""
+    """One broker, and its usage."""
 
     def __init__(self) -> None:
         self._brokers = Brokers("path:1", 1).start()

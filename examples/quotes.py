@@ -19,7 +19,7 @@ QUOTES: list[dict[str, str | int | float | bool]] = [
 
 
 async def read(url: str, condition: str, count: int, ready: asyncio.Event) -> list[str]:
-    """The symbols of the next so many quotes that match."""
+    """The symbols of the next `count` matching quotes."""
     async with octopia.connect(url) as client, client.subscribe(condition) as quotes:
         ready.set()  # in force in the whole overlay: nothing that is published from now on is missed
         found = []

@@ -174,7 +174,7 @@ def mutated(draw: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Attack:
-    """What was sent, and what came back until the broker closed."""
+    """Bytes sent, and bytes received until the broker closed."""
 
     sent: bytes
     answer: bytes
@@ -223,7 +223,7 @@ async def attack(port: int, draw: random.Random) -> Attack:
 
 
 def last_words(answer: bytes) -> int | None:
-    """The kind of the last frame of an answer; None where there is none."""
+    """The kind of the last frame of an answer; None if there is none."""
     at, kind = 0, None
     while at + 5 <= len(answer):
         kind = answer[at + 4]
@@ -237,14 +237,14 @@ def why_wrong(made: Attack, server: Server, failures: list[str]) -> str | None:
         return f"the event loop met {failures[0]}"
     faults = {str(id): host.counters.faults for id, host in server.hosts.items() if host.counters.faults}
     if faults:
-        return f"brokers met faults of their own: {faults}"
+        return f"faults in the brokers: {faults}"
     if not made.left_first and last_words(made.answer) != Kind.GOODBYE:
         return f"disconnected without a reason: {made.answer.hex()}"
     return None
 
 
 async def fuzz(seconds: float, seed: int, rounds_max: int = 1_000_000_000, routing: str = "idr") -> int:
-    """Attack for so long, or so often; returns the number of rounds."""
+    """Attack for this long, or this often; returns the number of rounds."""
     limits = NetLimits(session_s_max=0.5, link_give_up_s=0.2, link_grace_s=0.2)
     server = Server(
         SCOT,

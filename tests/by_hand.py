@@ -28,13 +28,13 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-# What each attribute usually is.
+# The usual type of each attribute.
 USUAL = {"symbol": "text", "name": "text", "price": "number", "size": "number", "open": "flag"}
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A where-clause, and what it says of a notification."""
+    """A where-clause, and its value for a notification."""
 
     text: str
     truth: Truth

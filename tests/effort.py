@@ -1,4 +1,4 @@
-"""How many random cases a test tries: all of them in a long run, a third of them in an ordinary one.
+"""How many random cases a test tries: all of them in a long run, a sixth of them in an ordinary one.
 
 `OCTOPIA_TESTS=long` asks for a long run. The cases of an ordinary run are the first of those of a
 long one. What tests one case only, or counts what its cases reached, is the same in both.
@@ -11,5 +11,5 @@ LONG: Final = os.environ.get("OCTOPIA_TESTS") == "long"
 
 
 def cases(count: int) -> int:
-    """How many to try, where a long run tries so many."""
-    return count if LONG else -(-count // 3)
+    """The number of cases, given the number for a long run."""
+    return count if LONG else -(-count // 6)

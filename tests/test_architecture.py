@@ -1,4 +1,4 @@
-"""The rules of ARCHITECTURE.md that a machine can check: imports, what the core may not know, what is public."""
+"""The machine-checkable rules of ARCHITECTURE.md: imports, forbidden knowledge of the core, public names."""
 
 import ast
 import importlib

@@ -1,7 +1,8 @@
 """Publishers and subscribers on the product's own client, that write everything into the ledger.
 
-A publisher keeps a pace whatever happens: what is due is published as soon as `publish` lets it, and delays count from
-when it was due. Flushes run beside it, and what a flush covers is promised from then on.
+A publisher keeps its pace whatever happens: a notification that is due is published as soon as `publish` accepts it,
+and its delay counts from when it was due. Flushes run concurrently, and everything a flush covers is promised from then
+on.
 """
 
 import asyncio
@@ -154,7 +155,7 @@ class Subscriber:
 
 
 async def leave(client: Any) -> None:
-    """Close a client, and leave it where it is if that takes long."""
+    """Close a client; give up if that takes long."""
     with contextlib.suppress(TimeoutError, OctopiaError):
         async with asyncio.timeout(LEAVE_S_MAX):
             await client.close()

@@ -38,7 +38,7 @@ def client(host: str, port: int, token: str, name: str = "", session_s: float = 
 
 
 def asked(peer: Peer, frame: bytes, limit_s: float = 30.0) -> str:
-    """Send a request; the reason where it was refused."""
+    """Send a request; returns the reason if it was refused."""
     peer.socket.settimeout(limit_s)
     peer.send(frame)
     deadline = time.monotonic() + limit_s
@@ -55,7 +55,7 @@ def asked(peer: Peer, frame: bytes, limit_s: float = 30.0) -> str:
 
 
 def swallow(peer: Peer, *, confirm: bool) -> None:
-    """Read what has come, without waiting."""
+    """Read available input, without waiting."""
     while select.select([peer.socket], [], [], 0)[0]:
         if not peer.receive():
             say(ended=True)
@@ -65,7 +65,7 @@ def swallow(peer: Peer, *, confirm: bool) -> None:
 
 
 def crawl(every_s: float, policy: str, about: str, **where: Any) -> None:
-    """A subscriber of some topics (`one+other`) that reads, and confirms one frame every so many seconds."""
+    """A subscriber of some topics (`one+other`) that reads, and confirms one frame every few seconds."""
     peer = client(**where)
     wanted = [[["class", hostile.EQ, one]] for one in about.split("+")]
     reason = asked(peer, hostile.subscribe("s1", wanted, policy))
@@ -114,7 +114,7 @@ def conjunctions(**where: Any) -> None:
 
 
 def attributes(count: int, hold_s: float, **where: Any) -> None:
-    """Subscriptions that each ask for an attribute of their own; after a while the client is gone."""
+    """Subscriptions that each use a separate attribute; after a while the client is gone."""
     peer = client(**where)
     say(began=True)
     peer.socket.settimeout(60.0)

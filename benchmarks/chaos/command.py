@@ -31,7 +31,7 @@ INTERRUPTED = 130
 
 
 async def run_scenario(scenario: Scenario, rng: Random, quick: bool) -> Outcome:
-    """One scenario from start to end; what goes wrong with the trial itself is a fault, too."""
+    """One scenario from start to end; a failure of the trial itself is a fault, too."""
     with tempfile.TemporaryDirectory(prefix="octopia-chaos-") as folder:
         world = World(scenario.setup or Setup(regions=1, clusters=1), Path(folder))
         trial = Trial(world, rng, quick)
@@ -61,7 +61,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks chaos", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME", help="run this scenario; may be given again")
     parser.add_argument("--list", action="store_true", help="show the scenarios and end")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random (1)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed (1)")
     parser.add_argument("--quick", action="store_true", help="shorter phases, fewer repetitions")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="keep the table in this file, too, after every scenario"

@@ -1,4 +1,4 @@
-"""A peer that speaks the wire protocol by hand, and says what it likes.
+"""A peer that speaks the wire protocol by hand, and sends anything.
 
 Blocking sockets: hostile peers live in processes and threads of their own. Filters are written as they travel, so that
 nothing of the product's language is needed: `[[[attribute, operator number, value], …], …]`.
@@ -57,7 +57,7 @@ class Peer:
         self.socket.sendall(data)
 
     def receive(self) -> list[Any]:
-        """What the next reads bring, at least one message; nothing where the connection is closed or silent."""
+        """The messages of the next reads, at least one; none if the connection is closed or silent."""
         while True:
             try:
                 data = self.socket.recv(256 * 1024)

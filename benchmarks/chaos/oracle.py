@@ -52,7 +52,7 @@ def _text(term: Term) -> str:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a subscriber wants: all terms of one of the conjunctions."""
+    """A subscriber's interest: all terms of one of the conjunctions."""
 
     conjunctions: tuple[tuple[Term, ...], ...]
 
@@ -77,7 +77,7 @@ class Publication:
 
 @dataclass(slots=True)
 class Reader:
-    """A subscription and what it got."""
+    """A subscription and its deliveries."""
 
     wish: Wish
     bystander: bool
@@ -138,7 +138,7 @@ class Ledger:
         return len(self.publications.get(publisher, ()))
 
     def confirm(self, publisher: str, count: int) -> None:
-        """The first so many are confirmed."""
+        """The first `count` are confirmed."""
         for publication in reversed(self.publications.get(publisher, [])[:count]):
             if publication.confirmed:
                 break
@@ -151,7 +151,7 @@ class Ledger:
     # -- what it means
 
     def _of(self, content: Content) -> Publication | None:
-        """The publication with this content, or None if nobody published it."""
+        """The publication with this content, or None if there is none."""
         number, publications = content.get("n"), self.publications.get(str(content.get("by")), [])
         if not isinstance(number, int) or not 0 < number <= len(publications):
             return None
@@ -209,7 +209,7 @@ class Ledger:
         return count / (end - start) if end > start else 0.0
 
     def worst_delay(self, start: float, end: float) -> float:
-        """The longest that a bystander waited for something due in this time; what has not come is still waited for."""
+        """The longest wait of a bystander for a notification due in this time; missing ones count as still waiting."""
         now, worst = self.clock(), 0.0
         for name in self.bystanders():
             reader = self.readers[name]

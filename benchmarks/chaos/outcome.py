@@ -1,4 +1,4 @@
-"""What a scenario showed, and whether that is what is promised."""
+"""The result of a scenario, compared with the promises."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ ACCEPTED = "accepted (fault)"
 
 @dataclass(frozen=True)
 class Promise:
-    """What the scenario holds the product to, beside 0 lost, 0 unwanted and order."""
+    """The scenario's criteria, in addition to 0 lost, 0 unwanted and order."""
 
     repeats: bool = False  # whether a notification may come twice: a broker died
     recovery_s_max: float | None = None
@@ -27,7 +27,7 @@ class Outcome:
     delay_s: float | None = None
     calm_delay_s: float | None = None
     rate_ratio: float | None = None
-    answer: str = ""  # of what must be refused: "refused: …" or ACCEPTED
+    answer: str = ""  # for attacks that must be refused: "refused: …" or ACCEPTED
     notes: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     took_s: float = 0.0
@@ -55,7 +55,7 @@ class Outcome:
         self.fault(text)
 
     def judge(self, promise: Promise) -> None:
-        """Compare the figures with what is promised."""
+        """Compare the figures with the promises."""
         tally = self.tally
         if tally is not None:
             self.expect(tally.lost == 0, f"{tally.lost:,} lost")

@@ -1,4 +1,4 @@
-"""Commands of the product that are run to their end, or until they have shown what they do."""
+"""Product commands that run to their end, or until they have shown their effect."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ LISTENS_S_MAX = 10.0
 
 @cache
 def _apart() -> tuple[str, ...]:
-    """A prefix that gives a command a network of its own, where the system has such a thing."""
+    """A prefix that gives a command its own network, if the system supports it."""
     try:
         done = subprocess.run(["unshare", "--net", "true"], capture_output=True, timeout=5, check=False)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):

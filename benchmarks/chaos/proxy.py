@@ -16,13 +16,13 @@ import struct
 from collections.abc import Iterator
 
 READ_BYTES = 64 * 1024
-# First bytes of each connection that are kept, for those who listen in.
+# First bytes of each connection that are kept, for eavesdroppers.
 HEAD_BYTES = 4096
 _LINGER_ZERO = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Forwards what comes to one address to another."""
+    """Forwards connections from one address to another."""
 
     def __init__(self, host: str, port: int, target_host: str, target_port: int) -> None:
         self.host, self.port = host, port
@@ -97,7 +97,7 @@ class Proxy:
                 self._pump(reader, far_writer, keep=True), self._pump(far_reader, writer), return_exceptions=True
             )
         except OSError:
-            # Nobody listens at the other side: the dialler learns it as from a broker that is gone.
+            # The other side is not listening: the dialler sees it as with a dead broker.
             _reset(writer)
         except asyncio.CancelledError:
             pass
@@ -140,7 +140,7 @@ def _broken_breaks(other: asyncio.StreamWriter) -> Iterator[None]:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close with RST, what is queued dropped."""
+    """Close with RST, dropping queued data."""
     connection = writer.get_extra_info("socket")
     if connection is not None:
         with contextlib.suppress(OSError):

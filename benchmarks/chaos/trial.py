@@ -1,4 +1,4 @@
-"""What a scenario works with: the world, the ledger, actors that are closed at the end, and an outcome to fill in."""
+"""The tools of a scenario: the world, the ledger, actors that are closed at the end, and an outcome to fill in."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ class Trial:
         return process
 
     async def said(self, process: subprocess.Popen[str], limit_s: float = 30.0) -> dict[str, Any]:
-        """The next line of an attacker: what it has done; empty where it says nothing any more."""
+        """The next line of an attacker's output; empty at its end."""
         assert process.stdout is not None
         if process.stdout.closed:
             return {}
@@ -93,7 +93,7 @@ class Trial:
         self._calm = (start, self.now)
 
     def judge_bystanders(self, start: float, end_at: float) -> None:
-        """What the attack, between these times, did to bystanders."""
+        """The effect of the attack, between these times, on bystanders."""
         assert self._calm is not None
         rate = self.ledger.rate(*self._calm)
         self.outcome.rate_ratio = self.ledger.rate(start, end_at) / rate if rate else 0.0
@@ -122,7 +122,7 @@ class Trial:
             self.outcome.recovery_s = max(took_s, self.outcome.recovery_s or 0.0)
 
     async def finish(self, *publishers: Publisher) -> None:
-        """Stop the publishers, wait for what is on its way, close the books."""
+        """Stop the publishers, wait for deliveries in flight, close the books."""
         confirmed = await asyncio.gather(*(publisher.stop() for publisher in publishers))
         for publisher, done in zip(publishers, confirmed, strict=True):
             if not done:
@@ -149,6 +149,6 @@ class Scenario:
     name: str
     about: str
     run: Callable[[Trial], Awaitable[None]]
-    setup: Setup | None = field(default_factory=Setup)  # None: the scenario starts what it needs
+    setup: Setup | None = field(default_factory=Setup)  # None: the scenario starts its own brokers
     promise: Promise = field(default_factory=Promise)
     limit_s: float = 90.0

@@ -10,7 +10,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-# What the trial holds the product to.
+# The criteria of the trial.
 RATE_RATIO_MIN = 0.95
 DELAY_COST_S_MAX = 0.25
 NOTICE_S_MAX = 2.5
@@ -21,7 +21,7 @@ RECOVERY_S_MAX = 8.0
 # How long delivery may pause under fdr: where connections break, and where brokers fall silent.
 GAP_RESET_S_MAX = 0.5
 GAP_SILENT_S_MAX = 2.5
-# What one attacker may make a broker's memory grow by.
+# The most that one attacker may make a broker's memory grow.
 MEMORY_BYTES_MAX = 128 * 1024 * 1024
 # Wrong tokens that may be answered in GUESSING_S.
 GUESSES_MAX = 300
@@ -44,7 +44,7 @@ def _knows(file_text: str, word: str) -> bool:
 
 
 def limit_line(key: str, value: float) -> str:
-    """A line of [limits]; empty where there is no such limit (any more)."""
+    """A line of [limits]; empty if there is no such limit (any more)."""
     known = _knows(f'[overlay]\ntree = "path:1"\nclusters = 1\n[limits]\n{key} = {value}\n', key)
     return f"{key} = {value}\n" if known else ""
 

@@ -37,7 +37,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ServeRefusedError(Exception):
-    """`octopia serve` ended instead of listening; the text is what it said."""
+    """`octopia serve` ended instead of listening; the text is its output."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class World:
         return await asyncio.to_thread(_get_json, f"http://{self.http[broker]}/healthz", timeout_s)
 
     async def metric(self, broker: str, name: str, **labels: str) -> float:
-        """A sample of /metrics; 0 where it is not there."""
+        """A sample of /metrics; 0 if it is missing."""
         url = f"http://{self.http[broker]}/metrics"
         text = (await asyncio.to_thread(_get, url, 5.0)) or b""
         for line in text.decode().splitlines():
@@ -254,7 +254,7 @@ def own_host() -> str:
 
 
 def free_ports(host: str) -> Iterator[int]:
-    """Ports at which nobody listens, each once."""
+    """Free ports, each once."""
     for port in range(FIRST_PORT, LAST_PORT):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -263,7 +263,7 @@ def free_ports(host: str) -> Iterator[int]:
 
 
 def consecutive(host: str, count: int, ports: Iterator[int]) -> int:
-    """The first of so many free ports in a row."""
+    """The first of `count` consecutive free ports."""
     run = [next(ports)]
     while len(run) < count:
         port = next(ports)
@@ -281,7 +281,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def prepare_child(*, files_max: int = 0, nice: int = 0) -> None:
-    """In a child: die with the parent, have only so many files, give way to others."""
+    """In a child: die with the parent, limit open files, lower the priority."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(nice)
     if files_max:

@@ -21,10 +21,10 @@ from octopia.topology import BrokerId, Scot, find_overlay, parse_tree
 SETS = 10_000
 QUICK_SETS = 40
 PROGRESS_EVERY_S = 5.0
-# A set in so many has more dead than k - 1: whatever is reachable is reached even then.
+# One set in this many has more than k - 1 dead: every reachable destination is reached even then.
 BEYOND_EVERY = 10
 PUBLISHERS = 4
-# A fresh overlay, with a seed of its own, after so many sets, so that what went wrong is soon repeated.
+# A fresh overlay, with its own seed, after this many sets, so that a fault is reproduced quickly.
 SETS_PER_OVERLAY = 20
 SMALL = [(tree, clusters) for tree in ("path:3", "star:4", "balanced:2,2") for clusters in (2, 3, 4)]
 
@@ -52,7 +52,7 @@ def sets_of(brokers: Sequence[BrokerId], most: int) -> Iterator[tuple[BrokerId, 
 
 
 class Tally:
-    """What came of it so far."""
+    """The result so far."""
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         self.sets = 0
@@ -132,8 +132,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--sets", type=int, default=SETS, metavar="N", help=f"how many are drawn ({SETS:,})")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SETS} sets, or the smallest overlays")
     parser.add_argument("--exhaustive", action="store_true", help="every set of k - 1 brokers on small overlays")
-    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="end after so long")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random (1)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="time limit")
+    parser.add_argument("--seed", type=int, default=1, help="random seed (1)")
     return parser.parse_args(argv)
 
 

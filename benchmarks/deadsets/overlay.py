@@ -65,7 +65,7 @@ class FailingOverlay:
                 self.tell(broker, LinkSampled(neighbour, self.rng.choice(lengths), 0, 0))
 
     def arrive(self, most: int) -> None:
-        """Up to so many messages arrive."""
+        """Let up to this many messages arrive."""
         for _ in range(most):
             if not self._busy:
                 return
@@ -78,7 +78,7 @@ class FailingOverlay:
                 self._arrive_on(self.rng.randrange(len(self._busy)))
 
     def _let_time_pass(self) -> bool:
-        """Go on to when something is due at a broker; False where nothing is."""
+        """Advance to the next timer of a broker; False if there is none."""
         dues = [
             (due, id) for id, broker in self.brokers.items() if id not in self.dead and (due := broker.due) is not None
         ]
@@ -134,7 +134,7 @@ class FailingOverlay:
             self.lost.add(message.id)
 
     def break_link(self, a: BrokerId, b: BrokerId) -> None:
-        """The connection ends, and what is on it with it; whoever lives has yet to notice."""
+        """The connection ends, and messages on it are lost; living ends have yet to notice."""
         for end in ((a, b), (b, a)):
             if end not in self.broken:
                 self.broken.add(end)

@@ -24,7 +24,7 @@ def overlap(one: Range, other: Range) -> bool:
 
 
 class RangeIndex(Generic[Entry]):
-    """What a table asks of its index (`octopia.routing.index.Index`)."""
+    """The index as a table uses it (`octopia.routing.index.Index`)."""
 
     def __init__(self) -> None:
         self._spans: dict[Entry, Range] = {}

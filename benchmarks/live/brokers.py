@@ -78,7 +78,7 @@ class Brokers:
         ]
 
     def _addresses(self, broker: BrokerId) -> tuple[dict[BrokerId, Address], dict[BrokerId, Address]]:
-        """Where this broker finds the others, and where it answers HTTP."""
+        """The addresses of the other brokers, and of its HTTP port."""
         found = {other: self._detours.get((broker, other), port) for other, port in self.ports.items()}
         http = {broker: Address("127.0.0.1", self.http_ports[broker])}
         return {other: Address("127.0.0.1", port) for other, port in found.items()}, http

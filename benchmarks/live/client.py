@@ -1,4 +1,4 @@
-"""What the Python client costs, and how long a notification takes."""
+"""The cost of the Python client, and the latency of a notification."""
 
 import asyncio
 import statistics
@@ -19,7 +19,7 @@ PROBES = 2_000
 
 
 def client_rate() -> dict[str, Any]:
-    """CPU of a process that publishes dicts, and the same as Arrow; nobody subscribes."""
+    """CPU of a process that publishes dicts, and the same as Arrow; without subscribers."""
     brokers = Brokers("path:1", 1).start()
     port = next(iter(brokers.ports.values()))
     pool = quotes(POOL)

@@ -1,4 +1,4 @@
-"""The goals of the live overlay beside what was reached: one line for each, from the figures of one or several runs."""
+"""The goals of the live overlay and the results: one line for each, from the figures of one or several runs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ Figures = dict[str, Any]
 
 
 class Goal(NamedTuple):
-    """One line: what it was before, what it should be, and where in the figures it stands."""
+    """One line: the earlier figure, the goal, and where the figures have the result."""
 
     case: str
     unit: str

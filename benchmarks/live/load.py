@@ -96,7 +96,7 @@ def _subscribe_and_count(port: int, groups: Sequence[Sequence[Filter]], ready: A
 
 
 class Subscribers:
-    """So many connections with their subscriptions, in a process of their own."""
+    """This many connections with their subscriptions, in a separate process."""
 
     def __init__(self, port: int, groups: Sequence[Sequence[Filter]], wait_s: float = WAIT_S) -> None:
         self._stop = mp.Event()
@@ -113,7 +113,7 @@ class Subscribers:
         return int(self._counted.value)
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many deliveries have come in all, and not one more."""
+        """Wait until this many deliveries have arrived in total, and not one more."""
         until = time.monotonic() + WAIT_S
         while self.delivered < count:
             if time.monotonic() > until:
@@ -144,7 +144,7 @@ class Publisher:
         read_until(self._connection, b"\xa9advertise")
 
     def send(self, frames: Sequence[bytes], per_write: int, pause_s: float = 0.0) -> None:
-        """Write so many frames at once, again and again; what comes back is read and dropped."""
+        """Write this many frames at once, repeatedly; answers are read and dropped."""
         connection = self._connection
         for at in range(0, len(frames), per_write):
             connection.sendall(b"".join(frames[at : at + per_write]))

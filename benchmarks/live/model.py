@@ -32,7 +32,7 @@ PER_WRITE = 200
 
 
 def hop_us(others: int) -> float:
-    """CPU µs of the middle of three brokers per notification, with so many other subscriptions in its tables."""
+    """CPU µs per notification of the middle of three brokers, with this many other subscriptions in its tables."""
     brokers = Brokers("path:3", 1).start()
     ports = [brokers.ports[broker] for broker in brokers.scot.brokers]
     groups = [[parse_filter("class = 'STOCK'"), *subscriptions(others)]]

@@ -205,7 +205,7 @@ def _count(spoken: Speech, port: int, connections: int, ready: Any, stop: Any, c
         for number, _ in poll.poll(100):
             data = rest[number] + sockets[number].recv(READ_BYTES)
             marks = data.count(MARK)
-            # What may be the beginning of a mark is looked at again.
+            # The possible beginning of a mark is examined again.
             rest[number] = data[-len(MARK) + 1 :]
             counted.value += marks
             frames[number] += marks

@@ -38,14 +38,14 @@ from octopia.wire import Ack, advertise_frame, check_parcel, message_frame, publ
 # The script behind the one of the package that wants to become another user.
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 CONNECTIONS = 10
-# Bindings, and messages sent with so many.
+# Numbers of bindings, and of messages sent with them.
 LOADS = ((1, 20_000), (100, 6_000), (1_000, 3_000))
 _METHOD, _HEADER, _BODY = 1, 2, 3
 _EXCHANGE = b"quotes"
 
 
 def why_not() -> str:
-    """Why RabbitMQ cannot be measured here; empty where it can."""
+    """Why RabbitMQ cannot be measured here; empty if it can."""
     if not PROGRAM.exists() or shutil.which("erl") is None:
         return "rabbitmq-server is not installed"
     return ""
@@ -76,7 +76,7 @@ def _method(class_: int, method: int, arguments: bytes, channel: int = 1) -> byt
 
 
 def _ask(connection: socket.socket, said: bytes, class_: int, method: int, channel: int = 1, times: int = 1) -> None:
-    """Say something and wait for so many answers of this method."""
+    """Send something and wait for this many answers of this method."""
     connection.sendall(said)
     begins = pack(">BH", _METHOD, channel)
     wanted, data = pack(">HH", class_, method), b""
@@ -208,7 +208,7 @@ def _octopia_message(number: int, bindings: int) -> bytes:
 
 
 def speeches(bindings: int) -> list[Speech]:
-    """How to speak to both, with so many bindings."""
+    """Drivers for both, with this many bindings."""
     ours = Speech(
         "OctopiA",
         "",

@@ -48,7 +48,7 @@ class SlowRelay:
         while True:
             near, _ = self._server.accept()
             far = socket.socket()
-            # Small, so that what the link does not carry waits at the broker and not in the system.
+            # Small, so that excess data waits at the broker and not in the system.
             far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
             try:
                 far.connect(("127.0.0.1", self.target))

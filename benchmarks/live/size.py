@@ -89,7 +89,7 @@ def _frame(number: int, symbols: int) -> bytes:
 
 
 def connection_bytes(count: int = 500) -> dict[str, Any]:
-    """What a connection of a client takes in memory, without a subscription."""
+    """The memory of a client connection without a subscription."""
     brokers = Brokers("path:1", 1).start()
     port = next(iter(brokers.ports.values()))
     try:
@@ -133,7 +133,7 @@ def _start(environment: dict[str, str]) -> tuple[float, float]:
             assert "octopia://" in process.stdout.readline()
             listens_s = time.perf_counter() - begin
             used_s = cpu_s(process.pid)
-            # A connection is answered at once, whatever is compiled meanwhile.
+            # A connection is answered at once, whatever is being compiled.
             dial(port, "early").close()
         finally:
             process.terminate()

@@ -135,7 +135,7 @@ PIECES: dict[str, Callable[[], Any]] = {
 
 
 def run_pieces(names: Iterable[str], before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The figures of some parts; cases stay beside those that were measured before."""
+    """The figures of some parts; other cases keep their earlier figures."""
     figures: dict[str, Any] = {}
     cases = {row["case"]: row for row in (before or {}).get("cases", [])}
     for name in names:

@@ -79,7 +79,7 @@ def deliveries_each(groups: Sequence[Sequence[Filter]], count: int) -> list[int]
 
 
 def frames(publisher: str, count: int) -> list[bytes]:
-    """Frames of so many publications, in order."""
+    """Frames of publications, in order."""
     return frames_of(publisher, range(count))
 
 

@@ -41,7 +41,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="numbers of subscriptions")
     parser.add_argument("--quick", action="store_true", help="small sizes, no sweep, peers for a second at most")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help="measure the peers too")
-    parser.add_argument("--cold", action=argparse.BooleanOptionalAction, default=False, help="compile the kernels anew")
+    parser.add_argument(
+        "--cold", action=argparse.BooleanOptionalAction, default=False, help="compile the kernels again"
+    )
     parser.add_argument(
         "--trace-large",
         action=argparse.BooleanOptionalAction,

@@ -21,6 +21,6 @@ BYTES_MAX = 200
 
 
 def half_of_trial(workload: str, subscriptions: int) -> tuple[float, float] | None:
-    """The goals one by one and in a batch; None where the trial has no figure."""
+    """The goals one by one and in a batch; None if the trial has no figure."""
     reached = TRIAL.get((workload, subscriptions))
     return None if reached is None else (reached[0] / 2, reached[1] / 2)

@@ -87,7 +87,7 @@ def _measure_matching(cell: Cell) -> dict[str, Any]:
 
 
 def events_for(workload: Workload, matches: float, rows: int) -> Events:
-    """As many events as give about so many rows of matches."""
+    """As many events as give about this many rows of matches."""
     count = int(rows / max(matches, 1e-9))
     return workload.events.head(min(max(count, EVENTS_MIN), EVENTS_MAX, len(workload.events)))
 
@@ -117,7 +117,7 @@ def _measure_adds(workload: Workload, *, trace: bool) -> tuple[Cell, dict[str, A
 
 
 def _use(matcher: Matcher[int], workload: Workload) -> None:
-    """One call of each kind: what a matcher makes for matching is memory of the matcher too."""
+    """One call of each kind: memory that a matcher allocates for matching counts, too."""
     matcher.match(workload.events.notifications[0])
     matcher.match_batch(workload.events.batch.slice(0, 1))
 

@@ -28,7 +28,7 @@ SHOWN = 8
 
 
 class Calls:
-    """Calls of one kind: how many, what they took in all, and the long ones."""
+    """Calls of one kind: their number, total time, and the long ones."""
 
     def __init__(self) -> None:
         self.count = 0

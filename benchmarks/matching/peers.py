@@ -37,7 +37,7 @@ class Peer(Protocol):
 
 
 class NotExpressible(Exception):  # noqa: N818 - a state of affairs, not an error
-    """The peer has no way to say this."""
+    """The peer cannot express this."""
 
 
 def shapes(table: Table) -> dict[Shape, npt.NDArray[np.int64]]:
@@ -201,7 +201,7 @@ def _polars_test(condition: str) -> pl.Expr:
 
 
 def scan(filters: list[Filter], notifications: list[Notification]) -> list[tuple[int, int]]:
-    """Every filter tested with `octopia.matches`: what the index is there to avoid."""
+    """Every filter tested with `octopia.matches`: the work that the index avoids."""
     return [
         (event, id)
         for event, notification in enumerate(notifications)

@@ -283,7 +283,7 @@ def _markdown(head: Row, rows: Iterable[Row]) -> str:
 
 
 def _verdicts(cells: Cells) -> list[str]:
-    """Each goal of the engine, and what this run says of it."""
+    """Each goal of the engine, and the result of this run."""
     lines = [
         f"- Half of the trial's figures {what}: reached in {_reached(cells, key, at)}."
         for what, key, at in (

@@ -1,4 +1,4 @@
-"""Which cells there are, and all their figures put together.
+"""The list of cells, and all their figures combined.
 
 One workload is in memory at a time, and smaller sizes are its beginning.
 """

@@ -74,7 +74,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is stored and what is published. `ids` are ints, made once, so that the matcher only refers to them."""
+    """Stored filters and published events. `ids` are ints, made once, so that the matcher only refers to them."""
 
     name: str
     table: Table
@@ -234,7 +234,7 @@ def ranges_of(selectivity: float) -> Recipe:
 
 
 def filters_of(table: Table) -> list[Filter]:
-    """The filters that say what the columns say. The collector rests: nothing here is garbage."""
+    """The filters that correspond to the columns. The collector is off: nothing here is garbage."""
     texts, presents = _string_predicates(table), table.present.tolist()
     ranges = _ranges(table)
     gc.disable()

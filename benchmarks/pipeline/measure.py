@@ -21,7 +21,7 @@ class Took(NamedTuple):
 
 
 def timed(work: Callable[[], Answer]) -> tuple[Answer, Took]:
-    """What the work gave, and what it took."""
+    """The result of the work, and its cost."""
     cpu, begin = cpu_s(), time.perf_counter()
     answer = work()
     return answer, Took(time.perf_counter() - begin, cpu_s() - cpu)
@@ -50,5 +50,5 @@ def _one(process: Any) -> float:
 
 
 def rate(count: int, seconds: float) -> float:
-    """So many per second."""
+    """The rate per second."""
     return count / seconds if seconds > 0 else 0.0

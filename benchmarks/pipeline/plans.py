@@ -1,4 +1,4 @@
-"""`octopia plan` on the workload of the demo: what it takes, and what the replays of its proposals show."""
+"""`octopia plan` on the workload of the demo: its cost, and the replays of its proposals."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ SYSTEMS: Final = ("snr", "fdr")
 
 
 def measure_plans() -> list[dict[str, Any]]:
-    """A plan for each routing, and every proposal in it against what is there."""
+    """A plan for each routing, and every proposal in it against the current overlay."""
     found = []
     with TemporaryDirectory(prefix="octopia-bench-") as name, open_session(SparkSettings(conf=demo.QUICK)):
         run_pipeline(name, demo.demo_spec(SYSTEMS), stages=["quotes", "notifications", "workload", "simulate"])

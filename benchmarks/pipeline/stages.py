@@ -37,7 +37,7 @@ def measure_stages(sizes: tuple[int, ...], cores: tuple[int, ...], subscribers: 
 def staged(
     session: Session, folder: Path, spec: PipelineSpec, names: list[str], *, force: bool = False
 ) -> list[tuple[Event, float]]:
-    """Run these stages; each as it was told at its end, with the CPU seconds it took."""
+    """Run these stages; returns each with its final report and its CPU seconds."""
     begin = 0.0
     found: list[tuple[Event, float]] = []
 

@@ -100,7 +100,7 @@ class _Overlay:
 
 
 def own_host() -> str:
-    """A loopback address that nobody else uses: the number of this process, written as an address."""
+    """A loopback address used by no one else: the number of this process, written as an address."""
     pid = os.getpid()
     return f"127.{1 + pid // 65536 % 250}.{pid // 256 % 256}.{pid % 256}"
 
@@ -206,7 +206,7 @@ def _children(query: Any, word: str) -> list[Any]:
 
 
 async def _keep_running(overlay: _Overlay, folder: Path, master: str, running: list[Any], stack: ExitStack) -> None:
-    """Start the query again whenever it has ended, as whoever runs it would; it goes on from its checkpoint."""
+    """Restart the query whenever it has ended, as an operator would; it continues from its checkpoint."""
     while True:
         if not running or running[-1].poll() is not None:
             query = _query(overlay, folder, master)

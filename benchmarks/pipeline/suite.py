@@ -1,4 +1,4 @@
-"""Which parts there are, and their figures put together."""
+"""The list of parts, and their figures combined."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,7 +13,7 @@ PARTS = ("start", "demo", "joins", "stages", "cluster", "traces", "streams", "re
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure, and how large."""
+    """What to measure, and at which size."""
 
     parts: tuple[str, ...] = PARTS
     join_rows: int = 1_000_000

@@ -68,7 +68,7 @@ def _outside(page: str, markdown: str) -> dict[str, str]:
 
 
 def _place(target: str) -> str:
-    """Where a file of the repository stands in the site."""
+    """The path of a repository file in the site."""
     if target in PAGES:
         return PAGES[target]
     return target.removeprefix("docs/") if target.startswith("docs/") else f"files/{target}"

@@ -1,7 +1,7 @@
-"""Optional packages: which extra of this package brings them, and the error where one is missing.
+"""Optional packages: the extra that provides each, and the error if one is missing.
 
-Brokers and clients need few packages. What only some users need is an extra, and whoever lacks it is told the one
-command that installs it.
+Brokers and clients need few packages. Packages that only some users need are extras, and the error names the one
+command that installs them.
 """
 
 from octopia.errors import OctopiaError

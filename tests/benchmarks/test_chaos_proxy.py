@@ -1,4 +1,4 @@
-"""The proxy of the trial: what it forwards, and how each of its faults looks from both ends."""
+"""The proxy of the trial: forwarding, and the effect of each fault at both ends."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def unused_port() -> int:
 
 
 class Far:
-    """The server behind the proxy: sends back what comes, and says when its reader ends."""
+    """The server behind the proxy: echoes its input, and reports when its reader ends."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The trial of dead sets: that it goes through all of them, and that it finds what is wrong."""
+"""The trial of dead sets: it covers all of them, and it detects errors."""
 
 import json
 from pathlib import Path

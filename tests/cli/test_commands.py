@@ -139,7 +139,7 @@ def failure_of(*arguments: str, code: int = 2, **options: Any) -> str:
 
 
 def trimmed(text: str) -> str:
-    """Tables fill their last column with blanks, which nobody sees."""
+    """Tables fill their last column with blanks, which are invisible."""
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 
@@ -161,7 +161,7 @@ def test_help_on_each_level() -> None:
     assert [entry.name for entry in app.COMMANDS if not entry.help.endswith(".")] == []
     pages = {name: result_of(name, "--help") for name in COMMANDS}
     assert [name for name in COMMANDS if not pages[name].lstrip().startswith(f"Usage: octopia {name} ")] == []
-    # A flag takes no value and shows none; an option that takes one says what.
+    # A flag takes no value and shows none; an option with a value shows its type.
     assert [name for name in COMMANDS if "<bool>" in pages[name]] == []
     assert re.search(r"--routing +-r +ROUTING ", pages["replay"])
     assert result_of("replay", "-h") == pages["replay"]
@@ -204,7 +204,7 @@ def test_completion_completes_a_command(shell: str, words: dict[str, str]) -> No
     assert not [name for name in ("demo", "topology", "explain") if name in output]
 
 
-# ---- what goes wrong -----------------------------------------------------------------------------------------------
+# ---- errors
 
 
 @pytest.mark.parametrize(
@@ -372,9 +372,7 @@ def test_explain_for_a_person_and_for_a_program(example: str) -> None:
 
 def test_explain_with_nothing_to_explain() -> None:
     fig6 = str(SCENES / "fig6.json")
-    assert result_of("explain", fig6) == (
-        "Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.\n"
-    )
+    assert result_of("explain", fig6) == ("Nothing to explain: the scenario has no publications or no subscriptions.\n")
     assert json.loads(result_of("explain", fig6, "--json")) == []
 
 
@@ -398,7 +396,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """What it prints and what it writes."""
+    """Output on the screen and in files."""
     folder = tmp_path_factory.mktemp("scenes") / "new" / "folder"
     screen = result_of("scenes", "--out", str(folder))
     assert screen.endswith(f"\nReport: {folder / 'index.html'}\n")
@@ -458,7 +456,7 @@ def test_the_scenes_page_is_the_same_every_time(scenes: tuple[str, str], tmp_pat
 @pytest.mark.parametrize("columns", ["40", "10", "1"])
 def test_narrow_terminals(columns: str, example: str) -> None:
     narrow = {"COLUMNS": columns}
-    # Text is not folded by us, so nothing changes; tables go on below and lose no digit.
+    # We do not fold text, so nothing changes; tables continue below and lose no digit.
     assert trimmed(result_of("replay", example, environment=narrow)).startswith(SCREEN.partition("Advertisements")[0])
     assert result_of("explain", example, environment=narrow) == ANSWERS
     result_of("topology", "h", environment=narrow)
@@ -471,7 +469,7 @@ def test_the_scenes_on_a_narrow_terminal_and_in_ascii(scenes: tuple[str, str], t
     assert output.isascii()
     table = [line for line in output.splitlines() if line.startswith(("|", "+"))]
     assert all(len(line) <= 40 for line in table)
-    # Cells go on below: with all blanks and borders gone, every letter and digit is still there.
+    # Cells continue below: with all blanks and borders removed, every letter and digit is still there.
     for letter in "0123456789":
         assert "".join(table).count(letter) == scenes[0].partition("hops: on")[0].count(letter)
 
@@ -481,7 +479,7 @@ def test_no_colour_in_a_pipe_or_where_none_is_wanted(example: str) -> None:
     coloured = result_of("replay", example, environment={"FORCE_COLOR": "1"})
     assert "\x1b[32m" in coloured
     wanted = {"FORCE_COLOR": "1", "NO_COLOR": "1"}
-    # Bold and dim are no colours; 30 to 37 and 90 to 97 are.
+    # Bold and dim are not colours; 30 to 37 and 90 to 97 are.
     assert re.findall(r"\x1b\[[0-9;]*\b[39][0-7]m", result_of("replay", example, environment=wanted)) == []
 
 
@@ -570,7 +568,7 @@ def test_closed_streams(example: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
-    """The scenario comes through a pipe that has no end: when more is gone than a pipe can hold, it is being read.
+    """The scenario comes through an endless pipe: once more is gone than a pipe can hold, it is being read.
 
     A shell without job control starts its children with interrupts ignored, so the child turns them on first.
     """
@@ -609,6 +607,27 @@ main()
     line = [sys.executable, "-c", interrupted, "topology", "h"]
     done = subprocess.run(line, capture_output=True, env=PLAIN, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("module", ["octopia", "octopia.cli", "octopia.cli.entry", "typer", "rich.console"])
+@pytest.mark.parametrize(("heeds", "code"), [(True, 130), (False, 0)])
+def test_ctrl_c_before_the_command_is_loaded_ends_it_quietly_unless_ignored(
+    module: str, heeds: bool, code: int
+) -> None:
+    interrupted = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler if {heeds} else signal.SIG_IGN)
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from octopia_command import main
+main()
+"""
+    line = [sys.executable, "-c", interrupted, "--version"]
+    done = subprocess.run(line, capture_output=True, env=PLAIN, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def overlay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """What a command says on standard error, and its exit code; in this process, since many are run."""
+    """A command's standard error and exit code; run in this process, since there are many."""
 
     def run(*arguments: object, stdin: str = "") -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["octopia", *map(str, arguments)])
@@ -159,7 +159,7 @@ def test_adv_is_in_force_until_it_is_interrupted(overlay: Processes) -> None:
     finally:
         advertiser.send_signal(signal.SIGKILL)
         advertiser.communicate()
-    # A connection that just ends leaves its session alive for a while: what was registered is still there.
+    # A connection that just ends leaves its session alive for a while: its registrations are still there.
     assert overlay.state("b,1")["advertisements"] == 2
 
 

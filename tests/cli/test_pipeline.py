@@ -62,7 +62,7 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["pipeline", "trut"], "octopia: no stage is called 'trut' (did you mean truth?); there are run, quotes, "),
+        (["pipeline", "trut"], "octopia: no stage is called 'trut' (did you mean truth?); choose from run, quotes, "),
         (["pipeline", "run", "--systems", "snr,xyz"], "octopia: systems: unknown routing 'xyz'"),
         (["pipeline", "run", "--scale", "2"], "octopia: --scale 2: give a share above 0 and up to 1"),
         (["pipeline", "run", "--master", "spork"], "octopia: master 'spork' is not a Spark master: use local[*]"),

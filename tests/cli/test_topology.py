@@ -1,4 +1,4 @@
-"""`octopia topology`: what it prints, what it writes, what it refuses."""
+"""`octopia topology`: output, files and refusals."""
 
 import json
 from pathlib import Path

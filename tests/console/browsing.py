@@ -42,7 +42,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Visitor:
-    """One page, and what went wrong in it."""
+    """One page, and its errors."""
 
     def __init__(self, page: Any, url: str) -> None:
         self.page = page
@@ -91,7 +91,7 @@ class Visitor:
         self.wait(lambda: bool(self.page.evaluate(script)))
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so, while the browser goes on."""
+        """Wait for a condition while the browser continues."""
         while not condition():
             self.page.wait_for_timeout(10)
 

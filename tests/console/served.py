@@ -144,7 +144,7 @@ class Served:
         return lambda notification: self.loop.run(publish(notification))
 
     def subscriber(self, broker: str, name: str, filter: str, **options: Any) -> list[dict[str, Any]]:
-        """What it received, as it comes."""
+        """Received messages, as they arrive."""
         client = self.client(broker, name, **options)
         received: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""What the page asks over HTTP, answered from live brokers, and the stream of state, put together as the page does."""
+"""The page's HTTP requests, answered from live brokers, and the stream of state, assembled as the page does."""
 
 import json
 import urllib.request

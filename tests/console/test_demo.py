@@ -1,4 +1,4 @@
-"""The commands that start a console: what they print, and that they leave nothing behind."""
+"""The commands that start a console: their output, and that they leave nothing behind."""
 
 import json
 import subprocess

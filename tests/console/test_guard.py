@@ -1,4 +1,4 @@
-"""The door: what is let in, judged by a table of requests that are written out by hand."""
+"""Access control, judged by a table of requests written by hand."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ async def inside(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def answered(kind: str, path: str = "/", access: Access | None = None, **headers: str) -> list[Message]:
-    """What the guard sends for a request."""
+    """The guard's answer to a request."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""How much of a stream is shown: against a plain count of what may pass."""
+"""The share of a stream that is shown, against a plain count."""
 
 from octopia.console.sampling import Sampler
 

@@ -140,5 +140,5 @@ def test_pictures_are_what_the_command_draws(picture: str, command: list[str], t
 
 
 def shapes(svg: str) -> list[str]:
-    """Texts and the number of elements: what a reader sees, whatever the drawing library's version writes."""
+    """Texts and the number of elements: the visible content, whatever the drawing library's version writes."""
     return [*sorted(re.findall(r">([^<>\n]+)</text>", svg)), str(svg.count("<path"))]

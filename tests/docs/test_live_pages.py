@@ -64,14 +64,17 @@ class Terminals:
         ), shown
 
     def run(self, command: str, more: str = "", code: int = 0) -> None:
-        """To its end, which must be with this exit code, and show what the page shows."""
+        """Run it to its end, with this exit code and the output on the page."""
         process, shown = self._start(command, more)
         out, _ = process.communicate()
         assert process.returncode == code, f"{command}\n{out}"
         assert_shows(same(tidy(out)), same(shown))
 
     def start(self, command: str, more: str = "", *, shows: bool = True) -> subprocess.Popen[str]:
-        """Until the test is over. What the page shows of it comes first, but for lines after `…`, or comes later."""
+        """Keep it running until the test ends.
+
+        The page's output comes first, except for lines after `…`, which may come later.
+        """
         process, shown = self._start(command, more)
         self._running.append(process)
         assert process.stdout is not None
@@ -187,7 +190,7 @@ def test_getting_started(started: Terminals, tmp_path: Path, host: str) -> None:
     started.run("octopia top", "overlay.toml --count 1")
     started.run("octopia bench --subscribers 10 --rate 10000", f"{near} --seconds 1")
     slow = started.start("""octopia sub "price > 100" --policy block""", near, shows=False)
-    # The withdrawal of what was advertised before may still be under way.
+    # The withdrawal of an earlier advertisement may still be in flight.
     assert next_line(slow).startswith("octopia: in force at (a,0); ")
     assert started.all_used()
 

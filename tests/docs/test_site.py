@@ -11,7 +11,7 @@ import pytest
 import octopia
 
 ROOT = Path(__file__).parent.parent.parent
-# What a browser loads by itself. Links that a reader may click lead elsewhere, and may.
+# Resources that a browser loads by itself. Links that a reader may click can lead elsewhere.
 LOADED = re.compile(
     r"""<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=["']?(https?:)?//[^"'>]*""", re.IGNORECASE
 )

@@ -1,4 +1,4 @@
-"""Pictures: the right file, the same bytes, what must be in them, and what is refused."""
+"""Pictures: the right file, the same bytes, their required content, and refusals."""
 
 import builtins
 import subprocess

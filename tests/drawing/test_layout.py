@@ -1,4 +1,4 @@
-"""The plan: a column for each region, links that pass nobody, tracks that do not meet."""
+"""The plan: a column for each region, links that touch no other broker, tracks that do not meet."""
 
 from itertools import combinations
 

@@ -442,7 +442,7 @@ def test_a_routing_that_does_not_recover_cannot_mend() -> None:
     cut = {"do": "cut", "link": ["a,1", "b,1"]}
     with pytest.raises(ScenarioError) as caught:
         last_step("tid", cut, {"do": "mend", "link": ["a,1", "b,1"]})
-    assert str(caught.value) == "steps[3].do: tid cannot mend links: it does not bring its tables back in line"
+    assert str(caught.value) == "steps[3].do: tid cannot mend links: it does not resynchronise its tables"
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr", "fdr", "tid", "tid-dynamic"])

@@ -1,4 +1,4 @@
-"""What a page opens with: the sentence, word for word, and a chart."""
+"""The opening of a page: the sentence, word for word, and a chart."""
 
 import pyarrow as pa
 import pytest

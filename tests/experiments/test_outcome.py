@@ -141,13 +141,17 @@ def test_another_setting_gives_a_table_of_sensitivity(tmp_path: Path) -> None:
 
 
 def test_the_question_is_about_what_is_varied(tmp_path: Path) -> None:
-    """Delivery as publishers become more has a preset, and says the same where it is asked of `delivery`."""
+    """Delivery with a growing number of publishers has a preset, with the same question as under `delivery`."""
     experiment, settings = small("delivery", vary="publishers", points=[3, 4], systems=["snr"])
     results = sweep(make_cells(experiment, settings), tmp_path, jobs=1).results
     rows = [row for result in results for row in result.rows]
     outcome = make_outcome(experiment, settings, rows, read_series(results, tmp_path / RUNS_FOLDER))
     preset = EXPERIMENTS["delivery-publishers"]
-    assert outcome.experiment.question == preset.question == "what does a notification cost as publishers become more?"
+    assert (
+        outcome.experiment.question
+        == preset.question
+        == "what does a notification cost as the number of publishers grows?"
+    )
     assert outcome.sensitivity == {}, "the paper has no number about delivery, so that means are shown"
     assert axis_of(outcome) == preset.axis == "publishers"
     assert experiment.question_about("tau") == "how does it change with tau?"

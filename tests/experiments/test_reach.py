@@ -1,4 +1,4 @@
-"""One broker that fails, and how far that reaches; changes in cells: against what is counted one by one."""
+"""The reach of one failing broker, and changes in cells: against plain counts."""
 
 from collections import Counter
 from pathlib import Path

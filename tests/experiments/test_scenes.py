@@ -1,4 +1,4 @@
-"""The scenes of the demo: what each notification cost, against the notes on the paper, and what is drawn of it."""
+"""The scenes of the demo: the cost of each notification, against the notes on the paper, and the drawings."""
 
 import pytest
 

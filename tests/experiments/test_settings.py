@@ -1,4 +1,4 @@
-"""Settings and cells: what can be varied, what is refused, and how."""
+"""Settings and cells: what can be varied, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -191,7 +191,7 @@ def test_every_experiment_has_a_small_form(name: str) -> None:
 
 
 def test_an_unknown_experiment_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'brst' \(did you mean burst\?\); there are publishers, subscribers"):
+    with pytest.raises(InputError, match=r"'brst' \(did you mean burst\?\); choose from publishers, subscribers"):
         experiment_named("brst")
 
 

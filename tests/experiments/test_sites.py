@@ -18,7 +18,7 @@ from tests.topology.trees import tree_graph
 
 @pytest.mark.parametrize("by", ["cluster", "region"])
 def test_under_snr_a_delivery_takes_as_long_as_its_way_between_sites(by: str, tmp_path: Path) -> None:
-    """Where nothing else takes time: one iLink in the publisher's region, then along the subscriber's cluster."""
+    """If nothing else takes time: one iLink in the publisher's region, then along the subscriber's cluster."""
     (cell,) = small_cells("sites", systems=["snr"], points=[by], model="instant", site_delay_ms=7.0)
     assert isinstance(cell.run.sites, Sites)
     result = run_cell(cell, tmp_path, keep_trace=True)
@@ -74,7 +74,7 @@ def test_sites_of_an_overlay_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"points": ["regions"]}, r"sites: 'regions' \(did you mean region\?\); there are none, cluster, region"),
+        ({"points": ["regions"]}, r"sites: 'regions' \(did you mean region\?\); choose from none, cluster, region"),
         ({"points": ["cluster"], "site_count": 4}, "sites: 4 sites: 3 clusters can be at 1 to 3 sites"),
         ({"points": ["cluster"], "systems": ["bound"]}, "bound is worked out for an overlay in one place"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from octopia.errors import OctopiaError
-from octopia.experiments import Failure, Result, cell_bytes, sweep
+from octopia.experiments import Failure, Result, Sweep, cell_bytes, sweep
 from octopia.experiments import sweep as sweep_function
 from tests.experiments.cells import small_cells
 
@@ -97,15 +97,24 @@ def test_an_impossible_cell_fails_in_its_process_alone(tmp_path: Path) -> None:
     assert {failure.reason.split(":")[0] for failure in done.failures} == {"faults[0]"}
 
 
+POINTS = [2, 3, 4, 5]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """Results without an interrupt."""
+    return sweep(small_cells("publishers", points=POINTS), tmp_path_factory.mktemp("whole"), jobs=1)
+
+
 @pytest.mark.parametrize(("jobs", "number"), [(1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGTERM)])
 def test_an_interrupt_keeps_what_is_finished_whole_and_removes_the_rest(
-    jobs: int, number: signal.Signals, tmp_path: Path
+    jobs: int, number: signal.Signals, whole: Sweep, tmp_path: Path
 ) -> None:
     def stop_after_the_first(share: float, ended: int, news: Result | Failure | None) -> None:
         if isinstance(news, Result):
             os.kill(os.getpid(), number)
 
-    cells = small_cells("publishers", points=[2, 3, 4, 5, 6, 7])
+    cells = small_cells("publishers", points=POINTS)
     stopped = sweep(cells, tmp_path, jobs=jobs, on_progress=stop_after_the_first)
     assert stopped.interrupted
     assert 1 <= len(stopped.results) < len(cells)
@@ -114,7 +123,6 @@ def test_an_interrupt_keeps_what_is_finished_whole_and_removes_the_rest(
     rest = sweep(cells, tmp_path, jobs=1)
     assert rest.reused == len(kept)
     assert len(rest.results) == len(cells)
-    whole = sweep(cells, tmp_path / "whole", jobs=1)
     assert rest.results == whole.results
 
 

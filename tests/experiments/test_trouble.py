@@ -1,4 +1,4 @@
-"""Where brokers die and links are slow, what is counted as lost, and the bound: against what is worked out by hand."""
+"""Locations of dead brokers and slow links, counts of losses, and the bound: against values computed by hand."""
 
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ def test_what_arrives_twice_is_counted_as_repeated(tmp_path: Path) -> None:
 def test_with_crashes_only_what_is_promised_then_counts_as_broken() -> None:
     usual = (
         Finding("no message is lost between brokers", 7, True),
-        Finding("nobody gets what it did not ask for", 0, True),
+        Finding("no client gets an unwanted notification", 0, True),
     )
     for promised in (True, False):
         found = despite_crashes(usual, Losses(9, 8, 7, 2, 1, 3), promised)

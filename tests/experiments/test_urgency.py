@@ -1,4 +1,4 @@
-"""Delays of urgent subscribers and what came too late, counted one delivery at a time."""
+"""Delays of urgent subscribers and late deliveries, counted one delivery at a time."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_urgent_subscribers_gain_and_nobody_starves(tmp_path: Path) -> None:
             assert part(result, "urgency", f"{group}_max") == max(found) / 1e9
     gain = [part(result, "urgency", "urgent_p99") or 0.0 for result in (without, first)]
     assert gain[1] < gain[0] / 2
-    # who pays: at most what all urgent messages take on one link
+    # the cost to others: at most the time of all urgent messages on one link
     cost = [part(result, "urgency", "burst_max") or 0.0 for result in (without, first)]
     assert cost[0] <= cost[1] < 1.2 * cost[0]
 

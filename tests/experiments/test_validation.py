@@ -1,4 +1,4 @@
-"""The simulator beside live brokers: one small validation, from the command to the page."""
+"""The simulator compared with live brokers: one small validation, from the command to the page."""
 
 import json
 import subprocess

@@ -75,7 +75,7 @@ def conforms(attributes: Attributes, promised: Filter) -> bool:
 
 
 def neighbours(constant: object) -> list[Value]:
-    """The constant and what stands next to it, above and below."""
+    """The constant and its neighbours, above and below."""
     if kind(constant) == "bool":
         return [True, False]
     if isinstance(constant, str):

@@ -30,7 +30,7 @@ SMALL_NUMBERS: tuple[Value, ...] = (0, 0.5, 1, 1.5, 2)
 
 
 def fixed(examples: int) -> Callable[[Test], Test]:
-    """Settings of a property: so many examples in a long run, the same ones every time, no clock."""
+    """Settings of a property: the number of examples in a long run, the same ones every time, no clock."""
 
     def decorate(test: Test) -> Test:
         decorated: Test = settings(

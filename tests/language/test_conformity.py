@@ -38,7 +38,7 @@ def test_the_same_as_conforms(advertisement: Filter, seen: Sequence[Notification
 @fixed(400)
 @given(small_filter, small_notifications, st.lists(small_notifications, min_size=1, max_size=8))
 def test_all_hold_is_each_of_them(advertisement: Filter, first: Notification, others: list[Notification]) -> None:
-    """Of notifications with the same names; where some have not, the values of the first stand in."""
+    """For notifications with the same names; if some have not, the values of the first stand in."""
     batch = [first.to_dict() | {name: one[name] for name in first if name in one} for one in (first, *others)]
     for tests in left_to_test(tuple(first), advertisement):
         assert all_hold(tests, batch) == all(p.accepts(of[p.attribute]) for of in batch for p in tests)

@@ -1,4 +1,4 @@
-"""PADRES text: what is accepted and as what, and what every error says."""
+"""PADRES text: accepted forms and their meaning, and the text of every error."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""Predicates: what they accept, what they equal, what cannot be made."""
+"""Predicates: accepted values, equality, and invalid ones."""
 
 import copy
 import pickle

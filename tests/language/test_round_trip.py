@@ -1,4 +1,4 @@
-"""Text and values are two faces of one thing: what is printed parses back to an equal value."""
+"""Text and values are two forms of one thing: printed text parses back to an equal value."""
 
 import pytest
 from hypothesis import given

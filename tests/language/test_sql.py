@@ -1,4 +1,4 @@
-"""SQL where-clauses: what they compile to, and what every error says."""
+"""SQL where-clauses: their compiled form, and the text of every error."""
 
 import pytest
 from sqlglot import Tokenizer

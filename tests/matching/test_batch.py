@@ -1,4 +1,4 @@
-"""A batch gives what one by one gives, for every type of column."""
+"""A batch gives the same result as one by one, for every type of column."""
 
 from random import Random
 

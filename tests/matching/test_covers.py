@@ -7,7 +7,7 @@ import pytest
 
 from octopia.errors import LanguageError
 from octopia.language import Conjunction, Filter, Operator, Predicate, covers, parse_filter
-from octopia.matching import CoverIndex, Question, pins, store
+from octopia.matching import CoverIndex, CoverQuery, inverted_index, store
 from tests.effort import cases
 from tests.language.strategies import COMPARISONS, PATTERNS
 from tests.matching.histories import draw_filter
@@ -94,13 +94,13 @@ def without_below_empty(draw: Random, draw_one: Draw) -> Filter:
 
 
 # How many filters are found by a string: all, some, or none, so that boxes have to say it.
-PINS = ((pins.PINNED_MAX, pins.EXAMPLES_MAX), (1, 2), (0, 0))
+LIMITS = ((inverted_index.PER_TERM_MAX, inverted_index.EXAMPLES_MAX), (1, 2), (0, 0))
 
 
 def pin(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    pinned, examples = PINS[seed % len(PINS)]
-    monkeypatch.setattr(pins, "PINNED_MAX", pinned)
-    monkeypatch.setattr(pins, "EXAMPLES_MAX", examples)
+    per_term, examples = LIMITS[seed % len(LIMITS)]
+    monkeypatch.setattr(inverted_index, "PER_TERM_MAX", per_term)
+    monkeypatch.setattr(inverted_index, "EXAMPLES_MAX", examples)
 
 
 @pytest.mark.parametrize("draw_one", [draw_any, draw_tight])
@@ -113,7 +113,7 @@ def test_same_as_asking_every_filter_at_any_time(kernels: str, draw_one: Draw, m
             assert (len(index), list(index)) == (len(plain.stored), list(plain.stored)), f"seed {seed}"
 
 
-def check_question(question: Question[int], plain: Plain, asked: Filter, parity: int) -> None:
+def check_question(question: CoverQuery[int], plain: Plain, asked: Filter, parity: int) -> None:
     """For one who accepts only odd keys, or only even ones."""
 
     def accept(key: int) -> bool:

@@ -1,4 +1,4 @@
-"""Many notifications in one call give what brute force, and what one by one, gives."""
+"""Many notifications in one call give the same result as brute force and as one by one."""
 
 from random import Random
 

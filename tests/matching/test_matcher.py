@@ -107,7 +107,7 @@ def test_filters_come_and_go_while_runs_are_merged(seed: int, monkeypatch: pytes
             index.remove(id)
             del stored[id]
         else:
-            # ids that are no integers are kept in another way
+            # ids that are not integers are stored differently
             id = step if step < 300 or seed % 2 else f"s{step}"
             stored[id] = draw_filter(draw)
             index.add(id, stored[id])

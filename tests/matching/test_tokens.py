@@ -25,7 +25,7 @@ def haul_of(codec: Codec, seen: list[Notification]) -> Haul:
 @needs_numba
 @pytest.mark.parametrize("seed", range(cases(36)))
 def test_tokens_match_what_conditions_say_while_filters_come_and_go(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept for a combination of names must not outlive the filters that it was worked out from."""
+    """Data cached for a combination of names must not outlive the filters that it was computed from."""
     draw = random.Random(seed)
     if draw.random() < 0.7:
         # otherwise filters are tested one by one until there are many notifications

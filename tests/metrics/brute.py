@@ -204,7 +204,7 @@ def under_bound(trace: Trace, facts: Facts) -> Found:
 
 
 def _blocks(trace: Trace, facts: Facts) -> list[tuple[int, int]]:
-    """Of every so many deliveries in order of receipt the last moment and the greatest delay."""
+    """For every block of deliveries in order of receipt, the last time and the greatest delay."""
     issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
     order = sorted(trace["deliveries"], key=lambda d: (d["delivered_ns"], d["request"], d["client"]))
     size = facts["block_notifications"]

@@ -247,7 +247,7 @@ def test_same_trace_same_bytes(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no metric is called 'mesages' \(did you mean messages\?\)"):
         run(tmp_path, ["mesages"], facts=Facts())
-    with pytest.raises(InputError, match=r"holds no run: there is no run\.json"):
+    with pytest.raises(InputError, match=r"does not hold a run: there is no run\.json"):
         run(tmp_path)
     with pytest.raises(InputError, match=r"hops\.parquet: cannot be read"):
         run(tmp_path, facts=Facts())

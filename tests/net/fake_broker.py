@@ -49,7 +49,7 @@ from octopia.wire import (
 
 CODEC = Codec(WireLimits())
 CONFIRM_S = 0.025
-# What one end may have under way before it is told to write no more.
+# Bytes that one end may have in flight before it is told to stop writing.
 WRITE_BYTES_MAX = 4096
 
 
@@ -89,7 +89,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtual(main: Callable[["FakeNetwork"], Coroutine[Any, Any, None]], seed: int = 0) -> None:
-    """Run a test in a network of its own."""
+    """Run a test in its own network."""
 
     async def with_network() -> None:
         loop = asyncio.get_running_loop()
@@ -236,7 +236,7 @@ class Line(asyncio.Transport):
             self._protocol.resume_writing()
 
     def say(self, data: bytes) -> None:
-        """What the broker's end writes."""
+        """Output of the broker's end."""
         self.carry("down", data, self.to_client)
 
     def to_client(self, data: bytes) -> None:
@@ -246,7 +246,7 @@ class Line(asyncio.Transport):
             self._unread.append(data)
 
     def cut(self) -> None:
-        """Break the connection: what is under way is lost."""
+        """Break the connection: bytes in flight are lost."""
         if not self.is_cut:
             self.closing = True
             self._end(ConnectionResetError(104, "Connection reset by peer"))
@@ -262,7 +262,7 @@ class Line(asyncio.Transport):
 
 @dataclass(eq=False)
 class FakeSession:
-    """What a broker knows of a client."""
+    """A broker's state of a client."""
 
     broker: "FakeBroker"
     name: str
@@ -335,7 +335,7 @@ class FakeBroker:
                 session.put_frame(deliver_frame(ids, parcel))
 
     def forget(self) -> None:
-        """All sessions end, as when the broker is started anew or they were away for too long."""
+        """All sessions end, as after a restart of the broker or a long absence."""
         for session in self.sessions.values():
             session.over = True
             session.talk = None

@@ -38,7 +38,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Live:
-    """An overlay of which each broker is a server of its own."""
+    """An overlay in which each broker has its own server."""
 
     def __init__(self, tree: str = "path:3", clusters: int = 3, *, host: str = "", **options: Any) -> None:
         # An address of our own: a port that a stopped broker leaves is taken by nobody else until it is back.
@@ -47,7 +47,7 @@ class Live:
         self.options = {"net_limits": QUICK, **options}
         self.servers: dict[BrokerId, Server] = {}
         self.addresses: dict[BrokerId, Address] = {}
-        self.clients: list[Any] = []  # whatever is to be closed at the end
+        self.clients: list[Any] = []  # to be closed at the end
 
     async def __aenter__(self) -> Self:
         first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address(self._host, 0)), **self.options)
@@ -91,7 +91,7 @@ class Live:
         return subscription
 
     def crash(self, broker: str) -> None:
-        """End one broker as SIGKILL would: no word to anyone, and nobody listens there."""
+        """End one broker as SIGKILL would: without notice, and with its port closed."""
         id = BrokerId.parse(broker)
         server = self.servers.pop(id)
         host = server.hosts.pop(id)
@@ -125,7 +125,7 @@ def channel_of(client: Client) -> Channel:
 
 
 def box_of(client: Client) -> Outbox:
-    """What a client has sent, and what waits there."""
+    """Frames that a client has sent, and those that wait there."""
     return client._journal.box
 
 
@@ -137,7 +137,7 @@ def kill_host(host: BrokerHost) -> None:
 
 
 async def take(subscription: Subscription, count: int) -> list[Delivery]:
-    """The next so many deliveries."""
+    """The next `count` deliveries."""
     taken: list[Delivery] = []
     while len(taken) < count:
         batch = await subscription.next_batch(count - len(taken))
@@ -147,7 +147,7 @@ async def take(subscription: Subscription, count: int) -> list[Delivery]:
 
 
 def waiting(subscription: Subscription) -> list[Delivery]:
-    """What has come and was not taken, without waiting."""
+    """Deliveries that have arrived and were not taken, without waiting."""
     return [delivery for delivery in subscription._inbox if isinstance(delivery, Delivery)]
 
 

@@ -60,7 +60,7 @@ class Machine:
 
 
 class Machines:
-    """So many machines, all joined."""
+    """This many machines, all joined."""
 
     def __init__(self, count: int) -> None:
         self.all = [Machine(number) for number in range(1, count + 1)]

@@ -26,7 +26,7 @@ class StoppedLoop(asyncio.SelectorEventLoop):
 
 
 class End:
-    """One end of a pipe, as the transport of whoever is there."""
+    """One end of a pipe, as a transport."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class End:
     abort = close
 
     def take(self, size: int) -> bool:
-        """Read so many bytes, at most, of what is under way to this end; whether anything happened."""
+        """Read at most this many of the bytes in flight to this end; returns whether anything happened."""
         other = self.other
         if self.closed or not self.reading:
             return False
@@ -82,7 +82,7 @@ class End:
 
 
 class PipedClient:
-    """A client that keeps what it is told, and confirms when asked to."""
+    """A client that stores what it receives, and confirms when asked to."""
 
     def __init__(self, name: str, at: BrokerId, end: End) -> None:
         self.name = name
@@ -158,7 +158,7 @@ class PipedOverlay:
         here.owner.connection_made(here)
 
     def lose(self, pair: tuple[BrokerId, BrokerId]) -> None:
-        """Break a link, with what is under way."""
+        """Break a link, with everything in flight."""
         for end in self.links[pair]:
             end.under_way.clear()
             end.close()
@@ -184,7 +184,7 @@ class PipedOverlay:
             host.tick()
 
     def written(self) -> dict[str, bytes]:
-        """What was written at each end since this was asked last."""
+        """Bytes written at each end since the last call."""
         said = {end.name: bytes(end.written) for end in self.ends() if end.written}
         for end in self.ends():
             end.written.clear()

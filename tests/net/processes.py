@@ -59,7 +59,7 @@ class Processes:
         self.running: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, *parts: str) -> None:
-        """Start what is named, or all that does not run, and wait until it listens."""
+        """Start the named processes, or all that are not running, and wait until they listen."""
         wanted = parts or tuple(part for part in self._parts if part not in self.running)
         for part in wanted:
             only = [] if part == "all" else ["--broker", part]
@@ -97,7 +97,7 @@ class Processes:
 
 
 def state_of(address: object) -> dict[str, Any]:
-    """What the broker that answers HTTP at this address says of itself."""
+    """The report of the broker that answers HTTP at this address."""
     with urllib.request.urlopen(f"http://{address}/healthz", timeout=60) as answer:
         state: dict[str, Any] = json.load(answer)
         return state

@@ -1,4 +1,4 @@
-"""A peer that says exactly what a test tells it to: frames over a socket, without any of the client's own sense."""
+"""A peer that sends exactly what a test tells it to: frames over a socket, without the client's own checks."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class RawPeer:
 
     @classmethod
     async def enter(cls, live: Live, broker: str, hello: Hello) -> Self:
-        """Connect and be let in."""
+        """Connect and be admitted."""
         peer = await cls.dial(live, broker)
         answer = await peer.said(hello)
         assert isinstance(answer, Welcome), answer

@@ -1,4 +1,4 @@
-"""The pool of connections that have not said who they are, against a list."""
+"""The pool of connections that have not identified themselves, against a list."""
 
 import random
 

@@ -102,7 +102,7 @@ def test_a_row_that_was_not_advertised_is_said_and_those_before_it_are_published
 
 
 def test_broken_connections_lose_no_row(kernels: str) -> None:
-    """Both ends are cut again and again; sessions go on, so each row comes once and in order."""
+    """Both ends are cut again and again; sessions continue, so each row arrives once and in order."""
 
     async def main() -> None:
         async with Live("path:2", 1) as live:
@@ -181,7 +181,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
             subscription = await live.subscriber("a,0", "n >= 0")
             with pytest.raises(InputError, match="rows_max is 0"):
                 await collect(subscription, 1, rows_max=0)
-            with pytest.raises(InputError, match="unfit is 'ignore'; there are error and null"):
+            with pytest.raises(InputError, match="unfit is 'ignore'; choose from error, null"):
                 await collect(subscription, 1, unfit="ignore")
 
     run(main)

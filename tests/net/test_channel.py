@@ -1,4 +1,4 @@
-"""A channel by itself: no network, a loop whose time only passes when told, and a socket that keeps what is written."""
+"""A channel alone: no network, a loop whose time passes only on demand, and a socket that keeps its input."""
 
 import asyncio
 import heapq
@@ -81,7 +81,7 @@ class Loop:
 
 
 class Socket:
-    """A transport that keeps what is written, and knows whether it is read from."""
+    """A transport that keeps its output, and knows whether it is read from."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -114,7 +114,7 @@ class Socket:
 
 
 class Party:
-    """An end and an owner in one, which writes down what it was told."""
+    """An end and an owner in one, which records its calls."""
 
     def __init__(self, box: Outbox, role: str) -> None:
         self.box = box

@@ -1,4 +1,4 @@
-"""What a client does when its connection, its session or its broker goes, at each moment that matters.
+"""A client whose connection, session or broker goes away, at each moment that matters.
 
 Fake brokers in one event loop (`fake_broker.py`); random histories are in `test_client_random.py`.
 """

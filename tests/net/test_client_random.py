@@ -23,7 +23,7 @@ WORKERS = 3
 
 
 class Program:
-    """Tasks that use one client, and what they were told."""
+    """Tasks that use one client, and the answers they got."""
 
     def __init__(self, client: Client, draw: random.Random) -> None:
         self.client = client

@@ -139,7 +139,7 @@ def test_which_brokers(tmp_path: Path) -> None:
     assert config.brokers_of() == config.scot.brokers
     with pytest.raises(InputError, match="no broker"):
         config.brokers_of(broker="z,1")
-    with pytest.raises(InputError, match="there are m1, m2"):
+    with pytest.raises(InputError, match="the machines are m1, m2"):
         config.brokers_of(machine="m3")
 
 
@@ -222,7 +222,7 @@ WRONG = [
     ),
     (
         OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0, 3]\n',
-        "line 7: clients.clusters: there is no cluster 3; there are 0 to 2",
+        "line 7: clients.clusters: there is no cluster 3; the clusters are 0 to 2",
     ),
     (
         OVERLAY
@@ -268,7 +268,7 @@ WRONG = [
     (OVERLAY + "[[qos.clusters]]\npriority = 1\n", "line 4: qos.clusters: clusters must be a list of cluster numbers"),
     (
         OVERLAY + "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [3]\n",
-        "line 7: qos.clusters.clusters: there is no cluster 3; there are 0 to 2",
+        "line 7: qos.clusters.clusters: there is no cluster 3; the clusters are 0 to 2",
     ),
     (
         OVERLAY + "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [1, 0]\ntau = 3\n",

@@ -1,4 +1,4 @@
-"""How many advertisements overlap a filter: the sum over the cluster, or a lower bound that says so."""
+"""Counting the advertisements that overlap a filter: the sum over the cluster, or a stated lower bound."""
 
 import asyncio
 

@@ -90,7 +90,7 @@ def _is_closed(each: socket.socket) -> bool:
 
 
 def has_read(channel: Channel, count: int) -> bool:
-    """Whether so many requests were dealt with, or nothing more is read."""
+    """Whether this many requests were handled, or nothing more is read."""
     return channel.is_held or channel.connection.received == count
 
 
@@ -98,7 +98,7 @@ def address_of(live: Live, broker: str) -> Address:
     return live.addresses[BrokerId.parse(broker)]
 
 
-# -- answers that nobody reads
+# -- unread answers
 
 
 def test_who_confirms_no_answer_is_disconnected() -> None:
@@ -228,7 +228,7 @@ def test_when_only_a_blocking_client_is_left_publishers_wait_and_newcomers_are_r
         assert host.sessions[publisher.name].channel.is_held
         with pytest.raises(UnreachableError, match="no memory left"):
             await live.client("a,0", connect_s=0.1)
-        # Who comes back to its session is let in.
+        # A client that returns to its session is admitted.
         assert known.welcome is not None
         known.vanish()
         back = Hello([1], "client", "known", session=known.welcome.session, session_s=300)

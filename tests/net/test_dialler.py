@@ -69,7 +69,7 @@ def test_while_a_neighbour_is_awaited_it_is_dialled_twenty_times_or_more_in_that
 
 
 class Gate:
-    """Stands between two brokers: forwards, or resets what there is and what comes, or takes it and stays silent."""
+    """Stands between two brokers: forwards, resets all connections, or accepts them and stays silent."""
 
     def __init__(self, to: Address) -> None:
         self.to = to

@@ -1,4 +1,4 @@
-"""What a broker that is told to stop still does: all that it confirmed reaches who is connected, and nothing else."""
+"""A stopping broker: everything it confirmed reaches connected clients, and nothing else does."""
 
 import asyncio
 import signal

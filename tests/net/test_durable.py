@@ -1,4 +1,4 @@
-"""Clients that outlive their process: what was kept is confirmed, what was not comes again, and ids are as chosen."""
+"""Clients that outlive their process: stored deliveries are confirmed, others are resent, and ids are as chosen."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ FILTER = "n >= 0"
 
 
 class List:
-    """A keeper in memory; what it holds is what a process would have on disk."""
+    """A keeper in memory; its content is what a process would have on disk."""
 
     def __init__(self) -> None:
         self.parcels: list[bytes] = []
@@ -92,7 +92,7 @@ def test_a_session_is_looked_for_where_it_is() -> None:
 
 @pytest.mark.parametrize("received", [0, 10**6])
 def test_a_session_that_does_not_fit_is_not_taken_up_and_does_not_stay(received: int) -> None:
-    """What was kept was lost since, or is another's: the client begins anew, and under its own name."""
+    """The stored deliveries were lost, or belong to another session: the client starts over under its own name."""
 
     async def scene(live: Live) -> None:
         publisher = await live.publisher("a,0", "n is not null")

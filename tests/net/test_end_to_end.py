@@ -1,4 +1,4 @@
-"""Brokers over real sockets: what is published arrives exactly where `octopia.matches` says, once, and in order."""
+"""Brokers over real sockets: notifications arrive exactly where `octopia.matches` says, once, and in order."""
 
 import asyncio
 import random

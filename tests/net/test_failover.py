@@ -130,7 +130,7 @@ def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_t
 
 
 def test_a_killed_broker_is_left_for_the_next(tmp_path: Path) -> None:
-    """Nothing is lost that the publisher was not confirmed; what was routed and not yet confirmed may come twice."""
+    """Nothing confirmed to the publisher is lost; notifications routed but not confirmed may arrive twice."""
     processes = Processes(tmp_path, "path:2", 1)
     processes.start()
     processes.wait_for_links()

@@ -1,4 +1,4 @@
-"""Who gets a name, who has to wait for it, and how long a wrong token waits for its answer."""
+"""Ownership of names, waiting for a name, and the delay after a wrong token."""
 
 import asyncio
 import hmac
@@ -68,7 +68,7 @@ def in_one(scene: Callable[[Live], Any], **options: Any) -> None:
 
 
 async def code(live: Live, greeting: Hello) -> str:
-    """What the broker says to a newcomer: `welcome`, or the code with which it closes."""
+    """The broker's answer to a newcomer: `welcome`, or the code with which it closes."""
     peer = await RawPeer.dial(live, "a,0")
     answer = await peer.said(greeting)
     if isinstance(answer, Welcome):
@@ -237,7 +237,7 @@ def broker_hello(**fields: Any) -> Hello:
 
 
 def proof(token: str, whose: str, theirs: bytes, nonce: bytes = NONCE, dialler: str = "(a,0)") -> bytes:
-    """What the page on the wire says a proof is."""
+    """A proof, as defined on the page about the wire."""
     parts = (whose.encode(), nonce, theirs, dialler.encode(), b"(b,0)")
     return hmac.digest(token.encode(), b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")
 
@@ -260,7 +260,7 @@ def test_nobody_is_a_broker_without_the_secret() -> None:
     async def scene(live: Live) -> None:
         refused = ("refused", "the link token is wrong")
         for token, whose in (("", "dialler"), ("wrong", "dialler"), (TOKEN, "dialler"), (LINK_TOKEN, "acceptor")):
-            # A token that is shown is no proof.
+            # A token that is shown is not a proof.
             peer, challenge = await challenged(live, broker_hello(token=LINK_TOKEN))
             assert await answer_to(peer, proof(token, whose, challenge.nonce)) == refused
         peer, challenge = await challenged(live, broker_hello())
@@ -280,7 +280,7 @@ def test_a_broker_that_knows_the_secret_is_let_in_once_per_challenge() -> None:
         assert challenge.proof == proof(LINK_TOKEN, "acceptor", challenge.nonce)
         said = proof(LINK_TOKEN, "dialler", challenge.nonce)
         assert await answer_to(peer, said) == ("welcome", "")
-        # Whoever heard it cannot say it again.
+        # A recorded proof cannot be replayed.
         again, _ = await challenged(live, broker_hello())
         assert await answer_to(again, said) == ("refused", "the link token is wrong")
 

@@ -16,7 +16,7 @@ PUBLISHERS = ["P", "Q", "R"]
 
 
 class Told:
-    """What the sources know, from the orders alone."""
+    """The sources' knowledge, from the orders alone."""
 
     def __init__(self, holds: Holds[str]) -> None:
         self.holds = holds
@@ -256,7 +256,7 @@ class Line:
             self._say(len(self.nodes) - 1)
 
     def reset(self, n: int) -> None:
-        """The connection between n and n + 1 is made anew: frames are sent again, words are not."""
+        """The connection between n and n + 1 is re-established: frames are resent, words are not."""
         self.words[n].clear()
         self.nodes[n].holds.gone(("link", n + 1))
         self.nodes[n + 1].holds.gone(("link", n))
@@ -284,13 +284,13 @@ def test_along_a_line_the_right_one_pauses_and_in_the_end_nobody_does(seed: int)
             line.drain()
         elif line.words:
             line.reset(random.randrange(len(line.words)))
-    # However it stands: who goes on publishing into a queue that is full is paused after one notification per hop.
+    # In any state: a publisher that continues into a full queue is paused after one notification per hop.
     for _ in range(line.FULL + len(line.nodes)):
         line.publish("a")
         line.settle()
     assert line.nodes[0].paused == {"a"}
     assert line.publish("b")
-    # And when there is room again, everyone goes on, and everything that was published has come.
+    # When there is room again, all continue, and everything published has arrived.
     line.settle()
     while line.nodes[-1].waiting:
         line.drain()

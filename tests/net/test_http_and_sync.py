@@ -20,7 +20,7 @@ from octopia.topology import BrokerId, Scot, parse_tree
 
 @contextmanager
 def serving(tree: str = "path:2", clusters: int = 2, **options: Any) -> Iterator[Server]:
-    """An overlay in a thread of its own, since what is tested here blocks."""
+    """An overlay in a separate thread, since the code under test blocks."""
     scot = Scot(parse_tree(tree), clusters)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -20,7 +20,7 @@ FENCE = 9
 
 
 class Wire:
-    """A socket that keeps what was written; frames here are four bytes: lane and number."""
+    """A socket that keeps its input; frames here are four bytes: lane and number."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -66,7 +66,7 @@ def sent_one_by_one(box: Outbox) -> list[tuple[int, int]]:
 
 
 def test_in_a_round_each_lane_has_its_share(loop: Any) -> None:
-    """64 of the highest, 16, 4 and 1 while all wait; then what is left, highest first, and nobody starves."""
+    """64 of the highest, 16, 4 and 1 while all wait; then the rest, highest first, and no lane starves."""
     box = a_box(loop)
     for number in range(200):
         for lane in range(4):
@@ -105,7 +105,7 @@ def test_nothing_overtakes_a_fence_and_it_overtakes_nothing(loop: Any) -> None:
 
 
 def test_what_was_said_to_be_written_last_is(loop: Any) -> None:
-    """`write_no_more`: what comes later waits, however urgent it is."""
+    """`write_no_more`: later frames wait, however urgent they are."""
     box = a_box(loop, window=100)
     wire = Wire()
     box.attach(cast("Any", wire), 0)

@@ -1,6 +1,6 @@
-"""What brokers in production write down, against what the clients of the same run know.
+"""Recordings of brokers in production, compared with the knowledge of the clients of the same run.
 
-The oracle is the clients: what was published, what came, and to whom. Nothing of it is looked up in a broker.
+The oracle is the clients: notifications published, arrived, and their recipients. Nothing is looked up in a broker.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def registered_in(folder: Path) -> pa.Table:
 
 
 async def played(folder: Path, share: float = 1.0) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Two publishers of 60, two subscribers; what each of these got, and where each client is."""
+    """Two publishers of 60, two subscribers; the deliveries of each, and the location of each client."""
     async with Live("path:3", 2, record=RecordOptions(folder, share)) as live:
         clients = {name: await live.client(at, name=name) for name, at in (("low", "a,0"), ("all", "c,1"))}
         wanted = {"low": ("n < 20", 40), "all": ("n >= 0", 120)}
@@ -116,11 +116,12 @@ def test_the_log_of_registrations_is_written_anew(tmp_path: Path) -> None:
     """Clients that come and go for ever leave no more than is in force."""
     files = FactFiles(RecordOptions(tmp_path))
     recording = LiveRecording(BrokerId("a", 0), [], files, 1.0)
-    recording.begins("stays", "s", "n > 0", 1)
+    log = recording.subscribed
+    log.begins("stays", "s", "n > 0", 1)
     for turn in range(40):
         for client in range(50):
-            recording.begins(f"c{client}", "s", "n > 1", turn)
-            recording.ends(f"c{client}", "s", turn)
+            log.begins(f"c{client}", "s", "n > 1", turn)
+            log.ends(f"c{client}", "s", turn)
         recording.flush_registered()
     files.close()
     assert registered_in(tmp_path).num_rows < 2500

@@ -1,4 +1,4 @@
-"""When a broker says that it has too much to do, and whom it asks to go elsewhere. Time is moved by hand."""
+"""When a broker reports that it is overloaded, and which clients it asks to move. Time is moved by hand."""
 
 from typing import Any
 

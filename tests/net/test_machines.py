@@ -113,7 +113,7 @@ class Site:
         return client
 
     def links(self, broker: BrokerId) -> dict[str, dict[str, Any]]:
-        """What a broker says of its links, asked on its own machine."""
+        """A broker's report about its links, requested on its own machine."""
         address = self.config.http[broker]
         machine = next(m for m in self.network.all if m.address == address.host)
         with machine.inside(), urllib.request.urlopen(f"http://{address}/healthz", timeout=100) as answer:
@@ -135,7 +135,7 @@ def site(network: Machines, folder: Path, port: int, limits: str) -> Iterator[Si
 
 @pytest.fixture(scope="module")
 def patient(network: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Links wait long for each other, and subscribers for what was overtaken."""
+    """Links wait long for each other, and subscribers for overtaken notifications."""
     yield from site(network, tmp_path_factory.mktemp("patient"), 7400, "link_grace_s = 150\nreorder_hold_s = 150")
 
 

@@ -1,4 +1,4 @@
-"""The mark of a link's queue follows what the link carries. Time is moved by hand."""
+"""The mark of a link's queue follows the traffic of the link. Time is moved by hand."""
 
 from octopia.net.broker.marks import (
     BYTES_PER_S_FIRST,
@@ -18,7 +18,7 @@ def link() -> Marks:
 
 
 def after(marks: Marks, per_s: int, size: int, ticks: int, start: int = 0, busy: bool = True) -> Marks:
-    """As the link stands after so many ticks at this rate."""
+    """The link after this many ticks at this rate."""
     for tick in range(start, start + ticks + 1):
         frames = per_s * tick // 40
         marks.check(frames, frames * size, tick * TICK_S, busy)

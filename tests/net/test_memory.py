@@ -1,4 +1,4 @@
-"""The memory bound by itself: made-up clients, links and connections, against a model that knows only sizes."""
+"""The memory bound alone: invented clients, links and connections, against a model that knows only sizes."""
 
 import random
 from bisect import bisect_right
@@ -100,7 +100,7 @@ class World:
         self.is_held = False
 
     def state(self) -> dict[str, list[int]]:
-        """By name, the sizes of all frames that wait; of a connection, what has come."""
+        """By name, the sizes of all waiting frames; for a connection, the received bytes."""
         queues = [*self.clients.values(), *self.links.values()]
         sizes = {queue.name: [len(frame) for frame in queue.box.waiting] for queue in queues}
         return sizes | {reader.name: [reader.unfinished_bytes] for reader in self.unfinished}

@@ -1,4 +1,4 @@
-"""Clients that go to another broker because theirs has too much to do: nothing lost, nothing repeated, in order.
+"""Clients that move to another broker because theirs is overloaded: nothing lost, nothing repeated, in order.
 
 Fake brokers in virtual time. `Feed` is an overlay in miniature: what it publishes is delivered by every broker at which
 the client was told that its subscription is in force, each after a delay of its own.
@@ -75,6 +75,13 @@ def numbers(subscription: Subscription) -> list[int]:
 
 def newest(subscription: Subscription) -> int:
     return subscription._inbox[-1].notification["n"] if subscription._inbox else 0  # type: ignore[return-value, union-attr]
+
+
+async def everything_comes(feed: Feed, subscription: Subscription) -> None:
+    """Nothing more is sent, and everything sent has arrived once and in order."""
+    last = feed.stop()
+    await until_so(lambda: newest(subscription) == last)
+    assert numbers(subscription) == list(range(1, last + 1))
 
 
 def published(network: FakeNetwork) -> list[int]:
@@ -243,9 +250,7 @@ def test_a_move_that_fails_leaves_everything_as_it_was(trouble: Any) -> None:
         assert client.failure is None
         old.confirms = True
         await asyncio.sleep(1)
-        last = feed.stop()
-        await until_so(lambda: newest(subscription) == last)
-        assert numbers(subscription) == list(range(1, last + 1))
+        await everything_comes(feed, subscription)
         await client.flush()
         assert published(network) == list(range(1, count + 1))
         await client.close()
@@ -262,9 +267,7 @@ def test_other_brokers_are_tried_where_the_nearest_refuses() -> None:
         old.crowd()
         await until_so(lambda: client.moves == 1 and is_over(client))
         assert client.broker == "(fake,7402)"
-        last = feed.stop()
-        await until_so(lambda: newest(subscription) == last)
-        assert numbers(subscription) == list(range(1, last + 1))
+        await everything_comes(feed, subscription)
         assert second.sessions == {}
         await client.close()
 
@@ -286,9 +289,7 @@ def test_the_connection_to_the_old_broker_breaks_while_it_is_being_left() -> Non
                 line.cut()
             await asyncio.sleep(0.3)
         await until_so(lambda: is_over(client))
-        last = feed.stop()
-        await until_so(lambda: newest(subscription) == last)
-        assert numbers(subscription) == list(range(1, last + 1))
+        await everything_comes(feed, subscription)
         assert old.sessions == {}
         await client.close()
 
@@ -344,9 +345,7 @@ def test_the_new_broker_dies_right_after_the_move() -> None:
         assert list(dict.fromkeys(published(network))) == list(range(1, count + 1))
         feed = Feed(brokers)
         await asyncio.sleep(1)
-        last = feed.stop()
-        await until_so(lambda: newest(subscription) == last)
-        assert numbers(subscription) == list(range(1, last + 1))
+        await everything_comes(feed, subscription)
         await client.close()
 
     run_virtual(main)
@@ -426,9 +425,7 @@ def test_only_so_much_is_held_back() -> None:
         await until_so(lambda: client._connecting.channel.is_held)  # type: ignore[union-attr]
         assert len(move._held) <= 20 + 10
         await until_so(lambda: is_over(client))
-        last = feed.stop()
-        await until_so(lambda: newest(subscription) == last)
-        assert numbers(subscription) == list(range(1, last + 1))
+        await everything_comes(feed, subscription)
         await client.close()
 
     before, overlap.HELD_MAX = overlap.HELD_MAX, 20
@@ -507,9 +504,7 @@ def test_the_old_broker_dies_while_the_new_one_is_about_to_refuse(when_s: float)
         assert list(dict.fromkeys(published(network))) == list(range(1, count + 1))
         feed = Feed(brokers)
         await asyncio.sleep(1)
-        last = feed.stop()
-        await until_so(lambda: newest(subscription) == last)
-        assert numbers(subscription) == list(range(1, last + 1))
+        await everything_comes(feed, subscription)
         assert client.failure is None
         await client.close()
 

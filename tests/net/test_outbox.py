@@ -14,7 +14,7 @@ from tests.net.live import Live, channel_of, in_overlay, take, until
 
 
 class Wire:
-    """A socket that keeps what was written; frames here are one letter long."""
+    """A socket that keeps its input; frames here are one letter long."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -194,7 +194,7 @@ def test_a_broker_keeps_time_when_a_link_went_down_with_frames_on_it() -> None:
 
 
 def test_a_link_that_goes_down_while_it_is_dialled_begins_anew() -> None:
-    """The neighbour has said that the link goes on, with counts that are not ours any more."""
+    """The neighbour resumes the link with counts that are no longer ours."""
 
     async def scene(live: Live) -> None:
         publisher = await live.publisher("a,0", "n is not null")

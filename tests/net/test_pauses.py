@@ -1,4 +1,4 @@
-"""Pauses between attempts: they double up to a bound, start anew, and leave the program's own random numbers alone."""
+"""Pauses between attempts: they double up to a bound, start over, and leave the program's own random numbers alone."""
 
 import random
 

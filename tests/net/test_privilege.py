@@ -6,7 +6,7 @@ TICK_S = 1 / 32  # a binary fraction, so that sums are exact
 
 
 class Subscriber:
-    """A subscriber that is looked at 32 times a second: 8 ticks of patience, 32 frames a tick at least."""
+    """A subscriber that is checked 32 times a second: 8 ticks of patience, 32 frames a tick at least."""
 
     def __init__(self) -> None:
         self.privilege = BlockPrivilege(block_s=0.25, frames_per_s_min=1024, again_s=10.0)
@@ -22,7 +22,7 @@ class Subscriber:
         return self.privilege.lost
 
     def ticks_until_lost(self, ticks_max: int, frames: int = 0, every: int = 1, size: int = 100) -> int | None:
-        """Confirm so many frames every so many ticks; at which tick the privilege goes, None if it stays."""
+        """Confirm this many frames every few ticks; returns the tick at which the privilege is lost, or None."""
         for number in range(1, ticks_max + 1):
             if self.tick(frames if number % every == 0 else 0, size=size):
                 return number

@@ -41,7 +41,7 @@ class Clock:
 
 
 def served(lanes: dict[int, list[int]]) -> list[int]:
-    """The order in which what waits in lanes leaves, if nothing more comes."""
+    """The order in which frames in lanes leave, if nothing more arrives."""
     queues = {priority: deque(numbers) for priority, numbers in lanes.items()}
     order: list[int] = []
     while any(queues.values()):
@@ -65,7 +65,7 @@ def link(live: Live, one: str, other: str) -> Any:
 
 
 async def known(live: Live, routing: str, subscriptions: int) -> None:
-    """Where registrations are not confirmed: until the publisher's broker knows so many subscriptions."""
+    """If registrations are not confirmed: wait until the publisher's broker knows this many subscriptions."""
     if not POLICIES[routing].confirms:
         await until(lambda: len(live.host("a,0").broker.state.prt) == subscriptions)
 
@@ -77,7 +77,7 @@ async def known(live: Live, routing: str, subscriptions: int) -> None:
 def test_urgent_ones_overtake_on_a_slow_link_and_nobody_starves(
     routing: str, tree: str, clusters: int, far: str
 ) -> None:
-    """Everyone is at the far end of the only link; what leaves the stopped queue is what the oracle says."""
+    """All are at the far end of the only link; the stopped queue is emptied in the oracle's order."""
 
     async def scene(live: Live) -> None:
         subscribers = {
@@ -276,7 +276,7 @@ def test_each_cluster_has_its_own_queues_and_congestion() -> None:
 
 
 def test_a_restart_keeps_priorities_deadlines_and_what_waited(tmp_path: Path) -> None:
-    """What waited goes first, in the order in which it would have gone; what comes later has its priority as before."""
+    """Waiting frames go first, in their previous order; later ones have their priority as before."""
 
     async def scene(overlay: Apart) -> None:
         client = await overlay.client("a,0", name="slow")

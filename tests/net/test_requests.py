@@ -1,4 +1,4 @@
-"""Requests at a broker, as frames: what a refused one leaves behind, which must be nothing."""
+"""Requests at a broker, as frames: a refused one must leave nothing behind."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ HELLO = Hello([1], "client", "desk", TOKEN)
 
 
 def kept(live: Live) -> tuple[dict[str, str], list[str], Any]:
-    """What the session remembers of its subscriptions."""
+    """The session's data about its subscriptions."""
     session = live.host("a,0").sessions["desk"]
     return dict(session.policies), list(session.unordered), session._only_policy
 

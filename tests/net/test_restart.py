@@ -75,7 +75,7 @@ class Load:
         await until(lambda: self.arrived() > published + 10 * BATCH)
 
     async def end(self, *, in_order: bool) -> None:
-        """Stop publishing, and compare what every reader got with what was published."""
+        """Stop publishing, and compare the deliveries of every reader with the publications."""
         self._going = False
         await asyncio.gather(*self._publishing)
         everything = sum(self.published.values())
@@ -87,7 +87,7 @@ class Load:
         await asyncio.gather(*self._reading)
 
     def faults(self, in_order: bool) -> list[str]:
-        """What is lost, repeated or out of order, in a few words each: the lists themselves are long."""
+        """Lost, repeated and reordered deliveries, in a few words each: the lists themselves are long."""
         found: list[str] = []
         for name, got in self.got.items():
             for publisher, count in self.published.items():

@@ -1,4 +1,4 @@
-"""What a restarting broker leaves on disk: read back exactly, once, by nobody else, and not at all when damaged."""
+"""The state file of a restarting broker: read back exactly, once, by no other user, and not at all when damaged."""
 
 import os
 import stat

@@ -115,7 +115,7 @@ CASES: dict[str, dict[str, tuple[str, int]]] = {
 
 
 def cases_of(live: Live) -> dict[tuple[str, str], tuple[int, int]]:
-    """What every broker has counted: by broker and case the notifications and the copies."""
+    """The counts of every broker: notifications and copies by broker and case."""
     found = {}
     for broker in live.scot.brokers:
         name = f"{broker.region},{broker.cluster}"

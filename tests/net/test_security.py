@@ -52,7 +52,7 @@ def test_rights_are_filters() -> None:
 
 
 def test_block_is_a_right() -> None:
-    """It slows others, so a client that is named must be given it; where nobody is named, everyone has it."""
+    """It slows others, so a named client must be given it; if no client is named, everyone has it."""
 
     async def scene(live: Live) -> None:
         reader = await live.client("a,0", token="t-reader")
@@ -126,7 +126,7 @@ def test_who_does_not_get_in(options: dict[str, str], said: str) -> None:
 
 
 class Certificates:
-    """An authority of our own, and what it signed."""
+    """Our own authority, and its certificates."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Connections break, brokers restart, clients vanish: what was promised is still delivered, once and in order."""
+"""Connections break, brokers restart, clients vanish: promised notifications still arrive, once and in order."""
 
 import asyncio
 import random
@@ -115,7 +115,7 @@ def test_a_forgotten_client_registers_anew_and_publishes_what_was_not_confirmed(
 
 
 async def restart(live: Live, broker: BrokerId, *, kill: bool) -> None:
-    """Stop one broker, as SIGKILL would or in order, and start it anew on the same port."""
+    """Stop one broker, as SIGKILL would or in order, and restart it on the same port."""
     old = live.servers[broker]
     host = old.hosts.pop(broker)
     number = list(old.brokers).index(broker)

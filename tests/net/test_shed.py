@@ -1,4 +1,4 @@
-"""Dropping from an output queue to free memory, and what the peer is told of it when it comes back."""
+"""Dropping from an output queue to free memory, and the report to the peer when it returns."""
 
 import random
 from typing import Any, cast
@@ -26,7 +26,7 @@ class Wire:
 
 
 def box_with(frames: list[bytes], sent: int) -> Outbox:
-    """A box of which so many frames were sent and not confirmed, and whose peer is away."""
+    """A box with this many sent, unconfirmed frames, whose peer is away."""
     box = Outbox(Turn(cast("Any", NoLoop())), 10**6, 10**9, window=max(sent, 1))
     for frame in frames:
         box.waiting.append(frame)

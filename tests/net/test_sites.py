@@ -26,7 +26,7 @@ SITES = OVERLAY.sites
 
 
 class _Way(asyncio.Protocol):
-    """One direction of a connection: what comes here goes there, so much later."""
+    """One direction of a connection: bytes are forwarded after a delay."""
 
     def __init__(self, delay_s: float) -> None:
         self.delay_s = delay_s
@@ -93,7 +93,7 @@ class Delay:
 
 
 class TwoSites(Live):
-    """A server for each site; whoever dials across goes through a delay."""
+    """A server for each site; connections between sites have a delay."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__("path:4", 3, **options)

@@ -263,7 +263,7 @@ def test_disconnect_ends_the_slow_one_alone() -> None:
 
 
 def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege() -> None:
-    """It gets what it can take, is told what it cannot, and nobody waits for it any more."""
+    """It gets what it can take, is told about drops, and holds up no publisher any more."""
 
     async def scene(live: Live) -> None:
         publisher = await live.publisher("a,0", "n is not null and s is not null")
@@ -327,7 +327,7 @@ def test_a_client_that_was_too_slow_cannot_mend_it_by_coming_back_as_new() -> No
 
 
 def test_two_that_publish_to_each_other_and_block_do_not_wait_in_a_circle() -> None:
-    """Who is held is not read from, confirmations included, and so asks nobody to pause."""
+    """A held client is not read from, including its confirmations, and so asks for no pauses."""
 
     async def scene(live: Live) -> None:
         names = ("one", "other")
@@ -360,7 +360,7 @@ def test_a_stalled_subscriber_is_given_up_in_the_end() -> None:
 
 
 def test_a_slow_reader_of_a_quick_client_stops_its_client_only() -> None:
-    """The inbox is bounded: what the program does not take stays at the broker."""
+    """The inbox is bounded: notifications that the program does not take stay at the broker."""
 
     async def scene(live: Live) -> None:
         publisher = await live.publisher("a,0", "n is not null and s is not null")

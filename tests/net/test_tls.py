@@ -1,4 +1,4 @@
-"""What a failed dial says: one line, with the fix, whatever the system calls it."""
+"""The message of a failed dial: one line, with the fix, whatever the system calls it."""
 
 import errno
 import ssl

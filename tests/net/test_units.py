@@ -1,4 +1,4 @@
-"""systemd units say what runs where, and what it may use; the process tells systemd how it is."""
+"""systemd units: what runs where, and with which limits; the process reports its state to systemd."""
 
 import asyncio
 import configparser

@@ -24,7 +24,7 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 class Brokers:
-    """An overlay whose event loop runs in a thread of its own."""
+    """An overlay whose event loop runs in a separate thread."""
 
     def __init__(self, tree: str = "path:2", clusters: int = 2, *, record: Any = None, **limits: Any) -> None:
         # A peer that is slow to answer is slow, not gone: nothing here is about heartbeats.
@@ -71,7 +71,7 @@ class Brokers:
         self.call(published())
 
     def settle(self, *clients: Client) -> None:
-        """What was registered before, by anyone, is in force when a later registration is acknowledged."""
+        """Earlier registrations, of any client, are in force when a later one is acknowledged."""
 
         async def settled() -> None:
             for client in clients:
@@ -96,7 +96,7 @@ class Brokers:
         return bool(self.look(lambda: any(s.channel is None and s.policies for s in sessions.values())))
 
     def restart(self, broker: str) -> None:
-        """Stop a broker as SIGKILL would, and start it anew on the same port."""
+        """Stop a broker as SIGKILL would, and restart it on the same port."""
         id, live = BrokerId.parse(broker), self.live
 
         async def restarted() -> None:

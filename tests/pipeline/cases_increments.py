@@ -17,7 +17,7 @@ LATER = """date,open,high,low,close,volume,Name
 
 
 def spoil(file: Path) -> None:
-    """Other content in a file that looks as it did: whoever reads it again gives himself away."""
+    """Different content in a file that looks unchanged: reading it again is detected."""
     seen = file.stat()
     file.write_text("?" * seen.st_size, encoding="utf-8")
     os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))

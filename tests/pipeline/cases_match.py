@@ -1,4 +1,4 @@
-"""`octopia.spark.match` against `octopia.matches`, pair by pair, and what it says to bad input."""
+"""`octopia.spark.match` against `octopia.matches`, pair by pair, and its errors for bad input."""
 
 from importlib import import_module
 from pathlib import Path

@@ -1,6 +1,5 @@
 """`make_plan` on the traces of the shared 3 × 3 overlay: against counts made without Spark."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from octopia.errors import InputError
-from octopia.experiments import EXPERIMENTS, changed, make_cells, run_cell
+from octopia.net import RecordOptions
 from octopia.pipeline import PlanOptions, Session, make_plan
 from octopia.pipeline.plan_queries import costs_of, flows_of, pairs_of, set_up
 from octopia.pipeline.stages import Event
 from octopia.pipeline.views import session_with
 from octopia.planning import Plan
 from octopia.topology import load_overlay
+from tests.pipeline.brokers import Brokers
 from tests.pipeline.cases_simulate import OVERLAY, WORKLOAD
 from tests.workload.rows import truth_pairs
 
@@ -123,21 +123,36 @@ def test_a_plan_is_proved_by_replays_and_written_in_full(planned: Any) -> None:
     assert steps[-1].startswith("replays: ")
 
 
-def test_a_plan_from_a_run_of_simulate(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_from_what_live_brokers_recorded(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The publisher and its only subscriber are a link apart, and the plan puts them at one broker."""
     monkeypatch.setattr("octopia.pipeline.plan.CONTROLS", 1)
-    experiment = EXPERIMENTS["delivery"]
-    given: dict[str, Any] = {"overlay": "path:2", "clusters": 2, "publishers": 3, "points": [12], "seeds": 1}
-    given |= {"systems": ["snr"], "notifications_per_publisher": 4, "selectivity": 0.3}
-    (cell,) = make_cells(experiment, changed(experiment.settings, given, "test"))
-    run_cell(cell, tmp_path / "runs" / "one", keep_trace=True)
-    with pytest.raises(InputError, match="has several runs: name one of them"):
-        make_plan(tmp_path, tmp_path / "plan")
-    plan = make_plan(tmp_path / "runs" / "one", tmp_path / "plan", PlanOptions(keep=("p*",)))
+    with Brokers(clusters=1, record=RecordOptions(tmp_path / "rec")) as brokers:
+        reader = brokers.call(brokers.live.client("b,0", name="reader"))
+        brokers.call(reader.start_subscription(taken := reader.subscribe("n >= 10")))
+        publisher = brokers.publisher("a,0", "n >= 0", name="feed")
+        brokers.publish(publisher, [{"n": n} for n in range(20)])
+        got: list[Any] = []
+        while len(got) < 10:
+            got += brokers.call(taken.next_batch())
+    plan = make_plan(tmp_path / "rec", tmp_path / "plan", PlanOptions(clients_max=2, plan_share=0.75, keep=("fe*",)))
     assert plan.broken == []
+    assert plan.before.brokers == {"feed": ("a", 0), "reader": ("b", 0)}
+    # of 15 to plan with and 5 to prove it on, the last 10 match
+    assert (plan.notifications_planned, plan.trace_messages, plan.notifications_proved) == (15, 5, 5)
+    assert [(each.client, each.notifications, each.deliveries) for each in plan.publishers] == [("feed", 20, 10)]
+    assert [(each.client, each.deliveries) for each in plan.subscribers] == [("reader", 10)]
+    assert (plan.measured_of("before").copies, plan.measured_of("clients").copies) == (5, 0)
     moved = next(each for each in plan.proposals if each.name == "clients").brokers
-    stay = {client: broker for client, broker in plan.before.brokers.items() if client.startswith("p")}
-    assert {client: moved[client] for client in stay} == stay
-    assert json.loads((tmp_path / "plan" / "plan.json").read_text())["routing"] == "snr"
+    assert moved == {"feed": ("a", 0), "reader": ("a", 0)}
+    assert sorted(path.name for path in (tmp_path / "rec").iterdir()) == [
+        "advertised",
+        "facts",
+        "overlay.json",
+        "registered",
+    ]
+    assert not (tmp_path / "plan" / ".trace").exists()
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_many_small_files_are_few_tasks(tmp_path: Path) -> None:
 
 
 def by_address(patch: pytest.MonkeyPatch, part_bytes: int | None = None) -> None:
-    """Hadoop's own name for the local file system is an address that is no path for us."""
+    """Hadoop's own name for the local file system is an address, not a path."""
     patch.setattr(stage_quotes, "_sorted_paths", lambda paths: ([], [f"file:{path}" for path in paths]))
     if part_bytes is not None:
         patch.setattr(stage_quotes, "read_remote", partial(quote_remote.read_remote, part_bytes=part_bytes))
@@ -242,7 +242,7 @@ def test_large_files_at_an_address_are_read_in_splits(
 
 
 def test_a_file_that_is_not_quotes_stops_nothing_unless_strict(session: Session, tmp_path: Path) -> None:
-    """Everything that a folder of a user may hold beside quotes: each named once, with what to do about it."""
+    """Everything that a user's folder may hold beside quotes: each named once, with the fix."""
     folder = tmp_path / "in"
     (folder / "_temporary").mkdir(parents=True)
     header = "date,open,high,low,close,volume,symbol\n"

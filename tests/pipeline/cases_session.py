@@ -1,4 +1,4 @@
-"""Errors of a running Spark in our words, what a session leaves behind, and what it uses."""
+"""Errors of a running Spark in our words, and the files and resources of a session."""
 
 import gzip
 import os
@@ -63,7 +63,7 @@ def told(session: Session, work: Callable[[Any], Any]) -> str:
         (lambda spark: spark.read.parquet("/no/such"), "InputError: work: /no/such: no such file or folder"),
         (
             lambda spark: spark.range(1).withColumnRenamed("id", "price").select("prize"),
-            "InputError: work: no column 'prize'; there are price (did you mean price?)",
+            "InputError: work: no column 'prize'; the columns are price (did you mean price?)",
         ),
         (lambda spark: spark.read.text("s9://bucket/x"), "InputError: work: this Spark knows no storage s9://"),
         (

@@ -63,7 +63,7 @@ SPEC = spec_of(*SYSTEMS, late_after_s=100)
 
 @pytest.fixture(scope="session")
 def whole(session: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
-    """All stages but the last two, once; what they left is read by many tests and changed by none."""
+    """All stages except the last two, once; the results are read by many tests and changed by none."""
     out = tmp_path_factory.mktemp("whole") / "out"
     told: list[Event] = []
     run_pipeline(out, SPEC, stages=[stage.name for stage in STAGES[:-2]], on_event=told.append)
@@ -199,7 +199,7 @@ def test_a_run_that_the_audit_finds_fault_with_has_broken_a_promise(whole: tuple
     for one in results_of_runs(pq.read_table(whole[0] / "runs")):
         judged = stage_figures.with_audit(one, {("tid", "lost"): 3, ("tid", "late"): 1})
         rules = [(finding.rule, finding.cases) for finding in judged.broken]
-        expected = [("every notification reaches everyone who wants it", 3)]
+        expected = [("every notification reaches every interested client", 3)]
         assert rules == (expected if one.cell.system == "tid" else [])
         assert len(judged.findings) == len(one.findings) + 3
 
@@ -327,7 +327,7 @@ def test_a_task_that_fails_is_tried_again_and_takes_no_other_with_it(session: Se
         "good": TaskEnd("good", b"good", "", 1),
         "second": TaskEnd("second", b"second", "", 2),
         "never": TaskEnd("never", None, "RuntimeError: attempt 3", 3),
-        # what is wrong with the input is wrong the next time, too
+        # invalid input stays invalid the next time
         "input": TaskEnd("input", None, "no such thing", 1, wrong_input=True),
     }
     assert {file.name: len(file.read_text()) for file in tmp_path.iterdir()} == {

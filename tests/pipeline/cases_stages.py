@@ -1,4 +1,4 @@
-"""The runner with stages of two lines: what runs, what does not and why, and what a stopped run leaves."""
+"""The runner with stages of two lines: what runs, what does not and why, and the state after a stopped run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

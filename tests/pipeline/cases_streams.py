@@ -41,7 +41,7 @@ class Streams:
         return writer.option("path", str(self._folder / "out")).trigger(**trigger).start()
 
     def run(self) -> None:
-        """One run over what is available now."""
+        """One run over the available data."""
         query = self.start(availableNow=True)
         with stream_errors("stream"):
             assert query.awaitTermination(200)
@@ -133,7 +133,7 @@ def test_a_stream_goes_on_through_restarts_of_query_and_broker(
 
 
 def test_subscribe_lets_the_broker_check_what_it_can(session: Session, overlay: Brokers, tmp_path: Path) -> None:
-    """The broker sends what the pushed part lets through, and Spark applies all of the condition."""
+    """The broker sends what the pushed part admits, and Spark applies the whole condition."""
     options = {"url": overlay.url(AT), "spool": str(tmp_path / "spool"), "filter": "s like '%'"}
     condition = "n >= 5 and n % 2 = 0 and (n < 8 or n > 12)"
     stream = subscribe(session.spark, condition, "n long, s string", **options)

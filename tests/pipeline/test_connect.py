@@ -1,4 +1,4 @@
-"""Spark Connect, in a process of its own: what works on it, and what says that it does not."""
+"""Spark Connect, in a separate process: what works on it, and the errors for what does not."""
 
 import json
 import os

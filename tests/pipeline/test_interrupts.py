@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 
 @pytest.fixture
 def inside_py4j() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """A function in a module of py4j's name that calls what it is given."""
+    """A function in a module with py4j's name that calls its argument."""
     module = types.ModuleType("py4j.waiting")
     exec("def call(function):\n    function()\n", module.__dict__)  # noqa: S102
     yield module.__dict__["call"]

@@ -1,4 +1,4 @@
-"""Masters and configuration: what is accepted, what it becomes, what is refused."""
+"""Masters and configuration: accepted values, their effect, and refusals."""
 
 from pathlib import Path
 

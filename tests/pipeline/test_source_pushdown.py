@@ -55,7 +55,7 @@ def test_what_goes_to_the_broker(condition: str, pushed: str | None) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_broker_lets_through_all_that_spark_would(seed: int) -> None:
-    """Conditions as Python reads them are the oracle: whatever they hold for matches what was pushed."""
+    """Conditions evaluated by Python are the oracle: every row for which they hold matches the pushed part."""
     draw = random.Random(seed)
     tests: list[tuple[str, Any]] = [
         ("volume > 3", lambda r: r["volume"] is not None and r["volume"] > 3),

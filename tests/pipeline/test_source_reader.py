@@ -60,7 +60,7 @@ class Query:
         return [number for batch in batches for number in batch.column("n").to_pylist()]
 
     def take(self, count: int) -> list[int]:
-        """Batches until there are so many rows, each committed as soon as it was read."""
+        """Read batches until there are this many rows, committing each as soon as it was read."""
         taken: list[int] = []
         while len(taken) < count:
             numbers, end = until(lambda: (found := self.batch())[0] and found)
@@ -180,7 +180,7 @@ def test_a_reader_that_is_killed_loses_and_repeats_nothing(brokers: Brokers, pub
 
 
 def test_away_for_longer_than_the_session(brokers: Brokers, publisher: Client, tmp_path: Path) -> None:
-    """Lost is what was published while nobody was subscribed, and nothing else."""
+    """Only notifications published without a subscription in force are lost."""
     query = Query(brokers, tmp_path, sessionSeconds=0)
     brokers.publish(publisher, numbered(100))
     until(lambda: query.batch()[1]["rows"] == 100)
@@ -212,7 +212,7 @@ def test_a_broker_that_is_killed_and_restarted(brokers: Brokers, publisher: Clie
 
 
 def test_away_beyond_the_bound_of_the_brokers_queue(tmp_path: Path) -> None:
-    """The broker keeps what fits and drops the newest; what came and what was dropped add up."""
+    """The broker keeps what fits and drops the newest; arrivals and drops add up."""
     with Brokers(client_queue_frames_max=100) as brokers:
         publisher = brokers.publisher("b,1", "n is not null and text is not null")
         query = Query(brokers, tmp_path)

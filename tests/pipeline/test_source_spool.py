@@ -345,7 +345,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_file_that_failed_once_is_not_written_to_again(
     tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not kept is not confirmed; after a failed fsync nobody knows what is on disk, whatever the file says."""
+    """Rows that were not stored are not confirmed; after a failed fsync the state of the disk is unknown."""
     spool = Spool.open(tmp_path, "x > 0", MIB, sync=True)
     spool.keep([b"a"], session(1), 0)
     (file,) = tmp_path.glob("*.rows")

@@ -1,4 +1,4 @@
-"""The settings of a pipeline: what they refuse, and what tables on disk were made with. No Spark."""
+"""The settings of a pipeline: refusals, and the settings that tables on disk were made with. No Spark."""
 
 from pathlib import Path
 from typing import Any

@@ -114,7 +114,7 @@ class BreakingNetwork(Network):
                 self.receive(heads[0])
 
     def cut_link(self, a: BrokerId, b: BrokerId) -> None:
-        """The connection ends, and what is in flight with it. Nobody has noticed yet."""
+        """The connection ends, and messages in flight are lost. Neither end has noticed yet."""
         both = {(a, b), (b, a)}
         for hop in [hop for hop in self.in_flight if (hop.sender, hop.receiver) in both]:
             self.in_flight.remove(hop)
@@ -188,7 +188,7 @@ class BreakingHarness(Harness):
         self.check_nothing_forgotten()
 
     def break_many(self, draw: Random) -> None:
-        """So many that a copy has few ways left, or none."""
+        """So many that a copy has few paths left, or none."""
         share = draw.choice((0.3, 0.6, 0.9))
         for a, b in self.network.links_among(set(self.network.ends) - self.network.cut):
             if (a.cluster != b.cluster or draw.random() < 0.3) and draw.random() < share:
@@ -255,7 +255,7 @@ class BreakingHarness(Harness):
         self.check_nothing_forgotten()
 
     def give_up(self, draw: Random) -> None:
-        """What lies beyond may be forgotten now: nothing is settled any more."""
+        """Entries beyond may be forgotten now: nothing is settled any more."""
         ends = [end for end in self.network.ends if end in self.network.down]
         if ends:
             end = draw.choice(ends)
@@ -361,7 +361,7 @@ class BreakingHarness(Harness):
         self.become_quiet(draw)
 
     def make_whole(self, draw: Random) -> None:
-        """All links come up and both ends of all are told, while messages go on arriving."""
+        """All links come up and both ends of all are told, while messages keep arriving."""
         for end in list(self.network.links_among(self.network.cut)):
             self.network.connect(*end)
             if draw.random() < 0.5:

@@ -44,7 +44,7 @@ def draw_tree(draw: Random) -> Tree:
 
 
 class Harness:
-    """The overlay, what its clients have asked for, and what is still owed to them."""
+    """The overlay, the registrations of its clients, and the deliveries still owed to them."""
 
     def __init__(self, routing: str, draw: Random, covering: str = "none") -> None:
         self.routing = routing

@@ -70,7 +70,7 @@ def draw_spec(draw: Random) -> Spec:
 
 @dataclass
 class World:
-    """What every client has in force: (client, id) -> filter, and where clients sit."""
+    """The registrations in force: (client, id) -> filter, and the location of each client."""
 
     homes: dict[str, BrokerId]
     advertisements: dict[tuple[str, str], Spec]

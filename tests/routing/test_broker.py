@@ -1,4 +1,4 @@
-"""One broker by itself: whole lists of actions for single events, refusals, limits, and peers that break the rules."""
+"""One broker alone: whole lists of actions for single events, refusals, limits, and peers that break the rules."""
 
 import pytest
 
@@ -227,7 +227,7 @@ def test_a_restarted_broker_gives_out_new_keys() -> None:
 
 
 def test_a_cib_message_changes_only_what_this_broker_hosts() -> None:
-    """A neighbour that names another broker's advertisement has no say in our copy of it."""
+    """A neighbour that names another broker's advertisement cannot affect our copy of it."""
     target = broker()
     foreign = Key(B1, 0)
     handle(target, Received(B1, Advertise(foreign, STOCK)))
@@ -251,7 +251,7 @@ def test_a_client_leaves_in_slices(routing: str, monkeypatch: pytest.MonkeyPatch
         if sliced.is_leaving("S"):
             (refused,) = handle(sliced, Subscribed("S", "new", STOCK))
             assert isinstance(refused, Refuse)
-            assert refused.reason == "S is leaving; what it registered before is still being withdrawn"
+            assert refused.reason == "S is leaving; its earlier registrations are still being withdrawn"
     done = [[action.id for action in actions if isinstance(action, Accept)] for actions in slices]
     assert done == [["s0", "s1", "s2"], ["s3", "a0", "a1"], ["a2", "a3"]]
     assert [action for actions in slices for action in actions] == whole.handle_whole(ClientLeft("S"), 0.0)

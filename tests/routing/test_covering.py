@@ -1,4 +1,4 @@
-"""Covering, one case at a time, on the path a - b - c: what is sent, in which order, and what a resync keeps."""
+"""Covering, one case at a time, on the path a - b - c: the messages sent, their order, and the effect of a resync."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def broker(covering: str = "link", routing: str = "snr", id: BrokerId = B0) -> B
 
 
 def told(actions: Sequence[object], neighbour: BrokerId = A0) -> list[Subscribe | Unsubscribe]:
-    """What a neighbour is told of subscriptions, in order."""
+    """The messages to a neighbour about subscriptions, in order."""
     sends = [action for action in actions if isinstance(action, Send) and action.to == neighbour]
     return [send.message for send in sends if isinstance(send.message, Subscribe | Unsubscribe)]
 
@@ -167,7 +167,7 @@ def test_a_client_that_leaves_takes_along_all_it_covered() -> None:
     ("routing", "kind", "reason"),
     [
         ("fdr", "link", "fdr routing cannot cover per link since its copies name their destinations; use none or host"),
-        ("snr", "hosts", "unknown covering 'hosts' (did you mean host?); there are none, host, link"),
+        ("snr", "hosts", "unknown covering 'hosts' (did you mean host?); choose from none, host, link"),
     ],
 )
 def test_what_a_routing_cannot_do_is_refused(routing: str, kind: str, reason: str) -> None:

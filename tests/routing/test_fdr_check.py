@@ -1,4 +1,4 @@
-"""What a neighbour may put into a header: each breach is refused, and what passes ends and does not become more."""
+"""Valid headers from a neighbour: each violation is refused, and copies that pass end and do not multiply."""
 
 import random
 

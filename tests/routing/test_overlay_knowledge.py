@@ -16,7 +16,7 @@ OTHER = Scot(parse_tree("a-b,b-c,a-x,x-y,c-z,z-w"), 3)
 
 
 class Listening(Broker):
-    """A broker that keeps what happened to it and what it ordered."""
+    """A broker that records its events and orders."""
 
     heard: list[tuple[Event, float, list[Action]]]
 

@@ -20,7 +20,7 @@ from tests.routing.test_recovery_properties import PATIENT
 from tests.routing.test_recovery_properties import ROUTINGS as RECOVERING
 
 Link = tuple[BrokerId, BrokerId]
-# Frames that are no fences.
+# Frames that are not fences.
 FREE = (Notify, Confirm, Waits)
 
 

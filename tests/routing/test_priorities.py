@@ -137,7 +137,7 @@ class Urgent(Harness):
             self.check_urgent()
 
     def check_urgent(self) -> None:
-        """What a host broker knows of the urgency of each cluster's interest."""
+        """A host broker's knowledge of the urgency of each cluster's interest."""
         for client, name in self.world.advertisements:
             home = self.world.homes[client]
             state = self.network.brokers[home].state

@@ -27,7 +27,7 @@ ONE_REGION = Tree.from_edges([], nodes=["x"])
 
 
 class Race(Network):
-    """A network whose messages arrive only when the test says so; keeps deliveries and hops."""
+    """A network whose messages arrive only on demand; keeps deliveries and hops."""
 
     def __init__(self, scot: Scot, routing: str) -> None:
         self.deliveries: list[tuple[str, str]] = []
@@ -77,7 +77,7 @@ def test_an_unsubscription_follows_its_cib_set_in_order() -> None:
 
 
 def test_a_cib_set_for_one_advertisement_leaves_a_newer_one_alone_that_its_sender_does_not_know() -> None:
-    """Searching for overlaps at the receiver, as the paper does, would turn a bit ON here that nobody turns OFF."""
+    """Searching for overlaps at the receiver, as the paper does, would turn a bit ON here that is never turned OFF."""
     race = two_clusters()
     race.tell(X0, Advertised("P", "a", STOCK))
     race.run_until_quiet()

@@ -1,4 +1,4 @@
-"""IDR where links are down: every step of the last resort, and ways around by links that are no targets."""
+"""IDR with links down: every step of the last resort, and paths around over links that are not targets."""
 
 import pytest
 

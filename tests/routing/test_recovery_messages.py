@@ -134,7 +134,7 @@ def test_an_event_of_a_link_that_is_not_there_is_the_hosts_own_fault(event: Even
 @pytest.mark.parametrize("routing", ["tid", "tid-dynamic"])
 def test_tid_routing_says_that_it_does_not_recover(routing: str) -> None:
     overlay = Scot(parse_tree("path:3"), 2)
-    reason = f"{routing} routing cannot bring its tables back in line"
+    reason = f"{routing} routing cannot resynchronise its tables"
     broker = Broker(B0, overlay, routing)
     assert broker.handle(LinkWentDown(A0), 0.0) == []
     for event in (LinkCameUp(A0), LinkGivenUp(A0)):

@@ -269,7 +269,7 @@ class Line:
                 self.copies += [(place, entry.publisher, stamp) for place in places(stamp.dests)]
 
     def restart(self) -> None:
-        """A destination loses its state and what was under way to it; all that is not confirmed is owed to it anew."""
+        """A destination loses its state and everything in flight to it; all that is unconfirmed is owed to it again."""
         place = self.draw.randrange(3)
         self.copies = [copy for copy in self.copies if copy[0] != place]
         self.gates[place].hosts.clear()

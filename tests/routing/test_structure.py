@@ -1,4 +1,4 @@
-"""What the structure alone gives, on the paper's evaluation overlay: exact counts of messages and table entries."""
+"""Results of the structure alone, on the paper's evaluation overlay: exact counts of messages and table entries."""
 
 import pytest
 

@@ -58,7 +58,7 @@ Order = tuple[int, int]  # of what arrives at one moment: the arrival it was sen
 
 
 class Naive:
-    """Plays a workload phase by phase; `hops` and `deliveries` are what a trace would say."""
+    """Plays a workload phase by phase; `hops` and `deliveries` are the rows of a trace."""
 
     def __init__(self, overlay: Scot, routing: str, model: Model, sites: Sites | None = None) -> None:
         congestion = CongestionParameters(window_s=0.05 * (1 - 1e-6))
@@ -289,7 +289,7 @@ class Naive:
         self.at(self.now + self._link_time(ends, message), sent, rank=0, order=order)
 
     def _choose(self, ends: Ends) -> int:
-        """The place in a queue of what goes next."""
+        """The position in a queue of the frame that goes next."""
         queue, turns = self.queue[ends], self.turns[ends]
         fences = [place for place, (priority, *_) in enumerate(queue) if priority is None]
         if fences and fences[0] == 0:

@@ -26,7 +26,7 @@ BUSY = Model(processor=Processor(base_ns=211_003), link=LinkModel(per_message_ns
 
 
 class Judged(NamedTuple):
-    """A case, and what a broker is to send in it."""
+    """A case, and the copies that a broker must send in it."""
 
     case: str
     copies: int

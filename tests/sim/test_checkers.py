@@ -1,4 +1,4 @@
-"""Checkers see what is wrong: brokers broken on purpose, and workloads where nothing is."""
+"""Checkers detect errors: brokers broken on purpose, and workloads without errors."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from tests.sim.worlds import drawn, rows, workload
 OVERLAY = Scot(parse_tree("path:3"), 3)
 SLOW = Model(processor=Processor(base_ns=200_000), link=LinkModel(per_message_ns=15_000_000, delay_ns=100_000))
 
-LOST = "every notification reaches everyone who wants it"
-TWICE = "nobody gets a notification twice"
-UNWANTED = "nobody gets what it did not ask for"
+LOST = "every notification reaches every interested client"
+TWICE = "no client gets a notification twice"
+UNWANTED = "no client gets an unwanted notification"
 HOPS = "a notification takes at most 3 hops"
 AGAIN = "a notification comes to a broker once each time it is sent"
 ORDER = "notifications of a publisher arrive in order"

@@ -1,4 +1,4 @@
-"""Lines and queues: who is served next, held against plain rules."""
+"""Lines and queues: the order of service, compared with plain rules."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Deliveries against what is wanted: the same answer as sets of pairs give, whatever the size of a block."""
+"""Deliveries against interest: the same answer as sets of pairs, whatever the size of a block."""
 
 from collections import Counter
 from random import Random

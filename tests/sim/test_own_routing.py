@@ -1,4 +1,4 @@
-"""A routing of one's own, named `module:NAME`: it runs as ours do, and what it does wrong is said."""
+"""A user's own routing, named `module:NAME`: it runs like ours, and its faults are reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Faults in every phase of a run, and registrations under load: advertisement trees that go around what is slow."""
+"""Faults in every phase of a run, and registrations under load: advertisement trees that avoid slow links."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whole runs: equal inputs give equal traces, whatever finds the matches, and what a run leaves behind is complete."""
+"""Whole runs: equal inputs give equal traces, whatever finds the matches, and the files of a run are complete."""
 
 import hashlib
 from pathlib import Path
@@ -238,5 +238,5 @@ def test_a_spec_survives_a_file() -> None:
 
 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no run: there is no run\.json in it"):
+    with pytest.raises(InputError, match=r"does not hold a run: there is no run\.json in it"):
         load_run(tmp_path)

@@ -190,7 +190,7 @@ def test_faults(tmp_path: Path, fault: Fault, expected: list[Any]) -> None:
 
 
 def anew(kind: str, sender: int, *times: int, **other: Any) -> Any:
-    """A message that brings tables back in line, which no request led to."""
+    """A resync message, which no request caused."""
     queued, left, arrived, handled = (START + time for time in times)
     return hop(-1, sender, queued, left, arrived, handled, kind=kind, **other)
 

@@ -1,4 +1,4 @@
-"""Priorities and deadlines in a run: against the second simulator, and what must hold whatever happens."""
+"""Priorities and deadlines in a run: against the second simulator, and invariants that always hold."""
 
 from collections import deque
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_judges_know_what_is_too_old(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "empty", ("expired",)):
         pass
     (tmp_path / "empty" / "expired.parquet").replace(tmp_path / "expired.parquet")
-    assert judged(tmp_path, world) == {"every notification reaches everyone who wants it"}
+    assert judged(tmp_path, world) == {"every notification reaches every interested client"}
 
 
 # ---- lanes

@@ -1,4 +1,4 @@
-"""Which process runs which brokers: all of them, each once, neighbours apart; and what is wrong is named."""
+"""Assignment of brokers to processes: all of them, each once, neighbours apart; and errors name the problem."""
 
 from pathlib import Path
 

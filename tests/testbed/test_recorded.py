@@ -1,4 +1,4 @@
-"""From what brokers recorded to rows: clocks are moved, ends of links put together, causes followed."""
+"""From recordings to rows: clocks are converted, ends of links paired, causes followed."""
 
 import asyncio
 import time
@@ -107,11 +107,11 @@ def test_hops_and_moments_of_requests_are_found_again() -> None:
 
 
 def test_a_message_that_never_came_is_an_error_where_no_fault_explains_it() -> None:
-    with pytest.raises(OctopiaError, match=r"2 messages left \(a,0\) for \(b,0\) by one connection and 3 came"):
+    with pytest.raises(OctopiaError, match=r"2 messages left \(a,0\) for \(b,0\) by one connection and 3 arrived"):
         joined(of_a(left=1))
     b = of_b()
     b.events = b.events[:2]
-    with pytest.raises(OctopiaError, match=r"3 messages left \(a,0\) for \(b,0\) and 2 came: their link broke"):
+    with pytest.raises(OctopiaError, match=r"3 messages left \(a,0\) for \(b,0\) and 2 arrived: their link broke"):
         Joined(PAIR, {A: of_a(), B: b}, Requests({}, {}))
 
 
@@ -217,7 +217,7 @@ def test_a_queue_that_is_recorded_knows_when_each_message_left_and_passes_over_b
 
 
 class Wire:
-    """A connection that remembers what was written."""
+    """A connection that remembers its output."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name

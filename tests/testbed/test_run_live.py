@@ -23,7 +23,7 @@ TIMES = ("at_ns", "queued_ns", "left_ns", "arrived_ns", "handled_ns", "issued_ns
 
 
 def rows_of(folder: Path, table: str) -> list[tuple[tuple[str, object], ...]]:
-    """What a table says, without times and order."""
+    """The content of a table, without times and order."""
     read = pq.read_table(folder / f"{table}.parquet")
     assert read.schema.names == TABLES[table].names
     kept = [name for name in read.column_names if name not in TIMES]

@@ -1,4 +1,4 @@
-"""Trees: what is one, what is none and why, and the order of everything."""
+"""Trees: valid ones, invalid ones and why, and the order of everything."""
 
 from itertools import pairwise
 

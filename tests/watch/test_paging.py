@@ -59,7 +59,7 @@ class Rows:
 
 
 class Steps:
-    """Time passes by what is asked of the rows, so that a slice is a number of rows."""
+    """Time passes with each access to rows, so that a slice is a number of rows."""
 
     def __init__(self, rows: Rows, row_s: float) -> None:
         self._rows = rows

@@ -322,7 +322,7 @@ def test_open_is_for_once_and_for_known_roles() -> None:
 
 
 def outcome(connection: Connection, data: bytes) -> str:
-    """What a peer is told: nothing, or the one reason."""
+    """The answer to a peer: nothing, or the one reason."""
     try:
         connection.receive(data)
     except RemoteProtocolError as error:

@@ -1,4 +1,4 @@
-"""A connection that joins plain notifications hands out the same as one that does not, whatever comes in which cuts."""
+"""A connection that joins plain notifications gives the same result as one that does not, however input is split."""
 
 import random
 from typing import Any
@@ -96,7 +96,7 @@ def opened(role: str, joins: bool) -> Connection:
 
 
 def one_by_one(role: str, messages: list[Any]) -> list[Any]:
-    """The same messages, with those of a batch each by itself."""
+    """The same messages, with the members of a batch separate."""
     apart: list[Any] = []
     for message in messages:
         if not isinstance(message, Parcels):

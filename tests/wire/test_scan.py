@@ -1,4 +1,4 @@
-"""The compiled reader finds what the ordinary reader finds, and accepts nothing that the ordinary reader refuses."""
+"""The compiled reader finds the same as the ordinary reader, and accepts nothing that the ordinary reader refuses."""
 
 import random
 import string
@@ -69,7 +69,7 @@ def mutated(draw: random.Random, frame: bytes) -> bytes:
 
 
 def hauls(codec: Codec, data: bytes) -> Iterator[tuple[Haul | None, bytes]]:
-    """All that the compiled reader takes of some bytes, and what the ordinary one is left, in order."""
+    """All that the compiled reader takes of some bytes, and the rest for the ordinary one, in order."""
     at = 0
     while at < len(data):
         assert codec.scanner is not None

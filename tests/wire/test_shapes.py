@@ -1,4 +1,4 @@
-"""Dicts of a known shape become the frames that the encoder makes of them, and what is wrong is never one of them."""
+"""Dicts of a known shape become the same frames as with the encoder, and invalid ones never do."""
 
 import datetime as dt
 import enum
@@ -23,7 +23,7 @@ VALUES: dict[str, list[Any]] = {
 
 
 def expected(attributes: dict[str, Any], number: int) -> bytes | None:
-    """By the language, value by value; None where it is to be refused."""
+    """According to the language, value by value; None if it is refused."""
     try:
         seen = parse_notification(attributes)
     except (LanguageError, TypeError):

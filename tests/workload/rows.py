@@ -6,7 +6,12 @@ from typing import Any
 import pyarrow as pa
 
 from octopia.language import Filter, Notification
-from octopia.workload import PAIRS_SCHEMA, row_values, truth_batches
+from octopia.workload import PAIRS_SCHEMA, truth_batches
+
+
+def row_values(table: Any) -> list[dict[str, Any]]:
+    """The rows as plain dictionaries, in order, without nulls."""
+    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
 def row_notifications(table: Any) -> Iterator[Notification]:

@@ -31,7 +31,7 @@ def test_streams_differ_by_name_and_seed() -> None:
 
 
 def test_the_same_for_ever() -> None:
-    """Golden values: whoever changes these changes every workload that was ever written down."""
+    """Golden values: changing these changes every workload ever recorded."""
     assert int(stream(1, "symbols")[0]) == 0x80E5F987AB844509
     assert below(KEY, range(6), 1000).tolist() == [508, 37, 325, 58, 184, 712]
     assert permutation(KEY, 8).tolist() == [1, 6, 3, 4, 2, 0, 5, 7]

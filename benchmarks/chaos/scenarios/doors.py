@@ -1,4 +1,4 @@
-"""The way in: connections of strangers, tokens, and what is said to those who come by the wrong way."""
+"""Admission: connections of strangers, tokens, and answers to peers on the wrong path."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ GUESSES = 600
 
 
 async def _let_in(trial: Trial, count: int) -> tuple[int, float]:
-    """How many known clients are let in, each trying once, and the longest wait of those."""
+    """The number of known clients that are admitted, each trying once, and the longest wait."""
 
     async def one(number: int) -> float | None:
         start = time.monotonic()
@@ -96,7 +96,7 @@ async def door_http(trial: Trial) -> None:
 
 
 async def token_guessing(trial: Trial) -> None:
-    """Wrong tokens must be slowed down; those who know theirs, from the same machine, must not."""
+    """Wrong tokens must be slowed down; clients with the right one, from the same machine, must not."""
 
     async def attack() -> None:
         guesser = trial.attacker("guess", port=trial.world.ports[AT], count=GUESSES, threads=8)

@@ -1,4 +1,4 @@
-"""Attackers and bystanders: what one hostile client costs everyone else.
+"""Attackers and bystanders: the cost of one hostile client for everyone else.
 
 Bystanders publish and subscribe at the attacked broker and across its link. Their rate and delays under attack are
 compared with a calm phase of the same run.
@@ -26,7 +26,7 @@ def foe(trial: Trial, attack: str, at: str = AT, name: str = "foe/1", **what: An
 async def beside(
     trial: Trial, attack: Callable[[], Awaitable[None]], after: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Run an attack beside bystanders, and judge what it cost them; `after` happens under attack, and is not judged."""
+    """Run an attack beside bystanders, and judge its cost for them; `after` happens under attack, and is not judged."""
     for broker in (AT, FAR):
         await trial.subscriber(f"at-{broker[0]}{broker[2]}", topic("quotes"), broker, bystander=True)
     publisher = await trial.publisher("feed", "quotes", AT)
@@ -43,7 +43,7 @@ async def beside(
 
 
 def told(trial: Trial, said: dict[str, Any], what: str) -> None:
-    """Note what the attacker was told."""
+    """Note the answers to the attacker."""
     reason = said.get("refused")
     if not said:
         what = "no answer in time"
@@ -117,7 +117,7 @@ async def bomb_contains(trial: Trial) -> None:
 
 
 async def _measured(trial: Trial, attack: Callable[[], Awaitable[None]]) -> None:
-    """As `beside`, with the memory of the attacked broker."""
+    """Like `beside`, with the memory of the attacked broker."""
 
     async def with_memory() -> None:
         before = trial.world.memory(AT)

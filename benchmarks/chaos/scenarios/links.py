@@ -132,7 +132,7 @@ async def silent_broker(trial: Trial) -> None:
 
 
 async def full_load(trial: Trial) -> None:
-    """Every broker is busy and nobody is gone: nobody may be taken for silent."""
+    """Every broker is busy and none is gone: none may be mistaken for silent."""
     readers = [
         await trial.subscriber(f"at-{broker[0]}{broker[2]}", topic("quotes"), broker, policy=POLICY_LOSSLESS)
         for broker in ("c,0", "b,1", "a,2")

@@ -127,7 +127,7 @@ def _how_it_ended(peer: Peer) -> tuple[str, int]:
 
 
 def _refused_ids(peer: Peer) -> int:
-    """Subscriptions beyond the one that the limits allow, each with an id of its own."""
+    """Subscriptions beyond the limit of one, each with a separate id."""
     peer.hello(name="limited/b", token=LIMITED.token)
     peer.send(hostile.subscribe("first", [[["class", hostile.EQ, "quotes"]]]))
     peer.wait_for(Accepted)

@@ -72,7 +72,7 @@ class Churn:
             guest = await trial.subscriber(name, wish, at, policy=POLICY_LOSSLESS, priority=rng.randrange(4))
             self.came += 1
             await asyncio.sleep(rng.uniform(0.1, 0.6))
-            # What was published until now is still for it, and must come before it leaves.
+            # Earlier publications are still for it, and must arrive before it leaves.
             trial.ledger.ended(guest.name)
             asked = trial.now
             while not trial.ledger.is_served(guest.name) and trial.now < asked + LEAVE_S_MAX:
@@ -126,7 +126,7 @@ async def _hasty(trial: Trial) -> Subscriber:
 
 
 async def _judge_hasty(trial: Trial, hasty: Subscriber) -> None:
-    """What it did not get was too old, and not one more was; the others were judged without it."""
+    """Exactly the missing notifications were too old; the others were judged without it."""
     too_old = await trial.world.metric("c,1", "octopia_too_old_total")
     lost = trial.ledger.tally([hasty.name]).lost
     trial.outcome.note(f"with a deadline of {SOON_MS} ms: {lost:,} did not come, {too_old:,.0f} were too old")

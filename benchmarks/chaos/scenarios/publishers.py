@@ -85,7 +85,7 @@ async def flush_restart(trial: Trial) -> None:
 
 
 async def close_offline(trial: Trial) -> None:
-    """`close` without a connection must deliver what was published, or say that it did not."""
+    """`close` without a connection must deliver everything published, or report that it did not."""
     door = await trial.world.door("a,0")
     await trial.subscriber("reader", topic("quotes"), "c,0")
     publisher = await trial.publisher("feed", "quotes", url=f"octopia://{door.host}:{door.port}")

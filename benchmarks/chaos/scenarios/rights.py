@@ -1,4 +1,4 @@
-"""Rights and proofs of identity: what must be refused."""
+"""Rights and proofs of identity: requests that must be refused."""
 
 import asyncio
 from pathlib import Path

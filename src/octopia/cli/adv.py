@@ -4,16 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.live_options import (
-    URL_DEFAULT,
-    AuthoritiesOption,
-    CertificateOption,
-    KeyOption,
-    NameOption,
-    NearestOption,
-    TokenOption,
-    UrlOption,
-)
+from octopia.cli import live_options
 from octopia.cli.terminal import out, say
 
 if TYPE_CHECKING:
@@ -22,23 +13,22 @@ if TYPE_CHECKING:
 
 def adv(
     filters: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Notifications that may be published.")],
-    url: UrlOption = URL_DEFAULT,
-    nearest: NearestOption = False,
-    name: NameOption = "",
-    token: TokenOption = "",
-    ca: AuthoritiesOption = None,
-    cert: CertificateOption = None,
-    key: KeyOption = None,
+    url: live_options.UrlOption = live_options.URL_DEFAULT,
+    nearest: live_options.NearestOption = False,
+    name: live_options.NameOption = "",
+    token: live_options.TokenOption = "",
+    ca: live_options.AuthoritiesOption = None,
+    cert: live_options.CertificateOption = None,
+    key: live_options.KeyOption = None,
 ) -> None:
     """Advertise, print each id once it is in force, and stay connected until interrupted."""
     import asyncio
 
-    from octopia.cli.live_options import client
     from octopia.language import parse_filter
 
     for filter in filters:
         parse_filter(filter)
-    asyncio.run(_advertise(client(url, name, token, ca, cert, key, nearest=nearest), filters))
+    asyncio.run(_advertise(live_options.client(url, name, token, ca, cert, key, nearest=nearest), filters))
 
 
 async def _advertise(client: "Client", filters: list[str]) -> None:

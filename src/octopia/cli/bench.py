@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.live_options import (
-    URL_DEFAULT,
-    AuthoritiesOption,
-    CertificateOption,
-    KeyOption,
-    TokenOption,
-)
+from octopia.cli import live_options
 from octopia.cli.options import JsonOption
 from octopia.cli.terminal import out, print_json, say, status_line
 
@@ -49,15 +43,14 @@ def bench(
         str, typer.Option("--policy", metavar="POLICY", help="Overflow policy of the subscriptions.")
     ] = "block",
     as_json: JsonOption = False,
-    token: TokenOption = "",
-    ca: AuthoritiesOption = None,
-    cert: CertificateOption = None,
-    key: KeyOption = None,
+    token: live_options.TokenOption = "",
+    ca: live_options.AuthoritiesOption = None,
+    cert: live_options.CertificateOption = None,
+    key: live_options.KeyOption = None,
 ) -> None:
     """Measure rates and latencies under load. A constant rate shows stalls at their true length."""
     import asyncio
 
-    from octopia.cli.live_options import client
     from octopia.net import BenchPlan
     from octopia.net import bench as run
 
@@ -67,8 +60,8 @@ def bench(
         def progress(elapsed_s: float, published: int, delivered: int) -> None:
             show(f"{elapsed_s:.0f} of {seconds:g} s: {published:,} published, {delivered:,} delivered")
 
-        make = partial(client, name="", token=token, ca=ca, cert=cert, key=key)
-        result = asyncio.run(run(urls or [URL_DEFAULT], plan, make, progress))
+        make = partial(live_options.client, name="", token=token, ca=ca, cert=cert, key=key)
+        result = asyncio.run(run(urls or [live_options.URL_DEFAULT], plan, make, progress))
     if as_json:
         print_json(result.to_jsonable())
     else:

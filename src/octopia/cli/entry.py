@@ -36,7 +36,7 @@ def run() -> int:
         fail(str(error))
         return EXIT_FAILED
     except BrokenPipeError:
-        # The reader (`| head`) closed the pipe: not an error, and nobody is left to tell.
+        # The reader (`| head`) closed the pipe: not an error, and there is no one to tell.
         _drop_output()
         return EXIT_FAILED
     except OSError as error:

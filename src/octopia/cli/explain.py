@@ -58,7 +58,7 @@ def show_answers(
     console: "Console", answers: Sequence[Shown], verdicts: tuple[str, str] = ("got", "did not get")
 ) -> None:
     if not answers:
-        say(console, "Nothing to explain: the scenario publishes nothing, or nobody ever subscribes.")
+        say(console, "Nothing to explain: the scenario has no publications or no subscriptions.")
     for number, answer in enumerate(answers):
         if number:
             say(console)

@@ -12,24 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.options import (
-    ConfOption,
-    LateAfterOption,
-    MasterOption,
-    RetriesOption,
-    SeedOption,
-    clusters_option,
-    listed,
-    model_option,
-    notifications_option,
-    overlay_option,
-    publishers_option,
-    rate_option,
-    selectivity_option,
-    shape_option,
-    subscribers_option,
-    systems_option,
-)
+from octopia.cli import options
 from octopia.cli.settings_options import with_options
 from octopia.cli.terminal import err, out, say
 from octopia.errors import InputError
@@ -88,15 +71,15 @@ def pipeline(
     date_order: Annotated[
         str | None, typer.Option(metavar="dmy|mdy", help="Order of dates such as 07-02-2018.", show_default=False)
     ] = None,
-    overlay: Annotated[str | None, overlay_option("evaluation")] = None,
-    clusters: Annotated[int | None, clusters_option(default=True)] = None,
-    systems: Annotated[str | None, systems_option("snr,idr,tid")] = None,
-    publishers: Annotated[int | None, publishers_option("100")] = None,
-    subscribers: Annotated[int | None, subscribers_option("2000")] = None,
-    notifications: Annotated[int, notifications_option(default=True)] = 200,
-    rate: Annotated[float | None, rate_option("60")] = None,
-    selectivity: Annotated[float | None, selectivity_option("0.02")] = None,
-    shape: Annotated[str | None, shape_option("symbols")] = None,
+    overlay: Annotated[str | None, options.overlay_option("evaluation")] = None,
+    clusters: Annotated[int | None, options.clusters_option(default=True)] = None,
+    systems: Annotated[str | None, options.systems_option("snr,idr,tid")] = None,
+    publishers: Annotated[int | None, options.publishers_option("100")] = None,
+    subscribers: Annotated[int | None, options.subscribers_option("2000")] = None,
+    notifications: Annotated[int, options.notifications_option(default=True)] = 200,
+    rate: Annotated[float | None, options.rate_option("60")] = None,
+    selectivity: Annotated[float | None, options.selectivity_option("0.02")] = None,
+    shape: Annotated[str | None, options.shape_option("symbols")] = None,
     placement: Annotated[
         str | None,
         typer.Option(metavar="WORD", help="Placement of clients: random, edge or spread.", show_default="random"),
@@ -110,18 +93,18 @@ def pipeline(
     changes: Annotated[
         float, typer.Option(metavar="N", help="Registrations and withdrawals per minute while publishing.")
     ] = 0,
-    model: Annotated[str | None, model_option("paper")] = None,
-    late_after: LateAfterOption = None,
+    model: Annotated[str | None, options.model_option("paper")] = None,
+    late_after: options.LateAfterOption = None,
     scale: Annotated[
         float, typer.Option(metavar="S", help="Multiply the number of notifications by S; rates stay the same.")
     ] = 1.0,
-    seed: SeedOption = 1,
+    seed: options.SeedOption = 1,
     folder: Annotated[
         str, typer.Option("--out", metavar="DIR", help="Folder for tables and the report.")
     ] = OUT_DEFAULT,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    retries: RetriesOption = 1,
+    master: options.MasterOption = "local[*]",
+    conf: options.ConfOption = None,
+    retries: options.RetriesOption = 1,
     again: Annotated[bool, typer.Option("--again", help="Run unchanged stages again.")] = False,
 ) -> None:
     # The help text is `_HELP`, above.
@@ -130,11 +113,11 @@ def pipeline(
 
     known = [ALL, *(stage.name for stage in STAGES)]
     if what not in known:
-        raise InputError(f"no stage is called {what!r}{maybe_meant(what, known)}; there are {', '.join(known)}")
+        raise InputError(f"no stage is called {what!r}{maybe_meant(what, known)}; choose from {', '.join(known)}")
     if not 0 < scale <= 1:
         raise InputError(f"--scale {scale:g}: give a share above 0 and up to 1")
-    options = {
-        "systems": listed(systems),
+    given = {
+        "systems": options.listed(systems),
         "overlay": overlay,
         "clusters": clusters,
         "publishers": publishers,
@@ -150,7 +133,7 @@ def pipeline(
         "model": model,
         "first_seed": seed,
     }
-    played = with_options(pipeline_settings(), (), options)
+    played = with_options(pipeline_settings(), (), given)
     spec = PipelineSpec(
         QuotesSpec(tuple(quotes or ()), strict, date_order, seed),  # type: ignore[arg-type]  # it checks the word
         played,

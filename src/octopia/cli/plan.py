@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 EXIT_BROKEN = 1
 EPILOG = (
-    "DIR is a folder of octopia demo or octopia pipeline run, or one run of octopia simulate --keep-traces (live or "
-    "simulated). The plan is made from the first part of every publisher's notifications and proved on the rest. See "
-    "docs/planning.md."
+    "DIR is a folder of octopia demo, octopia pipeline run or octopia serve --record, or one run of octopia simulate "
+    "--keep-traces (live or simulated). The plan is made from the first part of every publisher's notifications and "
+    "proved on the rest. See docs/planning.md."
 )
 
 

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from octopia.cli.live_options import (
-    URL_DEFAULT,
-    AuthoritiesOption,
-    CertificateOption,
-    KeyOption,
-    NameOption,
-    NearestOption,
-    TokenOption,
-    UrlOption,
-)
+from octopia.cli import live_options
 from octopia.cli.terminal import err, say
 
 if TYPE_CHECKING:
@@ -39,22 +30,21 @@ def pub(
             " input.",
         ),
     ] = None,
-    url: UrlOption = URL_DEFAULT,
-    nearest: NearestOption = False,
+    url: live_options.UrlOption = live_options.URL_DEFAULT,
+    nearest: live_options.NearestOption = False,
     advertise: Annotated[
         list[str] | None,
         typer.Option("--advertise", "-a", metavar="FILTER", help="Notifications that will be published; repeatable."),
     ] = None,
-    name: NameOption = "",
-    token: TokenOption = "",
-    ca: AuthoritiesOption = None,
-    cert: CertificateOption = None,
-    key: KeyOption = None,
+    name: live_options.NameOption = "",
+    token: live_options.TokenOption = "",
+    ca: live_options.AuthoritiesOption = None,
+    cert: live_options.CertificateOption = None,
+    key: live_options.KeyOption = None,
 ) -> None:
     """Publish notifications, one per line, e.g. {"symbol": "AAPL", "price": 120}."""
     import asyncio
 
-    from octopia.cli.live_options import client
     from octopia.errors import InputError
     from octopia.language import parse_filter
 
@@ -71,7 +61,9 @@ def pub(
             raise InputError(f"{what}: cannot be read: {error.strerror or error}") from None
     elif sys.stdin.isatty():
         say(err(), 'octopia: type a notification on each line, such as {"price": 120}; Ctrl-D ends')
-    count = asyncio.run(_publish_all(client(url, name, token, ca, cert, key, nearest=nearest), lines, advertise or []))
+    count = asyncio.run(
+        _publish_all(live_options.client(url, name, token, ca, cert, key, nearest=nearest), lines, advertise or [])
+    )
     say(err(), f"{count} published.")
 
 

@@ -141,7 +141,7 @@ def _run(parts: list[_Part], folder: Path, spark: "SparkSettings", retries: int)
     try:
         done = _sweep(parts, spark, retries)
     except KeyboardInterrupt:
-        say(err(), f"Interrupted: finished runs are kept in {folder}; the same command goes on from there.", "yellow")
+        say(err(), f"Interrupted: finished runs are kept in {folder}; run it again to continue.", "yellow")
         raise
     return _show(parts, done, folder)
 

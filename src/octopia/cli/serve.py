@@ -41,7 +41,7 @@ def serve(
     ] = False,
     record: Annotated[
         Path | None,
-        typer.Option("--record", metavar="DIR", help="Record events in this folder, for octopia watch."),
+        typer.Option("--record", metavar="DIR", help="Record events in this folder, for octopia watch and plan."),
     ] = None,
     record_share: Annotated[
         float, typer.Option("--record-share", metavar="SHARE", help="Share of notifications to record.")
@@ -66,7 +66,7 @@ def serve(
     from octopia.net import RecordOptions, default_config, load_config, log_to_stderr, run, state_directory
 
     if log_level not in ("debug", "info", "warning", "error"):
-        raise InputError(f"unknown log level {log_level!r}; there are debug, info, warning and error")
+        raise InputError(f"unknown log level {log_level!r}; choose from debug, info, warning, error")
     if broker is not None and machine is not None:
         raise InputError("give --broker or --machine, not both")
     config = default_config() if file is None else load_config(file)

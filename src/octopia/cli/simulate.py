@@ -13,18 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.options import (
-    clusters_option,
-    listed,
-    model_option,
-    notifications_option,
-    overlay_option,
-    publishers_option,
-    rate_option,
-    selectivity_option,
-    shape_option,
-    subscribers_option,
-)
+from octopia.cli import options
 from octopia.cli.settings_options import with_options
 from octopia.cli.terminal import err, out, say
 from octopia.errors import InputError
@@ -125,21 +114,21 @@ def simulate(
     points: Annotated[
         str | None, typer.Option(metavar="A,B", help="Values of the varied setting; default: the paper's.")
     ] = None,
-    overlay: Annotated[str | None, overlay_option("evaluation")] = None,
-    clusters: Annotated[int | None, clusters_option(default=True)] = None,
+    overlay: Annotated[str | None, options.overlay_option("evaluation")] = None,
+    clusters: Annotated[int | None, options.clusters_option(default=True)] = None,
     tau: Annotated[float | None, typer.Option(metavar="τ", help="τ of Eq. 10.", show_default="10")] = None,
     window_ms: Annotated[float | None, typer.Option(metavar="MS", help="t_w of Eq. 10.", show_default="50")] = None,
-    publishers: Annotated[int | None, publishers_option("100")] = None,
-    subscribers: Annotated[int | None, subscribers_option("2000")] = None,
-    notifications: Annotated[int | None, notifications_option(default=True)] = None,
-    rate: Annotated[float | None, rate_option("60")] = None,
-    selectivity: Annotated[float | None, selectivity_option("0.02")] = None,
-    shape: Annotated[str | None, shape_option("symbols")] = None,
+    publishers: Annotated[int | None, options.publishers_option("100")] = None,
+    subscribers: Annotated[int | None, options.subscribers_option("2000")] = None,
+    notifications: Annotated[int | None, options.notifications_option(default=True)] = None,
+    rate: Annotated[float | None, options.rate_option("60")] = None,
+    selectivity: Annotated[float | None, options.selectivity_option("0.02")] = None,
+    shape: Annotated[str | None, options.shape_option("symbols")] = None,
     covering: Annotated[
         str | None,
         typer.Option(metavar="WORD", help="Covering of subscriptions: none, or per host or link.", show_default="none"),
     ] = None,
-    model: Annotated[str | None, model_option("paper")] = None,
+    model: Annotated[str | None, options.model_option("paper")] = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -183,8 +172,8 @@ def simulate(
     if name is None:
         raise InputError(f"which experiment? {', '.join(EXPERIMENTS)}; see octopia simulate --help")
     experiment = experiment_named(name)
-    options = {
-        "systems": listed(systems),
+    given = {
+        "systems": options.listed(systems),
         "seeds": seeds,
         "scale": scale,
         "vary": vary,
@@ -204,7 +193,7 @@ def simulate(
         "processes": processes,
         "quotes": quotes or None,
     }
-    settings = _settings(experiment, small, file, sets or [], options, points)
+    settings = _settings(experiment, small, file, sets or [], given, points)
     if any(":" in system for system in settings.systems):
         # A user's own module is looked up in the current folder, as Python itself does.
         sys.path.insert(0, str(Path.cwd()))
@@ -237,7 +226,7 @@ def _settings(
     is_small: bool,
     file: Path | None,
     sets: list[str],
-    options: dict[str, Any],
+    given: dict[str, Any],
     points: str | None,
 ) -> "Settings":
     from octopia.experiments import changed, parse_value, read_settings, small
@@ -245,12 +234,12 @@ def _settings(
     settings = small(experiment.settings) if is_small else experiment.settings
     if file is not None:
         settings = changed(settings, read_settings(file), str(file))
-    settings = with_options(settings, sets, options)
+    settings = with_options(settings, sets, given)
     if points is not None:
         settings = changed(settings, {"points": [parse_value(part.strip()) for part in points.split(",")]}, "--points")
     elif settings.vary != experiment.settings.vary and settings.points == experiment.settings.points:
         raise InputError(f"--vary {settings.vary}: give its values with --points A,B")
-    varied = options.get(settings.vary)
+    varied = given.get(settings.vary)
     if varied is not None and settings.vary != "overlay":
         raise InputError(f"this experiment varies {settings.vary}: give --points {varied}")
     return settings
@@ -415,7 +404,7 @@ def _print_end(console: "Console", done: "Sweep", wanted: int, folder: Path) -> 
     finished = len(done.results)
     if done.interrupted:
         kept = f"{finished} of {wanted} runs are finished and complete in {folder}"
-        say(trouble, f"Interrupted: {kept}; the same command goes on from there.", "yellow")
+        say(trouble, f"Interrupted: {kept}; run the same command again to continue.", "yellow")
     elif not broken and not done.failures:
         again = f", {done.reused} of them from before" if done.reused else ""
         say(console, f"All checks passed in all {finished} runs{again}.", "green")

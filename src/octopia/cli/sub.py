@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.live_options import (
-    URL_DEFAULT,
-    AuthoritiesOption,
-    CertificateOption,
-    KeyOption,
-    NameOption,
-    NearestOption,
-    TokenOption,
-    UrlOption,
-)
+from octopia.cli import live_options
 from octopia.cli.terminal import err, say
 
 if TYPE_CHECKING:
@@ -33,8 +24,8 @@ ANSWER_S = 5.0
 
 def sub(
     filter: Annotated[str, typer.Argument(metavar="FILTER", help="A where-clause, or PADRES text.")],
-    url: UrlOption = URL_DEFAULT,
-    nearest: NearestOption = False,
+    url: live_options.UrlOption = live_options.URL_DEFAULT,
+    nearest: live_options.NearestOption = False,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="Stop after N notifications; 0: never.")] = 0,
     policy: Annotated[
         str | None,
@@ -59,18 +50,16 @@ def sub(
     meta: Annotated[
         bool, typer.Option("--meta", help="Also print publisher and id: {publisher, id, notification}.")
     ] = False,
-    name: NameOption = "",
-    token: TokenOption = "",
-    ca: AuthoritiesOption = None,
-    cert: CertificateOption = None,
-    key: KeyOption = None,
+    name: live_options.NameOption = "",
+    token: live_options.TokenOption = "",
+    ca: live_options.AuthoritiesOption = None,
+    cert: live_options.CertificateOption = None,
+    key: live_options.KeyOption = None,
 ) -> None:
     """Subscribe, and print each matching notification as a line of JSON."""
     import asyncio
 
-    from octopia.cli.live_options import client
-
-    subscriber = client(url, name, token, ca, cert, key, nearest=nearest)
+    subscriber = live_options.client(url, name, token, ca, cert, key, nearest=nearest)
     subscription = subscriber.subscribe(filter, policy=policy, priority=priority, deadline_ms=deadline_ms)
     asyncio.run(_print_all(subscriber, subscription, count, meta))
 
@@ -94,7 +83,7 @@ async def _tell_of_publisher(client: "Client", subscription: "Subscription") -> 
     from octopia.errors import OctopiaError
 
     pause_s = ASK_AGAIN_S
-    with suppress(OctopiaError):  # whoever reads the subscription gets it, too
+    with suppress(OctopiaError):  # a reader of the subscription gets it, too
         while not await _overlapping(client, subscription):
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)

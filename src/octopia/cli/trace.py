@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.live_options import (
-    URL_DEFAULT,
-    AuthoritiesOption,
-    CertificateOption,
-    KeyOption,
-    NameOption,
-    TokenOption,
-    UrlOption,
-)
+from octopia.cli import live_options
 from octopia.cli.options import JsonOption
 from octopia.cli.terminal import out, print_json, printable, say
 from octopia.cli.watch_options import BAD, HttpTokenOption, OverlayOption
@@ -32,36 +24,35 @@ def trace(
         str, typer.Argument(metavar="NOTIFICATION", help='JSON like {"price": 120}, or PADRES text.')
     ],
     file: OverlayOption = None,
-    url: UrlOption = URL_DEFAULT,
+    url: live_options.UrlOption = live_options.URL_DEFAULT,
     publisher: Annotated[
         str | None,
         typer.Option("--as", metavar="CLIENT", help="Send the probe as this client of the broker."),
     ] = None,
     deliver: Annotated[bool, typer.Option("--deliver", help="Publish it, so that subscribers receive it.")] = False,
     as_json: JsonOption = False,
-    name: NameOption = "",
-    token: TokenOption = "",
+    name: live_options.NameOption = "",
+    token: live_options.TokenOption = "",
     http_token: HttpTokenOption = "",
-    ca: AuthoritiesOption = None,
-    cert: CertificateOption = None,
-    key: KeyOption = None,
+    ca: live_options.AuthoritiesOption = None,
+    cert: live_options.CertificateOption = None,
+    key: live_options.KeyOption = None,
 ) -> None:
     """Send a probe and show the path of every copy, with times and CIVs. It is delivered only with --deliver."""
     import asyncio
     from dataclasses import asdict
 
-    from octopia.cli.live_options import client
     from octopia.cli.watch_options import watched
     from octopia.errors import InputError
     from octopia.watch import Reader
 
     if deliver and publisher is not None:
-        raise InputError("give --deliver or --as, not both: nobody publishes in the name of others")
+        raise InputError("give --deliver or --as, not both: a client can publish only in its own name")
     seen = given_notification(notification)
 
     async def run() -> "Path":
         reader = Reader(await watched(file, None, http_token))
-        return await _trace(client(url, name, token, ca, cert, key), reader, seen, publisher, deliver)
+        return await _trace(live_options.client(url, name, token, ca, cert, key), reader, seen, publisher, deliver)
 
     path = asyncio.run(run())
     if as_json:

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.options import (
-    clusters_option,
-    listed,
-    model_option,
-    notifications_option,
-    overlay_option,
-    publishers_option,
-    subscribers_option,
-    systems_option,
-)
+from octopia.cli import options
 from octopia.cli.settings_options import with_options
 from octopia.cli.terminal import err, out, say
 
@@ -31,17 +22,17 @@ _STATIC = ("snr",)
 
 
 def validate(
-    overlay: Annotated[str | None, overlay_option("path:3")] = None,
-    clusters: Annotated[int | None, clusters_option("3")] = None,
+    overlay: Annotated[str | None, options.overlay_option("path:3")] = None,
+    clusters: Annotated[int | None, options.clusters_option("3")] = None,
     rates: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Notifications per minute of each publisher.", show_default="600,6000,24000"),
     ] = None,
-    systems: Annotated[str | None, systems_option("snr,idr")] = None,
-    publishers: Annotated[int | None, publishers_option("10")] = None,
-    subscribers: Annotated[int | None, subscribers_option("60")] = None,
-    notifications: Annotated[int | None, notifications_option("200")] = None,
-    model: Annotated[str | None, model_option("live")] = None,
+    systems: Annotated[str | None, options.systems_option("snr,idr")] = None,
+    publishers: Annotated[int | None, options.publishers_option("10")] = None,
+    subscribers: Annotated[int | None, options.subscribers_option("60")] = None,
+    notifications: Annotated[int | None, options.notifications_option("200")] = None,
+    model: Annotated[str | None, options.model_option("live")] = None,
     processes: Annotated[
         int | None, typer.Option(metavar="N", help="Number of broker processes.", show_default="cores")
     ] = None,
@@ -64,11 +55,11 @@ def validate(
     from octopia.experiments import VALIDATION, changed, parse_value, write_validation_page
     from octopia.experiments import validate as run
 
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "overlay": overlay,
         "clusters": clusters,
         "points": None if rates is None else [parse_value(part.strip()) for part in rates.split(",")],
-        "systems": listed(systems),
+        "systems": options.listed(systems),
         "publishers": publishers,
         "subscribers": subscribers,
         "notifications_per_publisher": notifications,
@@ -79,23 +70,23 @@ def validate(
     if overlay is not None and clusters is None:
         # The tree's or the file's own number of clusters.
         settings = changed(settings, {"clusters": None}, "--overlay")
-    settings = with_options(settings, sets or (), options)
+    settings = with_options(settings, sets or (), given)
     done = run(settings, folder, on_run=lambda text: say(err(), text, "dim"))
     if calibrate is not None:
         from octopia.testbed import model_toml
 
         calibrate.write_text(model_toml(done.after), encoding="utf-8")
     if write_docs is not None:
-        command = " ".join(["octopia validate", *_given(options)])
+        command = " ".join(["octopia validate", *_given(given)])
         say(out(), f"Renewed: {write_validation_page(done, folder, write_docs, command)}")
     sys.exit(_show(done, folder))
 
 
-def _given(options: dict[str, Any]) -> list[str]:
+def _given(given: dict[str, Any]) -> list[str]:
     """The options that were given, as on the command line."""
     names = {"points": "rates", "notifications_per_publisher": "notifications"}
     found = []
-    for key, value in options.items():
+    for key, value in given.items():
         if value is not None:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             found.append(f"--{names.get(key, key)} {text}")

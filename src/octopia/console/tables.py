@@ -22,7 +22,7 @@ async def read_table(
 ) -> dict[str, Any]:
     """A page of a table; an empty `broker` means all brokers, each with its own clients."""
     if table not in TABLES:
-        raise InputError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+        raise InputError(f"there is no table {table!r}; choose from {', '.join(TABLES)}")
     if not 0 <= offset <= 10**9 or not 1 <= limit <= LIMIT_MAX:
         raise InputError(f"offset {offset}, limit {limit}: from 0 on, and 1 to {LIMIT_MAX} at a time")
     asked = {"q": q or None, "sort": sort or None}

@@ -128,7 +128,7 @@ def _run_step(network: Network, routing: str, step: Step) -> None:
     elif step.do == "mend":
         if policy_named(routing).recovery is None:
             raise ScenarioError(
-                f"steps[{step.number}].do", f"{routing} cannot mend links: it does not bring its tables back in line"
+                f"steps[{step.number}].do", f"{routing} cannot mend links: it does not resynchronise its tables"
             )
         network.bring_link_up(step.broker, step.neighbour)
     else:

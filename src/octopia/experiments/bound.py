@@ -30,7 +30,7 @@ WHAT_IT_IS: Final = (
 
 
 def check_no_faults(faults: tuple[Fault, ...]) -> None:
-    """A folded overlay has no brokers or links that could fail."""
+    """A folded overlay does not have brokers or links that could fail."""
     if faults:
         raise InputError("systems: bound is worked out for an overlay in which nothing goes wrong; leave it out here")
 

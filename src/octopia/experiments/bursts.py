@@ -13,7 +13,7 @@ from octopia.experiments.settings import Settings
 BURSTS = Experiment(
     name="bursts",
     title="Several bursts",
-    question="how much does dynamic routing gain as high-rate publishers become more?",
+    question="how much does dynamic routing gain as the number of high-rate publishers grows?",
     axis="high-rate publishers",
     settings=Settings(
         vary="bursts",

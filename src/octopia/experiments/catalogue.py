@@ -44,5 +44,5 @@ def experiment_named(name: str) -> Experiment:
     except KeyError:
         hint = maybe_meant(name, EXPERIMENTS)
         raise InputError(
-            f"no experiment is called {shortened(name)!r}{hint}; there are {', '.join(EXPERIMENTS)}"
+            f"no experiment is called {shortened(name)!r}{hint}; choose from {', '.join(EXPERIMENTS)}"
         ) from None

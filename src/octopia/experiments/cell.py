@@ -245,7 +245,7 @@ def sites_of(settings: Settings) -> Sites | UnsetType:
     if by is None:
         words = (NO_SITES, *SITE_UNITS)
         raise InputError(
-            f"sites: {shortened(settings.sites)!r}{maybe_meant(settings.sites, words)}; there are {', '.join(words)}"
+            f"sites: {shortened(settings.sites)!r}{maybe_meant(settings.sites, words)}; choose from {', '.join(words)}"
         )
     count = overlay.scot.clusters if settings.site_count is None else settings.site_count
     try:

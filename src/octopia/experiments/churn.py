@@ -58,7 +58,7 @@ CHURN = Experiment(
         ),
         Shown(metric="change_delay", part="subscribe", title="Until subscribing is settled, mean"),
         Shown(metric="change_delay", part="advertise", title="Until advertising is settled, mean"),
-        Shown(metric="losses", part="lost", title="Lost, of what was in force"),
+        Shown(metric="losses", part="lost", title="Lost although in force"),
         Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
     ),
     paper=False,

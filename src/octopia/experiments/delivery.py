@@ -1,4 +1,4 @@
-"""Notification delivery: delays and messages of publishing as subscribers become more, with 100 publishers.
+"""Notification delivery: delays and messages of publishing as the number of subscribers grows, with 100 publishers.
 
 The paper gives plots without numbers and does not say how many notifications were published: 200 by each publisher
 here, at the 60 a minute of its burst experiment. Nothing is overloaded at that rate, so that means do not depend on the
@@ -9,12 +9,12 @@ from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.settings import Settings
 from octopia.experiments.subscribers import COUNTS
 
-AS_PUBLISHERS_GROW = "what does a notification cost as publishers become more?"
+AS_PUBLISHERS_GROW = "what does a notification cost as the number of publishers grows?"
 
 DELIVERY = Experiment(
     name="delivery",
     title="Notification delivery",
-    question="what does a notification cost as subscribers become more?",
+    question="what does a notification cost as the number of subscribers grows?",
     axis="subscribers",
     settings=Settings(vary="subscribers", points=COUNTS, notifications_per_publisher=200),
     scaled=("notifications_per_publisher",),

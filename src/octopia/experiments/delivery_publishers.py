@@ -1,4 +1,4 @@
-"""Notification delivery as publishers become more: 100 to 500 of them, with 2,000 subscribers.
+"""Notification delivery with a growing number of publishers: 100 to 500 of them, with 2,000 subscribers.
 
 These are the paper's plots of publisher scalability for notifications. Settings, metrics and plots are those of
 `delivery`, which varies the subscribers. More publishers send more, so the load grows with them; a subscription still

@@ -1,4 +1,4 @@
-"""Failures: one broker dies, at each kind of place, and comes back. What does it cost, and whom?
+"""Failures: one broker dies, at each kind of place, and comes back. What does it cost, and which clients?
 
 The paper says that the failure of a broker interrupts one cluster (its section on subscriptions). Here no burst hides
 the effect: publishers send at an ordinary rate, the broker dies in the middle of publishing and comes back, with empty

@@ -1,8 +1,8 @@
-"""What all report pages share: the style, the frame of a page, and drawings inside it.
+"""The common parts of report pages: style, page frame, and embedded drawings.
 
-A page is one file without script; it loads nothing, follows the reader's light or dark setting, and fits a phone. Plots
-take part in that: their colours become the variables below. A drawing with many colours of its own stands on a light
-card (`class=card`) instead.
+A page is one file without script; it loads nothing, follows the reader's light or dark setting, and fits a phone. So do
+plots: their colours become the variables below. A drawing with many colours of its own is shown on a light card
+(`class=card`) instead.
 """
 
 import re

@@ -184,7 +184,7 @@ def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: flo
 def _points(
     axes: "Axes", at: Sequence[float | None], found: Sequence[Interval], system: str, factor: float = 1.0
 ) -> None:
-    """A line through means with their intervals; what has no mean, or no number for its place, is left out."""
+    """A line through means with their intervals; points without a mean or a numeric position are left out."""
     places, means, halves = [], [], []
     for place, each in zip(at, found, strict=True):
         if each.mean is not None and place is not None:
@@ -241,7 +241,7 @@ def _largest(summary: Summary, shown: Shown) -> float:
 
 
 def _unit(unit: str, largest: float) -> tuple[str, float]:
-    """What stands at the axis, and by what values are divided for it."""
+    """The axis label, and the divisor for values."""
     if unit == "share":
         return "%", 0.01
     if unit == "s" and 0 < largest < 0.1:
@@ -250,7 +250,7 @@ def _unit(unit: str, largest: float) -> tuple[str, float]:
 
 
 def _whole_ticks(axes: "Axes", unit: str) -> None:
-    """No halves of what is counted; thousands set apart."""
+    """Whole numbers only for counts; thousands separated."""
     from matplotlib.ticker import MaxNLocator
 
     counts = unit not in ("s", "ms", "µs", "%")

@@ -1,6 +1,6 @@
 """Publisher scalability: the cost of advertising as the number of advertisements grows. The paper's Fig. 9.
 
-Nobody subscribes and nothing is published: only advertising is measured.
+There are no subscriptions and no publications: only advertising is measured.
 """
 
 from octopia.experiments.experiment import Experiment, Shown
@@ -11,7 +11,7 @@ COUNTS = (100, 200, 300, 400, 500)
 PUBLISHERS = Experiment(
     name="publishers",
     title="Publisher scalability",
-    question="what does an advertisement cost as there are more of them?",
+    question="what does an advertisement cost as their number grows?",
     axis="advertisements",
     settings=Settings(vary="publishers", points=COUNTS, subscribers=0),
     scaled=("publishers",),

@@ -3,7 +3,7 @@
 Like `losses.py`, this module reads a trace and the workload, and shares no code with routing or simulator. A delivery
 is classified by its publisher's broker and its subscriber's; the first that applies:
 
-    broker     one of them is dead for a while: nobody can save all of it
+    broker     one of them is dead for a while: some loss is unavoidable
     cluster    the subscriber is in the cluster of a dead broker
     region     the publisher or the subscriber is in the region of a dead broker
     elsewhere  neither
@@ -44,7 +44,7 @@ RECOVERY: Final = Metric(
     title="Messages of recovery",
     unit="messages",
     definition="messages that no request led to, other than copies of notifications, confirmations and news of queues: "
-    "those that bring tables back in line after a failure, between two brokers of the cluster of a dead broker "
+    "those that resynchronise tables after a failure, between two brokers of the cluster of a dead broker "
     "(`cluster`), two of its region (`region`), and others (`elsewhere`)",
     shape="row",
     sql="",
@@ -144,7 +144,7 @@ def _messages(overlay: Scot, dead: Sequence[BrokerId], folder: Path) -> Places:
     sender, receiver = (hops[name].to_numpy() for name in ("sender", "receiver"))
     inside = []
     for label in ("cluster", "region"):
-        # by number of a broker, the number of its cluster or region; -1 if nobody there is dead
+        # by number of a broker, the number of its cluster or region; -1 if no broker there is dead
         known = {value: n for n, value in enumerate(dict.fromkeys(getattr(broker, label) for broker in dead))}
         group = np.array([known.get(getattr(broker, label), -1) for broker in overlay.brokers], dtype=np.int64)
         inside.append((group[sender] >= 0) & (group[sender] == group[receiver]))

@@ -1,7 +1,7 @@
 """The paper's scenes of Fig. 7 and 8, and ours, replayed under several routings: the figures of `octopia scenes`.
 
-It runs and counts; `scenes_report.py` shows. The paper's own counts stand here beside ours and are
-never used in place of them.
+This module runs and counts; `scenes_report.py` makes the page. The paper's counts are listed beside ours and never
+replace them.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ PAPER_NOTES = {
 
 @dataclass(frozen=True)
 class PublishFigures:
-    """What one notification cost under one routing."""
+    """The cost of one notification under one routing."""
 
     scene: str
     routing: str
@@ -93,7 +93,7 @@ def _figures(name: str, result: Replay, record: StepRecord, paper_messages: int 
 
 
 def scene_of(result: Replay, record: StepRecord) -> Scene:
-    """What to draw over the overlay for one step: clients, copies, overloaded links, what is dead or down."""
+    """The layers to draw over the overlay for one step: clients, copies, overloaded links, dead brokers and links."""
     publishers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Advertised)}
     subscribers = {r.step.event.client for r in result.steps if isinstance(r.step.event, Subscribed)}
     clients = tuple(
@@ -117,7 +117,7 @@ def _message(scot: Scot, hop: Hop, record: StepRecord) -> DrawnMessage:
         return DrawnMessage(hop.sender, hop.receiver, "", "control")
     way = record.way_of(scot, hop)
     if way is not None:
-        # the last hop needs no words: it ends at the destination
+        # the last hop needs no label: it ends at the destination
         label = "" if way.destinations == (hop.receiver,) else _names(way.destinations)
         return DrawnMessage(hop.sender, hop.receiver, label, "detour" if way.is_detour else "plain", way.tree)
     carried = civ_string(hop.message, scot.clusters)
@@ -131,8 +131,10 @@ def _names(brokers: tuple[BrokerId, ...]) -> str:
 
 
 def _places(result: Replay, number: int) -> dict[str, BrokerId]:
-    """Where each client is at a step; one that comes later, where it first comes. A client that left may come back
-    elsewhere."""
+    """The location of each client at a step, or its first one if it comes later.
+
+    A client that left may return elsewhere.
+    """
     places: dict[str, BrokerId] = {}
     for record in result.steps:
         client = getattr(record.step.event, "client", None)

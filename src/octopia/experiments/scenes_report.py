@@ -1,7 +1,7 @@
 """The page of scenes: one self-contained HTML file with a table of counts and the drawn scenes.
 
-No script, no address of another place, nothing that needs a network; numbers come from
-`scenes.py`, and a difference to the paper is said beside the number.
+No script, no external addresses, no network; the numbers come from `scenes.py`, and differences to the paper are stated
+beside them.
 """
 
 from html import escape

@@ -12,7 +12,7 @@ from octopia.experiments.settings import Settings
 SITES = Experiment(
     name="sites",
     title="Sites",
-    question="what does it do to delay and to traffic between sites whether a site holds a cluster or regions?",
+    question="how do sites of clusters and sites of regions affect delay and traffic between sites?",
     axis="what a site holds",
     settings=Settings(
         vary="sites",

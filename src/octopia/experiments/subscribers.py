@@ -12,7 +12,7 @@ COUNTS = tuple(range(500, 5001, 500))
 SUBSCRIBERS = Experiment(
     name="subscribers",
     title="Subscriber scalability",
-    question="what does a subscription cost as there are more of them?",
+    question="what does a subscription cost as their number grows?",
     axis="subscribers",
     settings=Settings(vary="subscribers", points=COUNTS),
     scaled=("subscribers",),

@@ -1,7 +1,7 @@
 """The page of an experiment: one self-contained HTML file with our numbers beside the paper's, plots and means.
 
-No script, no address of another place, nothing that needs a network. It shows an `Outcome` and
-computes nothing. What was scaled, and what the checkers found, is said at the top, not at the end.
+No script, no external addresses, no network. It shows an `Outcome` and computes nothing. Scaling and the checkers'
+findings are stated at the top, not at the end.
 """
 
 import re
@@ -25,7 +25,7 @@ def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
 
 
 def report_body(outcome: Outcome, results: Sequence[Result], heading: str = "h1") -> str:
-    """What stands on the page, for a page that shows more than one experiment, or that has a heading already."""
+    """The content of the page, for a page with several experiments or with a heading already."""
     experiment = outcome.experiment
     parts = [
         f"<{heading}>{escape(f'{experiment.title}: {experiment.question}')}</{heading}>",
@@ -62,7 +62,7 @@ def _setting(outcome: Outcome, results: Sequence[Result]) -> str:
 
 
 def host_words(settings: Settings) -> str:
-    """What the brokers ran on."""
+    """The host of the brokers."""
     return "live brokers" if settings.host == LIVE else f"model {settings.model}"
 
 

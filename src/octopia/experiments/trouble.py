@@ -1,8 +1,8 @@
-"""What goes wrong in an experiment, from its settings: k-1 brokers that die, or one, or one link that is slow.
+"""The faults of an experiment, from its settings: k-1 brokers that die, or one, or one slow link.
 
-Where it happens follows from the overlay and the host broker of the high-rate publisher (of the
-last publisher, where there is no burst), so that a place means the same with every seed. The host broker itself never
-dies in a crash. The brokers die at one moment and come back at one moment, with empty tables.
+The location follows from the overlay and the host broker of the high-rate publisher (of the last publisher, without a
+burst), so that a name means the same with every seed. The host broker itself never dies in a crash. The brokers die at
+one moment and come back at one moment, with empty tables.
 
     host-neighbours  the brokers next to the host broker: those over its aLinks, then its region mates
     host-region      all brokers of the host's region but the host
@@ -10,7 +10,7 @@ dies in a crash. The brokers die at one moment and come back at one moment, with
                      another cluster than the host
     inner            the inner brokers with the most regions beyond them, of the host's cluster first
 
-One broker that fails is found by its clients, the first of the overlay where several are as good:
+A single failing broker is chosen by its clients, the first of the overlay among equals:
 
     edge, inner      the edge or inner broker with the fewest clients
     publishers       the broker with the most publishers

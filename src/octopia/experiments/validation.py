@@ -129,7 +129,7 @@ def validate(
         (cell.name, LIVE): _run(cell, folder, LIVE, on_run, testbed)
         for cell in sorted(live_cells, key=lambda cell: _rate(cell))
     }
-    # the slowest, where nothing waits for anything but itself
+    # the slowest, in which messages never wait for each other
     quiet = min(live_cells, key=_rate)
     after = calibrated(trace_of(folder, quiet, LIVE), before)
     (folder / MODEL_FILE).write_text(model_toml(after), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a publisher publishes: attributes and their values, frozen.
+"""A notification: attributes and their values, frozen.
 
 A notification is checked once, when it is made, and its values can be trusted from then on. It keeps the values and
 their order as given (`10.0` stays a float). Equality and hash go by content regardless of order, and tell `1` from

@@ -32,7 +32,7 @@ from octopia.language.values import Value
 
 
 class Token(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     OPEN = auto()  # [
     CLOSE = auto()  # ]

@@ -92,7 +92,7 @@ def _upper_end(predicates: Sequence[Predicate]) -> Number | None:
 
 
 class Verdict(Enum):
-    """What is known."""
+    """The verdicts."""
 
     SATISFIABLE = auto()
     UNSATISFIABLE = auto()
@@ -100,7 +100,7 @@ class Verdict(Enum):
 
 
 class Answer(NamedTuple):
-    """A verdict, with the value that shows it where it is `SATISFIABLE`."""
+    """A verdict, with a value that proves it if it is `SATISFIABLE`."""
 
     verdict: Verdict
     witness: Value | None = None

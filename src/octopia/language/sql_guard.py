@@ -144,7 +144,7 @@ def _check_comments(text: str, token: Token) -> None:
         # sqlglot only says which token a comment belongs to, so its start is looked for here.
         found = _COMMENT.search(_without_quoted(text))
         position = found.start() if found else start_of(token)
-        raise LanguageError("a filter has no room for comments", text=text, position=position)
+        raise LanguageError("a filter cannot have comments", text=text, position=position)
 
 
 def _untokenized(text: str) -> LanguageError:

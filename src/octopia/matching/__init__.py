@@ -2,10 +2,10 @@
 
 from octopia.matching.arena import Arena
 from octopia.matching.batch import Answers
+from octopia.matching.cover_query import CoverQuery
 from octopia.matching.covers import CoverIndex
 from octopia.matching.kernels import chosen_kernels, kernels_in_use, use_kernels
 from octopia.matching.matcher import Matcher
-from octopia.matching.question import Question
 from octopia.matching.search_table import SearchTable
 from octopia.matching.tokens import Counts, Names, Tokens
 from octopia.matching.warm_up import warm_up
@@ -15,9 +15,9 @@ __all__ = [
     "Arena",
     "Counts",
     "CoverIndex",
+    "CoverQuery",
     "Matcher",
     "Names",
-    "Question",
     "SearchTable",
     "Tokens",
     "chosen_kernels",

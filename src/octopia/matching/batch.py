@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from octopia.language import Notification
 from octopia.matching.box_run import BLOCK_BOXES, Layout
+from octopia.matching.coordinates import Points
 from octopia.matching.kernels import kernels
-from octopia.matching.placing import Points
 
 if TYPE_CHECKING:
     import pyarrow as pa

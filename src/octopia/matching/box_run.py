@@ -94,7 +94,7 @@ class Build:
         self._rest = (*self.layout[1:7], boxes.starts, boxes.lows, boxes.highs, self._order, *scratch)
 
     def work(self, budget: int) -> bool:
-        """Look at so many boxes, about, each as often as it takes to put it in order; whether all is done."""
+        """Process about `budget` boxes, each as often as sorting needs it; returns whether all is done."""
         done: bool = kernels().plant(*self._rest, budget)
         return done
 

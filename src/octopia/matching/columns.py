@@ -17,8 +17,8 @@ from octopia.errors import LanguageError
 from octopia.language import Value
 from octopia.matching.batch import Room
 from octopia.matching.boxes import EXACT_MAX, floats_around
+from octopia.matching.coordinates import Points, Sides
 from octopia.matching.openings import Key
-from octopia.matching.placing import Points, Sides
 from octopia.matching.points import nowhere
 from octopia.matching.space import Space
 

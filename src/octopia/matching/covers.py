@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from octopia.language import Filter, FilterLike, parse_filter
-from octopia.matching.question import Question, Shelf
+from octopia.matching.cover_query import CoverQuery, Shelf
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -31,7 +31,7 @@ class CoverIndex(Generic[Key]):
         self._number_of: dict[Key, int] = {}
         self._shelf: Shelf[Key] = Shelf()
         self._next_order = 0
-        self._questions: dict[Filter, Question[Key]] = {}
+        self._questions: dict[Filter, CoverQuery[Key]] = {}
         self._questions_since = 0
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class CoverIndex(Generic[Key]):
         self._shelf.wider.settle()
         self._shelf.narrower.settle()
 
-    def ask(self, filter: FilterLike) -> "Question[Key]":
+    def ask(self, filter: FilterLike) -> "CoverQuery[Key]":
         """A filter to ask several questions about; they share the search."""
         asked = parse_filter(filter)
         if self._shelf.next_number - self._questions_since > _NEWER_MAX or len(self._questions) >= _QUESTIONS_MAX:
@@ -78,7 +78,7 @@ class CoverIndex(Generic[Key]):
             self._questions_since = self._shelf.next_number
         question = self._questions.get(asked)
         if question is None:
-            question = self._questions[asked] = Question(self._shelf, asked, self.ask)
+            question = self._questions[asked] = CoverQuery(self._shelf, asked, self.ask)
         return question
 
     def covering(self, filter: FilterLike) -> Key | None:

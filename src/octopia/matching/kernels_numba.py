@@ -157,7 +157,7 @@ def _emit(mask, rows, start, out, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _climb(blocks, offsets, sizes):  # type: ignore[no-untyped-def]
-    """Per level of a part where it begins in a column and how many it has; returns the level of at most 64."""
+    """For each level of a part, where it begins in a column and its length; returns the level with at most 64."""
     level = 0
     offsets[0], sizes[0] = 0, blocks
     while sizes[level] > BLOCK_BOXES:
@@ -244,7 +244,7 @@ def drop_repeats(counts, rows, repeatable, last_event, first_event):  # type: ig
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(counts, starts, rows, out):  # type: ignore[no-untyped-def]
-    """Copy what one run found, event by event, to where each event's part of the whole begins."""
+    """Copy the rows found by one run, event by event, to each event's place in the whole."""
     at = 0
     for event in range(len(counts)):
         out[starts[event] : starts[event] + counts[event]] = rows[at : at + counts[event]]

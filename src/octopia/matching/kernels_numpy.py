@@ -73,7 +73,7 @@ def drop_repeats(counts: Array, rows: Array, repeatable: Array, last_event: Arra
 
 
 def gather(counts: Array, starts: Array, rows: Array, out: Array) -> None:
-    """Copy what one run found, event by event, to where each event's part of the whole begins."""
+    """Copy the rows found by one run, event by event, to each event's place in the whole."""
     before = np.cumsum(counts) - counts
     out[np.repeat(starts - before, counts) + np.arange(len(rows))] = rows
 

@@ -23,9 +23,9 @@ from octopia.language import (
 )
 from octopia.matching.batch import Answers, agreed, merged, notification_of, search_batch
 from octopia.matching.box_run import BLOCK_BOXES, Layout
+from octopia.matching.coordinates import Points, Sides
 from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Questions, Stored
-from octopia.matching.placing import Points, Sides
 from octopia.matching.points import TOGETHER_NUMBERS_MAX, fit_together, one_point, point_of, points_of
 from octopia.matching.search_table import SearchTable
 from octopia.matching.sharded import ShardedDict
@@ -157,10 +157,10 @@ class Matcher(Store[Id]):
         return self._checked(answers, seen)
 
     def search_table(self, names: Names) -> SearchTable | None:
-        """What a kernel needs to search for notifications with the names of this reader (`search_by_table`).
+        """The input of a kernel that searches for notifications with this reader's names (`search_by_table`).
 
         The arrays of the only run, the openings, and those of the space; None if more than a search is needed. Ask
-        again before each search. Say afterwards for how many you searched (`searched`).
+        again before each search, and report the number of searches afterwards (`searched`).
         """
         table = self._table
         if table is not None and table.holds(self.changes, names):
@@ -179,7 +179,7 @@ class Matcher(Store[Id]):
         return self._table
 
     def searched(self, events: int) -> None:
-        """A kernel has searched for so many notifications."""
+        """A kernel has searched for this many notifications."""
         self._attend(events)
 
     def _search_tokens(self, tokens: Tokens) -> Answers:

@@ -46,7 +46,7 @@ class Merge:
         return sum(source.run.dead for source in self._sources)
 
     def work(self, budget: int) -> bool:
-        """Look at so many boxes, about; whether the new run is ready. Each step before that is a piece of work."""
+        """Process about `budget` boxes; returns whether the new run is ready. Taking the boxes is work, too."""
         if len(self._sources) < len(self._runs):
             self._take_some(budget)
             return False

@@ -4,7 +4,7 @@ A conjunction of intervals lies within another where its least example is not be
 above. With all bounds negated that is once more the comparison that the kernels make, so the stored filters are kept as
 boxes turned inside out: [-least, -greatest]. A string is a point, the code of its example.
 
-A query filter with strings that few examples have needs no search among boxes (`pins`).
+A query filter with strings that few examples have needs no search among boxes (`inverted_index`).
 
 No filter that is covered, as `language.covers` says, is missed. `certain` ones are covered: both sides are exact, and
 one conjunction of the query filter contains the only one of the stored filter. All others still have to be proved. A
@@ -31,9 +31,9 @@ from octopia.language import (
     matches,
 )
 from octopia.matching.boxes import Axis, Box, Dimension, floats_around
+from octopia.matching.inverted_index import ByExample
 from octopia.matching.matcher import Matcher
 from octopia.matching.overlap import TOGETHER_MAX
-from octopia.matching.pins import ByExample
 from octopia.matching.store import Rows
 from octopia.matching.wider import distinct
 
@@ -133,9 +133,9 @@ class Narrower(Matcher[int]):
     def inside(self, filter: Filter) -> Inside:
         """The stored filters that this one covers, or may."""
         asked = [conjunction for conjunction in filter.conjunctions if extremes(conjunction) is not None]
-        pinned = self._by_example.inside(filter, asked)
-        if pinned is not None:
-            return Inside([], pinned)
+        by_example = self._by_example.inside(filter, asked)
+        if by_example is not None:
+            return Inside([], by_example)
         certain: list[int] = []
         doubtful: list[int] = []
         if self._waiting.rows and not self._settle_if_it_pays(_TESTS_PER_ROW):

@@ -20,7 +20,7 @@ import numpy as np
 
 from octopia.language import Conjunction, Operator, Predicate, impossible
 from octopia.matching.boxes import Axis, Box, Dimension, Span, take_apart
-from octopia.matching.placing import Sides
+from octopia.matching.coordinates import Sides
 from octopia.matching.space import BoxKind, Family, Shape, Space
 
 # a tuple: going through an enumeration itself takes longer
@@ -37,7 +37,7 @@ class Stored(Enum):
     ADVERTISEMENTS = auto()
 
 
-class Question(NamedTuple):
+class OverlapQuery(NamedTuple):
     """One search: the kinds whose boxes decide alone, and those whose filters must be tested."""
 
     certain: list[int]
@@ -91,7 +91,7 @@ class Questions:
         self._unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
         self._found_whole: dict[int, None] = {}
 
-    def ask(self, conjunctions: Iterable[Conjunction]) -> Iterator[Question]:
+    def ask(self, conjunctions: Iterable[Conjunction]) -> Iterator[OverlapQuery]:
         """All conjunctions as searches, to be run one after the other."""
         alike: dict[Hashable, list[_Asked]] = {}
         for conjunction in conjunctions:
@@ -100,14 +100,14 @@ class Questions:
         for group in alike.values():
             yield from self._ask_alike(group)
 
-    def _ask_alike(self, group: list[_Asked]) -> Iterator[Question]:
+    def _ask_alike(self, group: list[_Asked]) -> Iterator[OverlapQuery]:
         first = group[0]
         certain, doubtful, open_kinds = self._by_names(first.meeting)
         if first.contradictory:
             certain, doubtful = [], certain + doubtful
         if certain or doubtful:
             for at in range(0, len(group), TOGETHER_MAX):
-                yield Question(certain, doubtful, self._sides(group[at : at + TOGETHER_MAX]))
+                yield OverlapQuery(certain, doubtful, self._sides(group[at : at + TOGETHER_MAX]))
         if not open_kinds:
             return
         if first.meeting.is_plain and not first.contradictory:
@@ -118,9 +118,9 @@ class Questions:
             for asked in group:
                 yield from self._ask_open(asked, *self._decided(asked, open_kinds))
 
-    def _ask_open(self, asked: _Asked, certain: list[int], doubtful: list[int]) -> Iterator[Question]:
+    def _ask_open(self, asked: _Asked, certain: list[int], doubtful: list[int]) -> Iterator[OverlapQuery]:
         if certain or doubtful:
-            yield Question(certain, doubtful, self._sides([asked]))
+            yield OverlapQuery(certain, doubtful, self._sides([asked]))
             for kind in map(self._space.kind, certain):
                 if not kind.shape.places and not kind.family.places:
                     self._found_whole[kind.number] = None
@@ -223,7 +223,7 @@ def _types(box: Box) -> dict[str, dict[Axis, None]]:
 
 
 def _side(span: tuple[float, float] | None, axis: Axis, typed: Collection[Axis], *, wide: bool) -> tuple[float, float]:
-    """What a named attribute shows on one axis."""
+    """The effect of a named attribute on one axis."""
     if axis is _PRESENT:
         return 1.0, 1.0
     if span is not None:

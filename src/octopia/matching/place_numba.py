@@ -100,7 +100,7 @@ def place_and_search(  # type: ignore[no-untyped-def]
     for event in range(count):
         combination[event] = opened
     sides = float_block(room, 2, size, count)
-    # not a literal, for which numba would compile each kernel anew
+    # not a literal, for which numba would compile each kernel again
     zero = np.int64(0)
     place(data, notes, zero, tokens, numbers, plans, slots, segments, codes, texts, sides)
     return search(

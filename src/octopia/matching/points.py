@@ -16,7 +16,7 @@ import numpy as np
 
 from octopia.language import Notification, Value
 from octopia.matching.boxes import EXACT_MAX
-from octopia.matching.placing import AttributePlaces, Points, Sides
+from octopia.matching.coordinates import AttributeAxes, Points, Sides
 from octopia.matching.space import Space
 
 # Numbers in the array of notifications that are placed together: one per dimension and notification.
@@ -108,8 +108,8 @@ def _one_by_one(values: list[_Values], space: Space) -> Sides:
     return np.concatenate([space.point(of).copy() for of in values], axis=2)
 
 
-def _read(column: list[Value | None], plan: AttributePlaces, columns: list[_Column]) -> None:
-    """Write a column, as numbers, to the places of its attribute; None where an event has no such value."""
+def _read(column: list[Value | None], plan: AttributeAxes, columns: list[_Column]) -> None:
+    """Write a column, as numbers, to the positions of its attribute; None if an event has no such value."""
     kinds = set(map(type, column))
     if plan.present >= 0:
         columns[plan.present] = [None if value is None else 1.0 for value in column]

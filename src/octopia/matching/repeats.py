@@ -1,8 +1,7 @@
-"""Rows that an event was found to match more than once: a filter of several boxes may have it in two of them.
+"""Rows that an event matches more than once: a filter of several boxes may have it in two of them.
 
-Of the rows of an event each is kept once, where it was found first. Rows of one box are passed by.
-Nothing is sorted: per row there is the number of the event that it was last kept for, and no two events that were ever
-asked about have the same.
+Each row of an event is kept once, where it was found first. Rows of a single box are skipped. Nothing is sorted: for
+each row there is the number of the event that it was last kept for, and event numbers are never reused.
 """
 
 import numpy as np
@@ -19,7 +18,7 @@ class Repeats:
 
     def __init__(self) -> None:
         self._events = 1
-        # per row; made when there is something to drop, and anew when there are more rows
+        # per row; created when there is something to drop, and again when there are more rows
         self._last_event: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def drop(self, answers: Answers, repeatable: npt.NDArray[np.bool_]) -> Answers:

@@ -1,7 +1,7 @@
-"""What a kernel needs to search a matcher by itself, in one array: where the matcher's own arrays are.
+"""The input of a kernel that searches a matcher by itself, in one array: the addresses of the matcher's own arrays.
 
-Passing that many arrays to a kernel takes longer than a search. A table holds until the matcher changes
-(`Matcher.search_table`); it keeps the arrays, so that none of them is freed. `place_numba.search_by_table` reads it.
+Passing that many arrays to a kernel takes longer than a search. A table is valid until the matcher changes
+(`Matcher.search_table`); it keeps the arrays alive. `place_numba.search_by_table` reads it.
 """
 
 from typing import Any
@@ -34,5 +34,5 @@ class SearchTable:
         self.lines = addresses(*self._arrays)
 
     def holds(self, changes: int, names: Names) -> bool:
-        """Whether it is still true, and for these names."""
+        """Whether it is still valid, and for these names."""
         return self._changes == changes and self._names is names and self._words == len(names.words)

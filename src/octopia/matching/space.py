@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from octopia.language import Predicate, Value
 from octopia.matching.boxes import Axis, Box, Dimension
+from octopia.matching.coordinates import AttributeAxes, Coordinates, Sides, WideCoordinates
 from octopia.matching.openings import Key, Openings
 from octopia.matching.patterns import Patterns
-from octopia.matching.placing import AttributePlaces, Placing, Sides, WidePlacing
 from octopia.matching.sharded import ShardedDict
 from octopia.matching.token_points import TokenPoints
 
@@ -145,9 +145,9 @@ class Space:
         # attribute -> its places by axis (or None), for the one pass over a notification
         self._axes: dict[str, list[int | None]] = {}
         # computed on demand
-        self._planned: list[AttributePlaces] | None = None
-        self._placing: Placing | None = None
-        self._wide_placing: WidePlacing | None = None
+        self._planned: list[AttributeAxes] | None = None
+        self._coordinates: Coordinates | None = None
+        self._wide_coordinates: WideCoordinates | None = None
         self._atoms: dict[str, Patterns[_Atom]] = {}
         self._next_atom = 0
         # families without atoms by their anchor
@@ -159,7 +159,12 @@ class Space:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except what is computed on demand."""
-        return self.__dict__ | {"_planned": None, "_placing": None, "_wide_placing": None, "_token_points": None}
+        return self.__dict__ | {
+            "_planned": None,
+            "_coordinates": None,
+            "_wide_coordinates": None,
+            "_token_points": None,
+        }
 
     @property
     def size(self) -> int:
@@ -351,7 +356,7 @@ class Space:
             self._token_points.openings_changed()
 
     def _dimensions_changed(self) -> None:
-        self._planned = self._placing = None
+        self._planned = self._coordinates = None
         if self._token_points is not None:
             self._token_points.dimensions_changed()
 
@@ -402,17 +407,17 @@ class Space:
         if not any(place is not None for place in axes):
             del self._axes[attribute]
 
-    # -- where a notification lies, and what it opens
+    # -- the position of a notification, and what it opens
 
     def point(self, values: Mapping[str, Value]) -> Sides:
         """A notification as a point; the same array every time, which may be longer than the space."""
         if len(self._axes) > FEW_ATTRIBUTES_MAX:
-            if self._wide_placing is None:
-                self._wide_placing = WidePlacing(self._axes, self.known_code)
-            return self._wide_placing.place(values, self.size)
-        if self._placing is None:
-            self._placing = Placing(self.size, self.plan())
-        return self._placing.place(values)
+            if self._wide_coordinates is None:
+                self._wide_coordinates = WideCoordinates(self._axes, self.known_code)
+            return self._wide_coordinates.place(values, self.size)
+        if self._coordinates is None:
+            self._coordinates = Coordinates(self.size, self.plan())
+        return self._coordinates.place(values)
 
     @property
     def token_points(self) -> TokenPoints:
@@ -421,14 +426,14 @@ class Space:
             self._token_points = TokenPoints(self)
         return self._token_points
 
-    def plan(self) -> list[AttributePlaces]:
+    def plan(self) -> list[AttributeAxes]:
         """How to place each attribute that has a dimension."""
         if self._planned is None:
             self._planned = []
             for attribute, axes in self._axes.items():
                 number, string, boolean, present = (-1 if place is None else place for place in axes)
                 code_of = self._codes[attribute].of.lookup if string >= 0 else _NO_CODES.get
-                self._planned.append(AttributePlaces(attribute, code_of, number, string, boolean, present))
+                self._planned.append(AttributeAxes(attribute, code_of, number, string, boolean, present))
         return self._planned
 
     def axes_of(self, attribute: str) -> list[int | None] | None:

@@ -32,16 +32,16 @@ Id = TypeVar("Id", bound=Hashable)
 RUN_BOXES_MAX = 65_536
 AT_ONCE_BOXES_MAX = 4_096
 WAITING_BOXES_MAX = AT_ONCE_BOXES_MAX
-# How many boxes a merge looks at on behalf of a filter that comes or goes, at 13 ns each; a box is looked at about
+# The number of boxes that a merge processes for each filter that comes or goes, at 13 ns each. A box is processed about
 # 15 times in a merge and merged 4 times before its run is full, so merges keep up. The same for a notification.
 WORK_PER_CHANGE = 256
 WORK_PER_EVENT = 64
-# Work is done when so much is due: a step takes about 0.2 ms, or as long as the largest piece takes to split, 1 ms.
+# Work is done when this much is due: a step takes about 0.2 ms, or as long as the largest piece takes to split, 1 ms.
 WORK_STEP = 16_384
-# From so many notifications per box on, it pays to merge runs of unlike size, too.
+# From this many notifications per box on, it pays to merge runs of different size, too.
 SEARCHES_PER_BOX = 2
 NEVER = 1 << 62
-# Arrays with a line per row grow by at most so many lines: the system moves large arrays without copying them.
+# Arrays with a line per row grow by at most this many lines: the system moves large arrays without copying them.
 MORE_ROWS_MAX = 32_768
 # A rebuild takes some hundreds of microseconds, however small: as long as this many removals.
 REBUILD_DEAD_MIN = 128
@@ -329,7 +329,7 @@ class Store(Generic[Id]):
         return [(number, self._runs[number], self._runs[number].size) for _, number in by_size]
 
     def _attend(self, events: int) -> None:
-        """So many notifications are about to be searched for: go on with a merge, or see whether another one pays.
+        """Before a search for `events` notifications: continue a merge, or check whether another one pays.
 
         Searching one more run takes about a tenth of a microsecond, and merging takes about twice that for each box.
         """
@@ -362,7 +362,7 @@ class Store(Generic[Id]):
         return []
 
     def _work(self, boxes: int) -> None:
-        """Go on with merging; many small pieces of work are done together. Beginning and ending are steps, too."""
+        """Continue merging; many small pieces of work are done together. Beginning and ending are steps, too."""
         self._work_due += boxes
         if self._work_due < WORK_STEP:
             return

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from octopia.matching.codes import CodeTable
-from octopia.matching.placing import Points
+from octopia.matching.coordinates import Points
 from octopia.matching.tokens import Names, Tokens
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ _SAMPLE = 128
 # Bounds from here on count as open: the sum of two others is still a number.
 _OPEN = 1e300
 _DEPTH_MAX = 64
-# What `state` holds: the phase, the kind or part in work, its column, and the height of the stack.
+# The content of `state`: the phase, the kind or part in work, its column, and the height of the stack.
 _PHASE, _LINE, _COLUMN, _DEPTH = range(4)
 # The phases, one after the other.
 _SPLIT, _FILL, _SURROUND, _DONE = range(4)
@@ -57,7 +57,7 @@ def plant(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _next_column(state, columns, last_line):  # type: ignore[no-untyped-def]
-    """Go on to the next column, the next line or the next phase."""
+    """Continue with the next column, line or phase."""
     state[_COLUMN] += 1
     if state[_COLUMN] >= columns:
         state[_COLUMN] = 0
@@ -69,7 +69,7 @@ def _next_column(state, columns, last_line):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _split_next(kinds, starts, lows, highs, order, state, stack, ends, keys):  # type: ignore[no-untyped-def]
-    """Split a piece of the kind in work in two, or begin with it; returns how many boxes were looked at."""
+    """Split a piece of the current kind in two, or begin with it; returns the number of boxes processed."""
     line = state[_LINE]
     if line == len(kinds) - 1:
         state[_PHASE], state[_LINE] = _FILL, 0

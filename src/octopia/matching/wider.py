@@ -5,7 +5,7 @@ where its box contains the other's; and "contains" is the same comparison that t
 point, with the least example compared with lower bounds and the greatest with upper bounds. Conditions on strings are
 opened by the example's string. So one search finds the boxes around the whole conjunction.
 
-Filters with strings that few others have are not among the boxes: the example's strings find them (`pins`).
+Filters with strings that few others have are not among the boxes: the example's strings find them (`inverted_index`).
 
 No filter that covers, as `language.covers` says, is missed; candidates still have to be proved with it. A union may
 match each example by a different part, so filters of several conjunctions are kept apart and searched with each example
@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from octopia.language import Extremes, Filter, Kind, Notification, Operator, Value, extremes
+from octopia.matching.coordinates import Points
+from octopia.matching.inverted_index import ByString
 from octopia.matching.matcher import Matcher
-from octopia.matching.pins import Pinned
-from octopia.matching.placing import Points
 from octopia.matching.store import Rows
 
 Number = TypeVar("Number", np.int32, np.int64)
@@ -34,17 +34,17 @@ class Wider:
     """Filters by number, and which of them may cover another."""
 
     def __init__(self) -> None:
-        self._pinned = Pinned()
+        self._by_string = ByString()
         self._single = _Boxes()
         self._several = _Boxes()
 
     def add(self, number: int, filter: Filter) -> None:
-        if not self._pinned.take(number, filter):
+        if not self._by_string.take(number, filter):
             self._of(filter).add(number, filter)
 
     def remove(self, number: int, filter: Filter) -> None:
-        if number in self._pinned:
-            self._pinned.remove(number)
+        if number in self._by_string:
+            self._by_string.remove(number)
         else:
             self._of(filter).remove(number)
 
@@ -57,7 +57,7 @@ class Wider:
         """A superset of the filters that cover this one, which has a single conjunction and examples."""
         examples = extremes(filter.conjunctions[0])
         assert examples is not None, "without examples there is nothing to search for"  # noqa: S101
-        found = [np.array(self._pinned.matching(distinct(examples)), dtype=np.int64)]
+        found = [np.array(self._by_string.matching(distinct(examples)), dtype=np.int64)]
         if len(self._single):
             plain = not _leaves_numbers_out(filter)
             rows = self._single.containing(examples) if plain else _matching(self._single, examples)

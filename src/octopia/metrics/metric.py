@@ -21,7 +21,7 @@ from msgspec import Struct
 Shape: TypeAlias = Literal["row", "parts", "series", "table"]
 
 
-# Parts that are in a unit of their own, whatever the metric measures, and those that count what takes seconds.
+# Parts with a unit of their own, whatever the metric measures, and those that count what takes seconds.
 _PART_UNITS: Final = {"share": "share", "links": "links"}
 _COUNTED: Final = "number"
 
@@ -55,9 +55,9 @@ def spread(column: str, source: str, unit: str = "1e9") -> str:
     Centiles are those of `percentile_cont`, between two values in proportion. Spark's own keeps every distinct value in
     the memory of one task, and a rank over all rows sorts them in one task. Here equal values are counted together, and
     the values put into some thousand buckets that are narrow near the least value and wider away from it; how many rows
-    come before a bucket is a sum over buckets. Only the buckets that hold a wanted place are put in order, each by
-    itself. So all that is large is shared out among tasks, and the answer is exact. Every step after `amounts` asks for
-    both of its columns, so that Spark can use its shuffles again.
+    come before a bucket is a sum over buckets. Only the buckets that hold a wanted rank are sorted, each separately. So
+    all that is large is shared out among tasks, and the answer is exact. Every step after `amounts` asks for both of
+    its columns, so that Spark can use its shuffles again.
     """
     places = {name: f"((number - 1) * {share})" for name, share in _CENTILES}
     wanted = " OR ".join(

@@ -27,7 +27,7 @@ def same_bytes(address, other, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hash_of(address, size):  # type: ignore[no-untyped-def]
-    """A number that is the same for equal bytes. It decides nothing: whoever looks something up compares the bytes."""
+    """A number that is equal for equal bytes. It decides nothing: a lookup also compares the bytes."""
     found = np.uint64(size) * _MULTIPLIER
     done = 0
     while done + 8 <= size:

@@ -62,7 +62,7 @@ def _put_word(typing_context, address, word):  # type: ignore[no-untyped-def]
 
 
 def _put_bytes(typing_context, to, source, size):  # type: ignore[no-untyped-def]
-    """Copy so many bytes from one address to another; the two do not overlap."""
+    """Copy bytes from one address to another; the two ranges do not overlap."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         byte = ir.IntType(8).as_pointer()

@@ -92,7 +92,7 @@ def _from_condition(error: Any) -> _Found | None:
         case "UNRESOLVED_COLUMN":
             wanted = given.get("objectName", "").strip("`")
             there = re.findall(r"`([^`]+)`", given.get("proposal", ""))
-            known = f"; there are {', '.join(there)}" if there else ""
+            known = f"; the columns are {', '.join(there)}" if there else ""
             return InputError, f"no column {wanted!r}{known}{maybe_meant(wanted, there)}"
         case "USER_RAISED_EXCEPTION" if "which no filter can compare" in given.get("errorMessage", ""):
             return InputError, given["errorMessage"]

@@ -35,9 +35,10 @@ from octopia.language import parse_filter
 from octopia.matching import Matcher
 from octopia.metrics import Facts, values_of
 from octopia.metrics import run as run_metrics
+from octopia.pipeline.recordings import is_recording, read_log
 from octopia.pipeline.session import require_classic
 from octopia.pipeline.stage_audit import audit_sql
-from octopia.trace import FACTS, REGISTERED, TABLES, TraceWriter, assemble, content_of, subscriptions_between
+from octopia.trace import FACTS, TABLES, TraceWriter, assemble, content_of, subscriptions_between
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,7 +169,7 @@ def review(
 def _places(folders: str | list[str]) -> list[Path]:
     places = [Path(folder) for folder in ([folders] if isinstance(folders, str) else folders)]
     for place in places:
-        if not (place / "facts").is_dir():
+        if not is_recording(place):
             raise InputError(f"{place} has no facts of brokers: start them with octopia serve --record {place}")
     return places
 
@@ -222,7 +223,7 @@ class _Worker:
         if facts.num_rows > WINDOW_FACTS_MAX:
             many = f"{facts.num_rows:,} facts are too many: record a smaller share"
             return self._store(Window(**span, incomplete=many), {})
-        registered = read_registered(self._folders)
+        registered = read_log(self._folders)
         found = assemble(facts, registered, start_ns, until_ns)
         if not found["requests"].num_rows:
             return self._store(Window(**span, share=_share(facts), incomplete=_missing(facts)), {})
@@ -306,19 +307,6 @@ def fact_rows(facts: Any) -> pa.Table:
     table = pa.Table.from_struct_array(facts)
     moments = table.column("at_us").cast(pa.int64()).cast(pa.timestamp("us")).cast(_TIME)
     return table.drop_columns(["at_us"]).append_column("at_time", moments)
-
-
-def read_registered(folders: list[Path]) -> pa.Table:
-    """The current logs of registrations."""
-    tables = [REGISTERED.empty_table()]
-    for folder in folders:
-        for path in sorted((folder / "registered").glob("[0-9]*.parquet")):
-            try:
-                tables.append(pq.ParquetFile(path).read().cast(REGISTERED))
-            except FileNotFoundError:
-                # rewritten just now, with everything that counts
-                continue
-    return pa.concat_tables(tables)
 
 
 def truth_of(

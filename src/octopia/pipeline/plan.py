@@ -21,7 +21,7 @@ from msgspec import UNSET, Struct
 
 from octopia.errors import InputError, PipelineError
 from octopia.pipeline.plan_queries import costs_of, flows_of, pairs_of, set_up
-from octopia.pipeline.plan_source import PlanSource, parquet_bytes, read_source
+from octopia.pipeline.plan_source import SCRATCH, PlanSource, parquet_bytes, read_source
 from octopia.pipeline.settings import SparkSettings
 from octopia.pipeline.storage import AnyStore, open_store
 from octopia.pipeline.tasks import Task, TaskEnd, run_tasks
@@ -124,7 +124,10 @@ def candidate_task(payload: bytes) -> bytes:
 def replay_task(payload: bytes) -> bytes:
     """In a worker: play a proposal."""
     order = msgspec.msgpack.decode(payload, type=ReplayOrder)
-    workload = workload_from_tables({name: read_arrow(order.place, f"{_WORKLOAD}/{name}") for name in TABLE_SCHEMAS})
+    tables = {name: read_arrow(order.place, f"{_WORKLOAD}/{name}") for name in TABLE_SCHEMAS}
+    # live clients publish what they like
+    attributes = tables["notifications"].drop_columns(["row"]).schema
+    workload = workload_from_tables(tables, attributes)
     return msgspec.msgpack.encode(replay(workload, order.proposal, order.run))
 
 
@@ -141,13 +144,24 @@ def make_plan(
 
     with LazySession(settings or SparkSettings()) as sessions:
         on_step("reading", 0.0)
-        source = read_source(open_store(place, lambda: sessions().spark), (options or PlanOptions()).system)
-        _check(source)
-        store = open_store(out, lambda: sessions().spark)
-        session = sessions()
-        with session.errors("plan"):
-            planner = _Planner(session, source, store, options or PlanOptions(), on_step)
-            plan = planner.plan()
+        stores: list[AnyStore] = []
+
+        def opened() -> AnyStore:
+            # not before there is something to plan for: opening it makes the folder
+            stores.append(open_store(out, lambda: sessions().spark))
+            return stores[-1]
+
+        chosen = options or PlanOptions()
+        try:
+            source = read_source(open_store(place, lambda: sessions().spark), chosen.system, opened)
+            _check(source)
+            store = stores[0] if stores else opened()
+            session = sessions()
+            with session.errors("plan"):
+                plan = _Planner(session, source, store, chosen, on_step).plan()
+        finally:
+            for each in stores:
+                each.remove(SCRATCH)
         _write(store, plan)
         return plan
 

@@ -1,6 +1,7 @@
-"""The input of `octopia plan`: a folder of the pipeline, or one run of `octopia simulate --keep-traces`, live or not.
+"""The input of `octopia plan`: a folder of the pipeline, one run of `octopia simulate --keep-traces`, live or not, or
+what brokers in production recorded (`octopia serve --record`).
 
-Either has the tables of a trace, its workload, the overlay and the run. Nothing else is read.
+Each has a trace, its workload, the overlay and the run. Nothing else is read.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 from octopia.errors import InputError
 from octopia.experiments import RESULT_FILE, RUNS_FOLDER, Cell, Result, workload_of
 from octopia.hints import maybe_meant
+from octopia.pipeline.plan_recorded import read_recorded
+from octopia.pipeline.recordings import is_recording
 from octopia.pipeline.stage_run import results_of_runs
 from octopia.pipeline.worker_files import read_arrow
 from octopia.sim import RunSpec
@@ -21,11 +24,15 @@ from octopia.topology import Scot
 from octopia.workload import TABLE_SCHEMAS, Workload, workload_from_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from octopia.pipeline.storage import AnyStore
 
 # The tables of a trace that a plan reads.
 READ: Final = ("hops", "deliveries", "requests", "clients", "brokers")
 _TRACE: Final = "trace"
+# The trace that is made of a recording, for as long as the plan takes.
+SCRATCH: Final = ".trace"
 
 
 @dataclass(frozen=True)
@@ -41,12 +48,17 @@ class PlanSource:
     other_routings: tuple[str, ...]
 
 
-def read_source(store: "AnyStore", system: str | None) -> PlanSource:
-    """Open the source at a place; raises `InputError` if something is missing there."""
+def read_source(store: "AnyStore", system: str | None, scratch: "Callable[[], AnyStore]") -> PlanSource:
+    """Open the source at a place; raises `InputError` if something is missing there.
+
+    The trace of a recording is assembled, and put into the folder `SCRATCH` of the store that `scratch` opens.
+    """
     if store.exists("runs/_octopia.json"):
         return _pipeline(store, system)
     if store.exists(RESULT_FILE):
         return _simulated(Path(store.place), system)
+    if "://" not in store.place and is_recording(Path(store.place)):
+        return _recorded(Path(store.place), system, scratch)
     runs = Path(store.place) / RUNS_FOLDER
     if "://" not in store.place and runs.is_dir():
         names = sorted(path.name for path in runs.iterdir() if (path / _TRACE).is_dir())
@@ -54,8 +66,8 @@ def read_source(store: "AnyStore", system: str | None) -> PlanSource:
             raise InputError(f"{store.place} has several runs: name one of them, for example {runs / names[0]}")
         raise InputError(f"{store.place}: the runs there have no traces; run octopia simulate with --keep-traces")
     raise InputError(
-        f"{store.place} has no trace: give a folder of octopia pipeline run or demo, or a run of octopia simulate "
-        "--keep-traces"
+        f"{store.place} has no trace: give a folder of octopia pipeline run or demo, a run of octopia simulate "
+        "--keep-traces, or a folder of octopia serve --record"
     )
 
 
@@ -81,6 +93,16 @@ def _simulated(folder: Path, system: str | None) -> PlanSource:
     _chosen(system, [cell.system], str(folder))
     urls = {name: str((folder / _TRACE / f"{name}.parquet").absolute()) for name in READ}
     return _source(str(folder), urls, None, workload_of(cell), cell, (cell.system,))
+
+
+def _recorded(folder: Path, system: str | None, scratch: "Callable[[], AnyStore]") -> PlanSource:
+    found = read_recorded(folder)
+    _chosen(system, [found.run.routing], str(folder))
+    store = scratch()
+    for name in READ:
+        store.write_bytes(f"{SCRATCH}/{name}.parquet", parquet_bytes(found.tables[name]))
+    urls = {name: store.url(f"{SCRATCH}/{name}.parquet") for name in READ}
+    return PlanSource(str(folder), urls, None, found.workload, found.overlay, found.run, ())
 
 
 def _source(

@@ -281,8 +281,8 @@ class Broker:
     def _recovery(self) -> Recovery[Any]:
         if self._policy.recovery is None:
             raise LocalProtocolError(
-                f"{self.routing} routing cannot bring its tables back in line over a new connection; "
-                "start all brokers anew, or use snr or idr"
+                f"{self.routing} routing cannot resynchronise its tables over a new connection; restart all brokers, "
+                "or use snr or idr"
             )
         return self._policy.recovery
 
@@ -387,7 +387,7 @@ class Broker:
     ) -> Key | None:
         """The key of a new registration; None if it was refused or exists already."""
         if client in self._leaving:
-            reason: str | None = f"{client} is leaving; what it registered before is still being withdrawn"
+            reason: str | None = f"{client} is leaving; its earlier registrations are still being withdrawn"
         else:
             reason = book.why_not_add(client, id, filter, priority)
         if reason is not None:

@@ -35,7 +35,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter
-from octopia.matching import CoverIndex, Question
+from octopia.matching import CoverIndex, CoverQuery
 from octopia.routing.entries import PrtEntry
 from octopia.routing.messages import Key
 
@@ -48,8 +48,8 @@ Entry = TypeVar("Entry", bound=PrtEntry)
 def check_kind(covering: str, routing: str, kinds: tuple[str, ...]) -> None:
     """`InputError` unless this is a kind of covering that the routing supports."""
     if covering not in COVERINGS:
-        there_are = ", ".join(COVERINGS)
-        raise InputError(f"unknown covering {covering!r}{maybe_meant(covering, COVERINGS)}; there are {there_are}")
+        known = ", ".join(COVERINGS)
+        raise InputError(f"unknown covering {covering!r}{maybe_meant(covering, COVERINGS)}; choose from {known}")
     if covering != "none" and covering not in kinds:
         has = " or ".join(("none", *kinds))
         reason = " since its copies name their destinations" if "host" in kinds else ""
@@ -128,7 +128,7 @@ class Pool(Generic[Entry]):
     def __len__(self) -> int:
         return len(self._index)
 
-    def ask(self, filter: Filter) -> "Question[_Shown[Entry]]":
+    def ask(self, filter: Filter) -> "CoverQuery[_Shown[Entry]]":
         """Which filters cover this one, and which it covers. The sets repeat each other's questions, which is cheap."""
         return self._index.ask(filter)
 

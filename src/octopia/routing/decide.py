@@ -1,14 +1,15 @@
 """From notifications to decisions: match them, and ask the routing once for each new set of matches.
 
-**The key of a decision** is the set of subscriptions that matched, and with it: the header (of a copy, what it carries;
-of a publication, what the routing reads off the satisfied advertisements, `Policy.first_header`), the neighbour it came
-by (None: a client), and, where it says so (`Decision.by_links`), how the links looked to the routing (`Policy.links`).
-A routing decides by nothing else. Decisions are cached in one place, the set that the subscription table found: they go
-with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). A decision made when the
-links looked different is replaced.
+**The key of a decision** consists of the set of matching subscriptions, the header (that of a copy; for a publication,
+the one that `Policy.first_header` derives from the satisfied advertisements), the neighbour that sent it (None: a
+client) and, if `Decision.by_links` says so, the state of the links as the routing sees it (`Policy.links`). A decision
+depends on nothing else. Decisions are cached in one place, with the set that the subscription table found: they are
+dropped with it when an entry comes or goes or the table's bound is reached (`tables.REMEMBERED_MAX`). A decision made
+for another state of the links is replaced.
 
-A routing whose copies say where they go (`Policy.pass_on`) matches at the publisher's broker only. For a copy only the
-header and the neighbour count, and decisions are cached by these (`BrokerState.passed`) until the routing clears them.
+A routing whose copies name their destinations (`Policy.pass_on`) matches only at the publisher's broker. For a copy,
+only the header and the neighbour count, and decisions are cached by these (`BrokerState.passed`) until the routing
+clears them.
 """
 
 from collections.abc import Callable, Hashable, Sequence

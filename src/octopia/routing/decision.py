@@ -71,7 +71,7 @@ class Decision:
         self.missed = missed
         self.tree = tree
         self.here = here
-        self.links: Hashable = None  # how they looked, for `decide.py`; None where they had no say
+        self.links: Hashable = None  # their state when it was decided, for `decide.py`; None if they did not matter
         self.memo: Any = None
 
     def actions(self, publisher: str, id: str, notification: Notification, stamp: Stamp | None = None) -> list[Action]:

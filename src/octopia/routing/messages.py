@@ -290,7 +290,7 @@ class Confirmed(NamedTuple):
 
 
 class Confirm(Struct, frozen=True, tag="confirm"):
-    """Full dynamic routing: a destination confirms to the host broker of publishers what has arrived from them.
+    """Full dynamic routing: a destination confirms arrivals to the host broker of their publishers.
 
     It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms.
     """

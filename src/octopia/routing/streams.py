@@ -4,12 +4,12 @@ A routing that has streams (`Policy.streams`) guarantees more than a path: order
 not contain numbers, so they can be cached; data of a single notification is in its `Stamp`. A host does four things for
 it, and nothing if `Broker.streams` is None:
 
-    published   `Broker.publish`; for each decision `sent`, whose stamp goes with all its copies
-    received    `Broker.receive`; copies go onward at once, with the stamp that came; where `Decision.here` says that
-                this broker is a destination, `arrived`: what it gives is to be delivered now, in this order; a host
-                in a hurry asks `at_once` before
-    time        `Broker.tick` when `Broker.due` has come; its actions are carried out as those of `Broker.handle`
-    events      `Broker.handle`, as ever
+    published   `Broker.publish`; for each decision `sent`, which returns the stamp for all its copies
+    received    `Broker.receive`; copies are forwarded at once, with their stamp; if `Decision.here` says that this
+                broker is a destination, `arrived` returns the notifications to deliver now, in order; calling
+                `at_once` first is faster
+    time        `Broker.tick` at `Broker.due`; its actions are carried out like those of `Broker.handle`
+    events      `Broker.handle`, as always
 
 `Broker.handle` does all of this by itself for a notification (`Published`, `Received` of a `Notify`), for hosts that
 carry out one at a time.

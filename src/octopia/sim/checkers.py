@@ -31,9 +31,9 @@ Numbers = npt.NDArray[np.int64]
 _PLAIN_PROMISES = Promises()
 # Exactly-once delivery, by the names that the pipeline's audit has for violations.
 DELIVERY_RULES: Final = {
-    "lost": "every notification reaches everyone who wants it",
-    "duplicated": "nobody gets a notification twice",
-    "unwanted": "nobody gets what it did not ask for",
+    "lost": "every notification reaches every interested client",
+    "duplicated": "no client gets a notification twice",
+    "unwanted": "no client gets an unwanted notification",
 }
 
 
@@ -103,7 +103,7 @@ def _finding(rule: str, promised: bool, cases: Sequence[str] | Numbers, name: ob
 
 
 def _check_deliveries(trace: _Trace, promised: bool) -> list[Finding]:
-    """Exactly once, and nobody unwanted."""
+    """Exactly once, and no unwanted deliveries."""
     request, client = trace.columns("deliveries", "request", "client")
     if trace.deadlines_ns:
         # a notification dropped for its age counts as its delivery: once, to a client that wants it
@@ -124,8 +124,8 @@ def _check_deadlines(trace: _Trace, run: Run) -> list[Finding]:
     """A client with a deadline gets what its broker sent in time, and nothing else is dropped.
 
     The age of a notification counts from acceptance by the publisher's broker until the subscriber's broker sends it.
-    On live brokers neither moment is in the trace. There we know only that what was dropped is too old counted from the
-    publisher's call: deliveries may be under way for any time.
+    For live brokers, neither moment is in the trace: we know only that dropped deliveries are too old counted from the
+    publisher's call, since deliveries may be in flight for any time.
     """
     if not trace.deadlines_ns:
         return []

@@ -80,7 +80,7 @@ class Servers(Generic[Item]):
         self._line: deque[Item] = deque()
 
     def join(self, item: Item) -> Item | None:
-        """Stand in line: returns the item itself if a server is free, None if it has to wait."""
+        """Join the queue: returns the item itself if a server is free, None if it has to wait."""
         if self._free:
             self._free -= 1
             return item

@@ -36,7 +36,7 @@ class Differences(NamedTuple):
 def compare(
     workload: Workload, clients: Mapping[str, int], publication: Numbers, client: Numbers, terms: Terms | None = None
 ) -> Differences:
-    """Compare deliveries, pairs of a publication and a client by number, with what the clients want.
+    """Compare deliveries, pairs of a publication and a client by number, with the clients' filters.
 
     `terms` are those of the trace if the workload has changes.
     """
@@ -63,7 +63,7 @@ def compare(
 
 
 def _of_nothing(count: int, codes: Numbers, publication: Numbers) -> Differences:
-    """Deliveries of notifications that nobody published, so that nobody can have wanted them."""
+    """Deliveries of notifications that were never published, so that none can be wanted."""
     strange, times = np.unique(codes[(publication < 0) | (publication >= count)], return_counts=True)
     return Differences(_NONE, strange[times > 1], strange)
 

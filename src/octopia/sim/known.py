@@ -47,7 +47,7 @@ _set_request = SimNotification.__dict__["request"].__set__
 
 
 class KnownMatches:
-    """The filters of a workload by number, and what they match.
+    """The filters of a workload by number, and their matches.
 
     It has the match set of every row of a notifications table, the subscriptions in every match set, and the
     advertisements that each subscription overlaps, and vice versa.

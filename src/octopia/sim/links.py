@@ -90,10 +90,10 @@ class OutLink:
         self.leaving: deque[int] = deque()
         self.entered = 0
         self.entered_at_tick = 0
-        # what its broker was last told about it, and for which moment
+        # its last sample reported to the broker, and its time
         self.told_length = 0
         self.told_ns = -1
-        # start of the present connection; what an older one left in the queue is void, except notifications
+        # start of the present connection; older messages in the queue are void, except notifications
         self.renewed_ns = -1
         self.faults: list[LinkFault] = []
         # messages that would wait while the link is down are dropped: the routing sends them again another way

@@ -125,9 +125,9 @@ class Machines(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Receiver(Struct, frozen=True, forbid_unknown_fields=True):
-    """A bounded input: so many messages of each link, on the wire or not yet taken up by the broker.
+    """A bounded input: this many messages of each link, on the wire or not yet taken by the broker.
 
-    When it is full the sender's output queue stops, so that a slow broker shows in Q_l of its neighbours.
+    When it is full, the sender's output queue stops, so that a slow broker shows in Q_l of its neighbours.
     """
 
     frames: Annotated[int, Meta(ge=1, le=1_000_000)]

@@ -29,7 +29,7 @@ SECOND_NS = 1_000_000_000
 _index = attrgetter("index")
 # Called with the moment, the link and its Q_l.
 OnSample = Callable[[int, OutLink, int], None]
-# Called with what a broker orders because of its queues, and the moment.
+# Called with a broker's orders caused by its queues, and the time.
 OnOrders = Callable[["Node", list[Action], int], None]
 # For a message that is matched with a table of this many entries.
 ServiceTime = Callable[[int], int]
@@ -109,7 +109,7 @@ class Node:
         self.broker = broker
         self.handle: Callable[[Event, float], list[Action]] = broker.handle
         self.publish = broker.publish
-        self.streams: Any = broker.streams  # None if the routing has no streams, and then nobody looks
+        self.streams: Any = broker.streams  # None if the routing has no streams; then it is never read
         self.at_once: Any = None if broker.streams is None else broker.streams.at_once
         # when the broker must be told the time; -1 if nothing is due
         self.due_ns = -1

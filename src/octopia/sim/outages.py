@@ -21,7 +21,7 @@ IsUp = Callable[[Node, BrokerId], bool]
 
 
 class Outages:
-    """What is broken at the moment.
+    """The current outages.
 
     `act` lets a broker handle an event, `at` schedules a call for a later moment, `is_up` tells whether a broker
     considers its link to a neighbour up.

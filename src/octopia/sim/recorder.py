@@ -76,7 +76,6 @@ _REQUEST_OF: Mapping[type, int] = {
     Published: 4,
     ClientLeft: 5,
 }
-_FATE_CODES = {fate: code for code, fate in enumerate(FATES)}
 _RECIPIENT_SETS_MAX = 50_000
 _NO_CIV = -1
 _ROWS_AT_ONCE = 1_024
@@ -418,7 +417,7 @@ class _RecipientSets:
         self._forget()
 
     def _forget(self) -> None:
-        # by address, in order; the objects are kept, so that an address stands for one set only
+        # by address, in order; the objects are kept, so that an address is never reused
         self._kept: list[tuple[Recipient, ...] | None] = [None]
         self._addresses = np.array([id(None)], dtype=np.int64)
         self._codes = np.zeros(1, dtype=np.int64)
@@ -428,7 +427,7 @@ class _RecipientSets:
         self._subscriptions = np.zeros(0, dtype=np.int16)
 
     def expand(self, orders: Sequence[tuple[Recipient, ...] | None]) -> tuple[Numbers, Any, Any]:
-        """The number of recipients of each order (None: nobody), and, for all in order, the client and its
+        """The number of recipients of each order (None: none), and, for all in order, the client and its
         subscriptions.
         """
         if len(self._kept) > _RECIPIENT_SETS_MAX:

@@ -198,7 +198,7 @@ def load_run(folder: Path) -> Run:
     try:
         return msgspec.json.decode((folder / RUN_FILE).read_bytes(), type=Run)
     except FileNotFoundError:
-        raise InputError(f"{folder} holds no run: there is no {RUN_FILE} in it") from None
+        raise InputError(f"{folder} does not hold a run: there is no {RUN_FILE} in it") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise InputError(f"{folder / RUN_FILE}: {error}") from None
 

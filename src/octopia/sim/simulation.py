@@ -470,7 +470,7 @@ class Simulation:
         return neighbour in node.broker.state.up
 
     def _ordered(self, node: Node, actions: list[Action], done: int) -> None:
-        """A broker looked at its queues and ordered something."""
+        """A broker sampled its queues and ordered something."""
         self._carry_out(node, actions, done)
 
     def _carry_out(self, node: Node, actions: list[Action], done: int) -> None:

@@ -1,10 +1,9 @@
-"""The simulation step by step, for runs in which what becomes of a message depends on what comes after it.
+"""The simulation step by step, for runs in which the fate of a message depends on later ones.
 
 Cores that brokers share, inputs that fill up, and output queues in which urgent messages overtake others: the moment a
 message is served is not known when it arrives. So every step is an event here: a message arrives, a broker begins and
-is done, a link has sent, a card has sent. It is several times slower than `Simulation`, and gives the same run where
-neither machines, bounded inputs nor priorities are used, apart from the draws of jitter; tests hold the two against
-each other.
+is done, a link has sent, a card has sent. It is several times slower than `Simulation`, and gives the same run without
+machines, bounded inputs and priorities, apart from the draws of jitter; tests compare the two.
 
 A message waits in the output queue of its link, then is sent over it, then passes the network card of the sender's
 machine (unless both ends share a machine), then takes the delay of the wire, then waits in the receiver's input for a
@@ -12,9 +11,9 @@ core of its machine. A link that sends, or waits for its card, does not begin wi
 while the receiver has room.
 
 Invariants: a broker handles one message at a time, in order of arrival. A core is idle only while no broker of its
-machine has a message that it could begin with. An input never holds more than its bound. At one moment: what leaves a
-queue goes first, then ticks, then faults, then requests, then brokers that are done, then messages that arrive, in the
-order of what they follow from; so equal inputs give equal runs.
+machine has a message that it could begin with. An input never holds more than its bound. At one moment, departures from
+queues come first, then ticks, faults, requests, brokers that are done, and arrivals, each in the order of their causes;
+so equal inputs give equal runs.
 """
 
 from collections import deque
@@ -63,7 +62,7 @@ _LEAVES, _TICKS, _FAILS, _ASKS, _ENDS, _COMES = range(6)
 Cause = tuple[int, int]
 _NO_CAUSE: Cause = (-1, 0)
 _ABOUT_SUBSCRIPTIONS = frozenset({Subscribe, Unsubscribe, Subscribed, Unsubscribed})
-# What may overtake, and be overtaken, in an output queue; everything else is a fence (see `octopia.net.outbox`).
+# Kinds that may overtake, and be overtaken, in an output queue; everything else is a fence (see `octopia.net.outbox`).
 _NO_FENCES = frozenset({Notify, Confirm, Waits})
 _EVENTS_PER_CHECK = 1 << 16
 
@@ -103,7 +102,7 @@ class Waiting:
 
 
 class StepLink(OutLink):
-    """A link with the messages in it. `room` is what the receiver's input can still take, None without a bound."""
+    """A link with the messages in it. `room` is the free room in the receiver's input, None without a bound."""
 
     __slots__ = ("before", "lanes", "room", "sending")
 
@@ -134,7 +133,7 @@ class Work:
 
 
 class Machine:
-    """What the brokers of one machine share."""
+    """The resources that the brokers of one machine share."""
 
     __slots__ = ("card", "cores")
 
@@ -300,7 +299,7 @@ class Stepwise(Simulation):
         self._then(station.begun_ns + after_ns, _ENDS, _NO_CAUSE, go_on)
 
     def _end(self, station: Station) -> None:
-        """A core has finished a message; its broker stands in line again if it has more."""
+        """A core has finished a message; its broker queues again if it has more."""
         station.doing = None
         station.in_line = False
         following = station.machine.cores.leave()

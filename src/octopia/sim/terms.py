@@ -8,8 +8,8 @@ A notification may meet a change on its way, and then either outcome is right. S
 A request is settled when its host broker has handled it and all messages that it led to are handled, and all that other
 registrations and withdrawals made by then led to: a subscription may rely on a CIB_SET that an earlier one caused, or
 on an earlier one that covers it, and that may still be on its way. If a message of its was lost, a request never counts
-as settled: what was lost is made good later, by messages that no request led to. What was registered before publishing
-began is in force from the start.
+as settled: what was lost is made good later, by messages that no request led to. Registrations made before publishing
+began are in force from the start.
 
 A notification lives from its publishing until the last of its copies is handled and the last client has it. A
 subscription that is in force all that time must get it, and one that does not exist at any of it must not. No more is
@@ -45,7 +45,7 @@ class Term(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a judge of deliveries must know about changes.
+    """Facts about changes for a judge of deliveries.
 
     `steady` are the subscriptions that are in force all the time, `changing` the others. For each publication: when it
     was published, when it ended, and whether an advertisement for it was in force all that time.
@@ -119,7 +119,7 @@ class _Moments:
     def __init__(self, workload: Workload, folder: Path) -> None:
         self._requests = pq.read_table(folder / "requests.parquet").sort_by("request")
         hops = pq.read_table(folder / "hops.parquet", columns=["request", "handled_ns"])
-        # messages that no request caused belong to nobody
+        # messages without a request are not counted
         hops = hops.filter(pc.greater_equal(hops["request"], 0))
         deliveries = pq.read_table(folder / "deliveries.parquet", columns=["request", "delivered_ns"])
         self._check(workload, folder)

@@ -17,7 +17,7 @@ NO_FIT: Final = object()
 
 
 class PublishTerms(NamedTuple):
-    """What a publisher may publish."""
+    """The publications that a publisher may make."""
 
     advertisements: Sequence[Filter]
     promises: Sequence[Conformity]

@@ -233,7 +233,7 @@ class Codec:
         else:
             id, filter, policy, ordered = self._subscribe_request(body)
         if policy is not None and policy not in POLICIES:
-            return BadRequest("subscribe", id, f"unknown policy {policy!r}; there are {', '.join(POLICIES)}")
+            return BadRequest("subscribe", id, f"unknown policy {policy!r}; choose from {', '.join(POLICIES)}")
         try:
             return SubscribeRequest(id, filter_in(filter, self.limits), policy, ordered, priority, deadline_ms)
         except InputError as error:
@@ -464,7 +464,7 @@ class Connection:
         return at
 
     def _may_scan(self, data: bytes, at: int) -> bool:
-        """Whether so many frames like the one at this place may follow that it pays to read them as columns."""
+        """Whether enough frames like the one at this place may follow that it pays to read them as columns."""
         return len(data) - at >= HAUL_MIN * (PREFIX_BYTES + int(_HEADER_LENGTH.unpack_from(data, at)[0]))
 
     def _take_stamped(self, data: bytes, at: int, messages: list[Any]) -> int:

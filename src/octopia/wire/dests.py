@@ -111,7 +111,7 @@ def header_bytes(header: Dests, traced: bool = False, probe: bool = False) -> by
     """The header of a copy, or of a confirmation."""
     flags, places = _set_out(header.dests)
     if not places:
-        raise LocalProtocolError("a copy for nobody")
+        raise LocalProtocolError("a copy without destinations")
     flags |= (TRACED if traced else 0) | (PROBED if probe else 0)
     return bytes([flags | header.priority << _PRIORITY_SHIFT]) + places
 

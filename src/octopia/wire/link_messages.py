@@ -234,7 +234,7 @@ def _advertisements_complete_out(_: AdvertisementsComplete, __: CopyHeader) -> l
 def parcel_of(message: Notify) -> bytes:
     notification = message.notification
     if not isinstance(notification, WireNotification):
-        raise LocalProtocolError(f"notification {message.id} of {message.publisher} has no parcel: it came by no wire")
+        raise LocalProtocolError(f"notification {message.id} of {message.publisher} has no parcel: it was not received")
     return notification.parcel
 
 
@@ -265,7 +265,7 @@ def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
             for r in carried.routes
         ]
         return Kind.NOTIFY_ROUTES, ENCODER.encode((routes, _said(header)))
-    raise LocalProtocolError(f"a header of type {type(carried).__name__} has no form on the wire")
+    raise LocalProtocolError(f"a header of type {type(carried).__name__} has no wire form")
 
 
 def _said(header: CopyHeader, civ: bytes | None = None, priority: int | None = None) -> tuple[Any, ...]:

@@ -57,7 +57,7 @@ class Known:
         self.arrays = (self._lines, self._texts, last_note, usual)
 
     def learn(self, count: int) -> None:
-        """The last scan met new names: now there are so many."""
+        """The last scan met new names: there are `count` now."""
         words = self.names.words
         for at, size in self._lines[len(words) : count].tolist():
             words.append(self._texts[at : at + size].tobytes().decode())
@@ -83,7 +83,7 @@ class Scanner:
         self.make_room = Room
         self.notes_max = NOTES_MAX
         self.known = Known()
-        self.scanned = 0  # at most so many notifications so far; whoever scans adds `NOTES_MAX`
+        self.scanned = 0  # at most this many notifications so far; each scan adds `NOTES_MAX`
 
     def take(
         self, data: bytes, at: int, head_bytes: int, stamped: bool, frame_bytes_max: int

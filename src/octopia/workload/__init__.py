@@ -17,7 +17,7 @@ from octopia.workload.client_places import client_brokers, place_high_rate, plac
 from octopia.workload.dates import DateEvidence, DayOrder, date_evidence
 from octopia.workload.filters import advertisement_filter, subscription_filters
 from octopia.workload.market import Market, Symbols, draw_symbols, high_rate_counts, make_market, published_counts
-from octopia.workload.notifications import NOTIFICATIONS_SCHEMA, notifications_of, row_values
+from octopia.workload.notifications import NOTIFICATIONS_SCHEMA, notifications_of
 from octopia.workload.quotes import QUOTES_SCHEMA, symbol_names, synthetic_quotes
 from octopia.workload.raw_csv import (
     BLOCK_BYTES,
@@ -122,7 +122,6 @@ __all__ = [
     "quote_files",
     "raw_batches",
     "read_quotes",
-    "row_values",
     "split_header",
     "spread_of",
     "subscription_filters",

@@ -6,14 +6,11 @@ and two percentages, `open_close_pct` = 100·(close - open)/open and `high_low_p
 to four decimals (half to even, after multiplication by 10,000). Nothing is null.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from octopia.language import Value
 
 CLASS: Final = "STOCK"
 NUMBERS: Final = ("open", "high", "low", "close", "volume", "open_close_pct", "high_low_pct")
@@ -38,18 +35,6 @@ def notifications_of(quotes: Any) -> Any:
     if isinstance(quotes, pa.RecordBatch):
         return pa.RecordBatch.from_arrays(arrays, schema=NOTIFICATIONS_SCHEMA)
     return pa.Table.from_arrays(arrays, schema=NOTIFICATIONS_SCHEMA)
-
-
-def row_values(table: Any) -> Iterator[dict[str, Value]]:
-    """The rows as plain dictionaries, in order, without nulls."""
-    names = table.schema.names
-    columns = [table.column(name).to_pylist() for name in names]
-    if any(table.column(name).null_count for name in names):
-        for row in zip(*columns, strict=True):
-            yield {name: value for name, value in zip(names, row, strict=True) if value is not None}
-    else:
-        for row in zip(*columns, strict=True):
-            yield dict(zip(names, row, strict=True))
 
 
 def _percent(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

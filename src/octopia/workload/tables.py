@@ -21,6 +21,10 @@ def _schema(*fields: tuple[str, pa.DataType]) -> pa.Schema:
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields])
 
 
+def _numbered(attributes: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field("row", pa.int32(), nullable=False), *attributes])
+
+
 _CLIENT: Final = (
     ("client", pa.string()),
     ("region", pa.string()),
@@ -34,7 +38,7 @@ TABLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "publishers": _schema(("publisher", pa.int32()), *_CLIENT, ("high_rate", pa.bool_())),
     "subscribers": _schema(("subscriber", pa.int32()), *_CLIENT),
     "publications": _schema(("at_ns", pa.int64()), ("publisher", pa.int32()), ("row", pa.int32())),
-    "notifications": pa.schema([pa.field("row", pa.int32(), nullable=False), *NOTIFICATIONS_SCHEMA]),
+    "notifications": _numbered(NOTIFICATIONS_SCHEMA),
     "changes": _schema(("change", pa.int32()), ("at_ns", pa.int64()), ("kind", pa.string()), *_CLIENT),
 }
 _ORDERS: Final = {
@@ -47,7 +51,10 @@ _ORDERS: Final = {
 
 
 def workload_tables(workload: Workload) -> dict[str, pa.Table]:
-    """The tables `publishers`, `subscribers`, `publications`, `notifications` and `changes`, in `TABLE_SCHEMAS`."""
+    """The tables `publishers`, `subscribers`, `publications`, `notifications` and `changes`, in `TABLE_SCHEMAS`.
+
+    Notifications of another kind than quotes keep their own columns.
+    """
     if workload.wishes:
         raise InputError("a workload with priorities or deadlines is made where it is used; it cannot be stored")
     publishers = [
@@ -67,14 +74,15 @@ def workload_tables(workload: Workload) -> dict[str, pa.Table]:
         "publishers": pa.Table.from_pylist(publishers, TABLE_SCHEMAS["publishers"]),
         "subscribers": pa.Table.from_pylist(subscribers, TABLE_SCHEMAS["subscribers"]),
         "publications": pa.Table.from_arrays(times, schema=TABLE_SCHEMAS["publications"]),
-        "notifications": notifications.cast(TABLE_SCHEMAS["notifications"]),
+        "notifications": notifications.cast(_numbered(workload.notifications.schema)),
         "changes": pa.Table.from_pylist(changes, TABLE_SCHEMAS["changes"]),
     }
 
 
-def workload_from_tables(tables: Mapping[str, pa.Table]) -> Workload:
-    """The workload in these tables; their rows may be in any order."""
-    ordered = {name: _ordered(tables, name) for name in TABLE_SCHEMAS}
+def workload_from_tables(tables: Mapping[str, pa.Table], attributes: pa.Schema = NOTIFICATIONS_SCHEMA) -> Workload:
+    """The workload in these tables; their rows may be in any order. `attributes` are those of notifications."""
+    schemas = {**TABLE_SCHEMAS, "notifications": _numbered(attributes)}
+    ordered = {name: _ordered(tables, name, schema) for name, schema in schemas.items()}
     parsed: dict[str, Filter] = {}
     publishers = ordered["publishers"]
     fast = np.flatnonzero(publishers["high_rate"].to_numpy(zero_copy_only=False)).tolist()
@@ -84,7 +92,7 @@ def workload_from_tables(tables: Mapping[str, pa.Table]) -> Workload:
     changes = ordered["changes"]
     moments, kinds = (changes[name].to_pylist() for name in ("at_ns", "kind"))
     return Workload(
-        ordered["notifications"].drop_columns(["row"]).cast(NOTIFICATIONS_SCHEMA).combine_chunks(),
+        ordered["notifications"].drop_columns(["row"]).cast(attributes).combine_chunks(),
         _registrations(publishers, parsed),
         _registrations(ordered["subscribers"], parsed),
         Publications(at_ns, publisher, row),
@@ -104,10 +112,9 @@ def _row(registration: Registration) -> dict[str, str | int | float]:
     }
 
 
-def _ordered(tables: Mapping[str, pa.Table], name: str) -> pa.Table:
+def _ordered(tables: Mapping[str, pa.Table], name: str, schema: pa.Schema) -> pa.Table:
     if name not in tables:
         raise InputError(f"the workload has no table {name!r}")
-    schema = TABLE_SCHEMAS[name]
     missing = [column for column in schema.names if column not in tables[name].schema.names]
     if missing:
         raise InputError(f"table {name!r} of the workload has no column {missing[0]!r}")

@@ -63,7 +63,7 @@ from octopia.net.limits import NetLimits
 from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
 from octopia.routing import CongestionParameters, Limits, check_covering, why_not_live
-from octopia.topology import BrokerId, Placement, Scot, TomlText, parse_tree, read_overlay
+from octopia.topology import BrokerId, Placement, Scot, Sites, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
 HOST_DEFAULT = "127.0.0.1"
@@ -127,6 +127,7 @@ class ServeConfig:
     qos: tuple[Qos, ...] = ()  # of each cluster
     alias_token: str = ""  # the secret of aliases; empty: subscribers see publishers' names
     covering: str = "none"
+    sites: Sites | None = None
 
     @property
     def digest(self) -> str:
@@ -150,7 +151,8 @@ class ServeConfig:
             if self.placement is None:
                 raise InputError(f"{self.name} names no machines; add a table [placement], or machines to [sites]")
             if machine not in self.placement.machines:
-                raise InputError(f"there is no machine {machine!r}; there are {', '.join(self.placement.machines)}")
+                machines = ", ".join(self.placement.machines)
+                raise InputError(f"there is no machine {machine!r}; the machines are {machines}")
             return self.placement.brokers[machine]
         return self.scot.brokers
 
@@ -199,6 +201,7 @@ def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConf
         qos=read_qos(text, scot),
         alias_token=tokens.read("brokers", brokers, "alias_token"),
         covering=covering,
+        sites=overlay.sites,
     )
 
 
@@ -347,7 +350,10 @@ def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, toke
     unknown = [cluster for cluster in clusters or () if not 0 <= cluster < scot.clusters]
     if unknown:
         raise text.error(
-            "clients", "clusters", f"there is no cluster {unknown[0]}; there are 0 to {scot.clusters - 1}", number
+            "clients",
+            "clusters",
+            f"there is no cluster {unknown[0]}; the clusters are 0 to {scot.clusters - 1}",
+            number,
         )
     rights = Rights(
         name,

@@ -12,10 +12,8 @@ from octopia.native import put_big_endian, put_byte, put_bytes, put_word, word_a
 # The notification; the destination; where its rows begin, or the number of its header; how many rows, or -1; the bytes
 # of its header.
 EVENT, TO, FROM, IDS, HEADER_BYTES = range(5)
-LINE_COLUMNS = 5
 # Columns of `spans`, one line per destination: its number, bytes, frames, and where its bytes begin.
 SPAN_TO, SPAN_BYTES, SPAN_FRAMES, SPAN_AT = range(4)
-SPAN_COLUMNS = 4
 # Columns of `headers`: where it begins in their bytes, its length, and the kind of its frames.
 HEADER_AT, HEADER_SIZE, HEADER_KIND = range(3)
 LANES = 4

@@ -160,7 +160,7 @@ def _greet(door: Door, peer: Channel, hello: Hello) -> None:
         peer.say(Load(str(door.identity.broker), door.is_overloaded()))
         peer.hang_up()
     else:
-        raise RefusedError(f"unknown role {hello.role!r}; there are {ROLE_CLIENT} and {ROLE_BROKER}")
+        raise RefusedError(f"unknown role {hello.role!r}; expected {ROLE_CLIENT} or {ROLE_BROKER}")
 
 
 def _not_authentic(door: Door, peer: Channel, error: UnknownPeerError) -> None:

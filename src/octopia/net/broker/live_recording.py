@@ -12,9 +12,10 @@ The recorder is that of `recording.py`; production adds:
   `PARTS_WAITING_MAX` parts wait for the disk, the next one is left out, and a fact `gap` gives its number of facts.
   Beyond `bytes_max`, the oldest files of this process are deleted. A broker never waits for any of this.
 
-Files are in `FOLDER/facts` and `FOLDER/registered`, in the schemas of `trace/live.py`. A file gets its name when it is
-complete, so a listing of the folder shows only whole files. Times are those of the machine's clock: between machines,
-delays are as accurate as their clocks.
+Files are in `FOLDER/facts`, and for subscriptions and advertisements in `FOLDER/registered` and `FOLDER/advertised`, in
+the schemas of `trace/live.py`. `FOLDER/overlay.json` describes the overlay. A file gets its name when it is complete,
+so a listing of the folder shows only whole files. Times are those of the machine's clock: between machines, delays are
+as accurate as their clocks.
 """
 
 import json
@@ -44,7 +45,7 @@ from octopia.net.broker.recording import (
 )
 from octopia.net.broker.router import Router
 from octopia.net.outbox import Outbox
-from octopia.routing import Action, ClientLeft, Event, Refuse, Subscribed, Unsubscribed
+from octopia.routing import Action, Advertised, ClientLeft, Event, Refuse, Subscribed, Unadvertised, Unsubscribed
 from octopia.topology import BrokerId
 from octopia.wire import Kind, Parcels, delivered_for, named_in
 
@@ -63,6 +64,11 @@ _E = {name: at for at, name in enumerate(EVENT_COLUMNS)}
 
 # Facts about no message in particular: they have no times of their own.
 _UNTIMED: Final = ("queue", "gap", "start", "alive")
+# Logs of registrations, each a folder.
+SUBSCRIBED: Final = "registered"
+ADVERTISED: Final = "advertised"
+# client, id, filter, since, until
+_Registered = tuple[str, str, str, int, int | None]
 # fact, peer, publisher, sequence, serial, from_ns, until_ns, queue, text; names and texts as they are
 _Fact = tuple[str, str, str, int, int, int, int, int, str | None]
 
@@ -98,9 +104,8 @@ class LiveRecording(Recording):
         self._below = round(share * SHARE_UNITS)
         self._files = files
         self.facts: list[_Fact] = []
-        self.registered: list[tuple[str, str, str, int, int | None]] = []
-        self._in_force: dict[tuple[str, str], tuple[str, int]] = {}
-        self._logged = 0
+        self.subscribed = RegistrationLog()
+        self.advertised = RegistrationLog()
         self._sampled_ns: dict[str, int] = {}
         self._alive_ns = -ALIVE_NS
         # Facts from before this process may be missing.
@@ -118,21 +123,6 @@ class LiveRecording(Recording):
 
     def make_client_box(self, client: str, *arguments: Any) -> Outbox:
         return RecordedClientBox(self, client, *arguments)
-
-    # -- registrations
-
-    def begins(self, client: str, id: str, filter: str, at_ns: int) -> None:
-        self._in_force[client, id] = (filter, at_ns)
-        self.registered.append((client, id, filter, at_ns, None))
-
-    def ends(self, client: str, id: str, at_ns: int) -> None:
-        begun = self._in_force.pop((client, id), None)
-        if begun is not None:
-            self.registered.append((client, id, *begun, at_ns))
-
-    def all_end(self, client: str, at_ns: int) -> None:
-        for name, id in [key for key in self._in_force if key[0] == client]:
-            self.ends(name, id, at_ns)
 
     # -- queues
 
@@ -162,20 +152,48 @@ class LiveRecording(Recording):
         return Part(self.id, self.share, self.names, Noted(sent, events, facts, words), time.time_ns() - now)
 
     def flush_registered(self) -> None:
-        """Hand over subscriptions and departures."""
-        if self.registered:
-            log, self.registered = self.registered, []
-            self._logged += len(log)
-            anew = self._logged > max(_REWRITE_ROWS_MIN, _REWRITE_FACTOR * len(self._in_force))
-            if anew:
-                # registrations that ended since the last call come before those in force
-                log = [row for row in log if row[4] is not None]
-                log += [(*key, *begun, None) for key, begun in self._in_force.items()]
-                self._logged = len(log)
-            self._files.write_registered(self.id, log, anew=anew)
+        """Hand over registrations and departures."""
+        for folder, log in ((SUBSCRIBED, self.subscribed), (ADVERTISED, self.advertised)):
+            rows, anew = log.take()
+            if rows:
+                self._files.write_registered(self.id, rows, anew=anew, folder=folder)
 
     def names(self, link: int) -> str:
         return self._neighbours[link]
+
+
+class RegistrationLog:
+    """Registrations of one kind that began or ended since they were last handed over, and all that are in force."""
+
+    def __init__(self) -> None:
+        self._news: list[_Registered] = []
+        self._in_force: dict[tuple[str, str], tuple[str, int]] = {}
+        self._logged = 0
+
+    def begins(self, client: str, id: str, filter: str, at_ns: int) -> None:
+        self._in_force[client, id] = (filter, at_ns)
+        self._news.append((client, id, filter, at_ns, None))
+
+    def ends(self, client: str, id: str, at_ns: int) -> None:
+        begun = self._in_force.pop((client, id), None)
+        if begun is not None:
+            self._news.append((client, id, *begun, at_ns))
+
+    def all_end(self, client: str, at_ns: int) -> None:
+        for name, id in [key for key in self._in_force if key[0] == client]:
+            self.ends(name, id, at_ns)
+
+    def take(self) -> tuple[list[_Registered], bool]:
+        """New rows, and whether they replace all earlier ones."""
+        log, self._news = self._news, []
+        self._logged += len(log)
+        anew = bool(log) and self._logged > max(_REWRITE_ROWS_MIN, _REWRITE_FACTOR * len(self._in_force))
+        if anew:
+            # registrations that ended since the last call come before those in force
+            log = [row for row in log if row[4] is not None]
+            log += [(*key, *begun, None) for key, begun in self._in_force.items()]
+            self._logged = len(log)
+        return log, anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +265,18 @@ class LiveRouter(RecordedRouter):
 
     def _note_registration(self, event: Event, actions: Iterable[Action]) -> None:
         live = self._live
-        if isinstance(event, Subscribed):
-            if not any(isinstance(action, Refuse) for action in actions):
-                live.begins(event.client, event.id, str(event.filter), live.clock())
-        elif isinstance(event, Unsubscribed):
-            live.ends(event.client, event.id, live.clock())
-        elif isinstance(event, ClientLeft):
-            live.all_end(event.client, live.clock())
+        match event:
+            case Subscribed() | Advertised():
+                if not any(isinstance(action, Refuse) for action in actions):
+                    log = live.subscribed if isinstance(event, Subscribed) else live.advertised
+                    log.begins(event.client, event.id, str(event.filter), live.clock())
+            case Unsubscribed():
+                live.subscribed.ends(event.client, event.id, live.clock())
+            case Unadvertised():
+                live.advertised.ends(event.client, event.id, live.clock())
+            case ClientLeft():
+                live.subscribed.all_end(event.client, live.clock())
+                live.advertised.all_end(event.client, live.clock())
 
     def receive(self, sender: BrokerId, message: Any, now: float) -> None:
         super(RecordedRouter, self).receive(sender, message, now)
@@ -283,14 +306,13 @@ class FactFiles:
     def __init__(self, options: RecordOptions) -> None:
         self._options = options
         self._facts = options.folder / "facts"
-        self._registered = options.folder / "registered"
-        for folder in (self._facts, self._registered):
-            folder.mkdir(parents=True, exist_ok=True)
+        for folder in ("facts", SUBSCRIBED, ADVERTISED):
+            (options.folder / folder).mkdir(parents=True, exist_ok=True)
         # Names sort by time, and two lives of a broker never choose the same name.
         self._life = f"{time.time_ns() // 1_000_000:015d}-{secrets.token_hex(4)}"
         self._count = 0
         self._kept: list[tuple[Path, int]] = []
-        self._logs: dict[str, list[Path]] = {}
+        self._logs: dict[tuple[str, str], list[Path]] = {}
         self._missing: dict[str, int] = {}
         self._thread = ThreadPoolExecutor(1, "facts")
         self._writing: list[Future[None]] = []
@@ -318,9 +340,9 @@ class FactFiles:
             path = self._facts / self._name()
             self._submit(lambda: self._write_parts(path, parts))
 
-    def write_registered(self, broker: str, log: list[tuple[str, str, str, int, int | None]], *, anew: bool) -> None:
+    def write_registered(self, broker: str, log: list[_Registered], *, anew: bool, folder: str) -> None:
         offset_ns = time.time_ns() - time.monotonic_ns()
-        path = self._registered / self._name()
+        path = self._options.folder / folder / self._name()
         self._submit(lambda: self._write_log(path, broker, log, offset_ns, anew))
 
     def _submit(self, work: Callable[[], None]) -> None:
@@ -352,9 +374,7 @@ class FactFiles:
                     self._log.warning("facts deleted", reason="nobody read them in time", bytes_max=total)
             total -= size
 
-    def _write_log(
-        self, path: Path, broker: str, log: list[tuple[str, str, str, int, int | None]], offset_ns: int, anew: bool
-    ) -> None:
+    def _write_log(self, path: Path, broker: str, log: list[_Registered], offset_ns: int, anew: bool) -> None:
         import pyarrow as pa
 
         from octopia.trace import REGISTERED
@@ -366,10 +386,12 @@ class FactFiles:
         columns = zip(*rows, strict=True) if rows else ((),) * len(REGISTERED)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, REGISTERED, strict=True)]
         _replace(path, pa.Table.from_arrays(arrays, schema=REGISTERED))
+        files = self._logs.setdefault((path.parent.name, broker), [])
         if anew:
-            for older in self._logs.pop(broker, ()):
+            for older in files:
                 older.unlink(missing_ok=True)
-        self._logs.setdefault(broker, []).append(path)
+            files.clear()
+        files.append(path)
 
     def close(self) -> None:
         """Write everything that waits."""

@@ -128,7 +128,9 @@ class _Part:
             raise self.error("clusters" if given else None, "clusters must be a list of cluster numbers, as [0, 2]")
         for cluster in given:
             if not 0 <= cluster < scot.clusters:
-                raise self.error("clusters", f"there is no cluster {cluster}; there are 0 to {scot.clusters - 1}")
+                raise self.error(
+                    "clusters", f"there is no cluster {cluster}; the clusters are 0 to {scot.clusters - 1}"
+                )
         return given
 
     def read(self, below: Qos) -> Qos:

@@ -35,7 +35,8 @@ from octopia.net.broker.saved import Place, save, take
 from octopia.net.broker.warm_up import warm_up
 from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
-from octopia.topology import BrokerId, Scot
+from octopia.routing import CongestionParameters
+from octopia.topology import BrokerId, Scot, Sites
 
 
 class Server:
@@ -54,6 +55,7 @@ class Server:
         state: Path | None = None,
         recordings: Mapping[BrokerId, Recording] | None = None,
         record: RecordOptions | None = None,
+        sites: Sites | None = None,
         **options: Any,
     ) -> None:
         """`recordings` are those of an experiment; `record` says where to write facts for watching."""
@@ -71,6 +73,7 @@ class Server:
             for id in self.brokers:
                 neighbours = overlay.a_links(id) + overlay.i_links(id)
                 self._recordings[id] = LiveRecording(id, neighbours, self._facts, record.share)
+            self._write_overlay(record.folder, sites, options)
             # this clock gives the times of facts
             options["now"] = time.monotonic
         self._options = options
@@ -99,6 +102,7 @@ class Server:
             tls=None if config.tls is None else config.tls.contexts,
             state=state,
             record=record,
+            sites=config.sites,
             routing=config.routing,
             congestion=config.congestion,
             limits=config.limits,
@@ -110,6 +114,16 @@ class Server:
             qos=config.qos,
             alias_token=config.alias_token,
         )
+
+    def _write_overlay(self, folder: Path, sites: Sites | None, options: Mapping[str, Any]) -> None:
+        """Describe the overlay next to its facts."""
+        # brokers that record nothing need no Arrow
+        from octopia.trace import RecordedOverlay, write_overlay
+
+        tree, congestion = self.overlay.tree, options.get("congestion") or CongestionParameters()
+        routing, covering = options.get("routing", "idr"), options.get("covering", "none")
+        shape = (self._name, tree.nodes, tree.edges, self.overlay.clusters)
+        write_overlay(folder, RecordedOverlay(*shape, routing, covering, congestion.tau, congestion.window_s, sites))
 
     async def start(self) -> None:
         """Resume the saved state, listen, then dial neighbours."""

@@ -269,7 +269,7 @@ class Client:
         older than this are dropped when their turn comes; 0 means never. Default: the setting of the broker's cluster.
         """
         if policy is not None and policy not in POLICIES:
-            raise InputError(f"unknown policy {policy!r}; there are {', '.join(POLICIES)}")
+            raise InputError(f"unknown policy {policy!r}; choose from {', '.join(POLICIES)}")
         if priority is not None and (reason := why_not_priority(priority)):
             raise InputError(reason)
         if deadline_ms is not None and not 0 <= deadline_ms <= DEADLINE_MS_MAX:

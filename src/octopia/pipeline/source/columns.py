@@ -4,7 +4,7 @@
 | string                        | strings                                                                      |
 | boolean                       | booleans                                                                     |
 | byte, short, int, long        | whole numbers in its range, floats of whole value among them                 |
-| float, double                 | numbers; what is beyond its range does not fit, what is too exact is rounded |
+| float, double                 | numbers in its range, rounded if they are too precise                        |
 | decimal(p,s)                  | numbers that it holds exactly                                                |
 | timestamp                     | strings in ISO 8601, of UTC where they name no time zone                     |
 

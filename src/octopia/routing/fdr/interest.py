@@ -1,20 +1,20 @@
-"""What a broker tells the host brokers of its region: the subscriptions of its cluster that overlap their
-advertisements, so that a host broker knows the destinations of what its clients publish.
+"""Reports to the host brokers of a region: the subscriptions of the reporting broker's cluster that overlap their
+advertisements, so that a host broker knows the destinations of its clients' publications.
 
     CIB_SET(advertisements, subscriptions)   each of these subscriptions overlaps each of these advertisements
-    CIB_SET(advertisements)                  some do that you do not hold: any broker of my cluster may host one, of
-                                             the priority that is said here
-    CIB_CLEAR(advertisements)                of these you now hold all: those I named, and none if I named none
+    CIB_SET(advertisements)                  some that you do not hold overlap them: any broker of my cluster may host
+                                             one, of the priority given here
+    CIB_CLEAR(advertisements)                you now hold all that overlap these: those I named, or none if I named none
     CIB_CLEAR((), subscriptions)             these are gone
 
     SUBSCRIPTIONS_INCOMPLETE(hosts)          I may not know all subscriptions of these, so you do not either
     SUBSCRIPTIONS_COMPLETE(hosts)            now I do; no host named: of all brokers of my cluster
 
-For each advertisement the neighbour knows whether the host holds all that overlaps it and that the neighbour knows of.
+For each advertisement, the neighbour knows whether the host holds all overlapping subscriptions that it knows itself.
 If so, each subscription that comes or goes is sent at once, and links keep order, so the host holds exactly those that
 overlap once the link is quiet. If not (`SrtEntry.unknown` has our own bit), nothing is sent until all are sent again:
 when an iLink came up, and while there are too many of them. A subscription is named together with advertisements, whose
-keys never come again, so a message that crosses a withdrawal leaves nothing behind. Nothing is sent on a link that is
+keys are never reused, so a message that crosses a withdrawal leaves nothing behind. Nothing is sent on a link that is
 down; the resync after it sends everything again (`resync.py`).
 """
 

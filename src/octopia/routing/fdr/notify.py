@@ -1,29 +1,29 @@
 """Notifications in full dynamic routing: copies that name their destinations, on any copy of the tree.
 
 A copy serves `dests`, the brokers that this copy and no other must reach. They are chosen once, at the host broker: the
-hosts of all matching subscriptions that it holds, of its own cluster and of others; and brokers that may host one
+hosts of all matching subscriptions that it holds, in its own cluster and in others; and brokers that may host one
 without its knowledge (`FdrState.in_doubt`, `SrtEntry.unknown`; none unless a link failed or a cluster has too many
 subscriptions). Such a broker matches for itself, and may have no recipient: a wasted copy, never a loss. Brokers that
 are `written_off` are left out.
 
-At a broker: 1. If it is in dests itself, it delivers, and leaves dests. 2. Each destination in this region gets a copy
-over the iLink. The others go along this cluster's copy of the tree, one copy per direction.
+At a broker: 1. If it is in dests itself, it delivers, and is removed from dests. 2. Each destination in this region
+gets a copy over the iLink. The others go along this cluster's copy of the tree, one copy per direction.
 
-At the host broker a tree was chosen (`FdrState.tree`). If it is another cluster's, all of dests go to the region mate
-there, in one copy. If it is the own one `AROUND`, the region mates ride along to a neighbouring region. There they lie
-beyond the link they came by, and are handed to the broker of their own cluster. So a host broker with k - 1 iLinks and
-an aLink has k trees that share no directed link, its own among them.
+The host broker has chosen a tree (`FdrState.tree`). If it is another cluster's, all of dests go to the region mate
+there, in one copy. If it is its own cluster's with `AROUND`, copies for region mates travel along to a neighbouring
+region. There these destinations lie beyond the link that the copy came from, and are handed to the broker of their own
+cluster. So a host broker with k - 1 iLinks and an aLink has k trees that share no directed link, including its own.
 
-Where links are down, anywhere: 3. Each destination goes along a shortest way to a broker that has a link to it, by the
-links that this broker knows to be up (`LinkState.ways`). Those that must leave a tree leave it together.
+If links are down, anywhere: 3. Each destination takes a shortest path to a broker that has a link to it, over the links
+that this broker knows to be up (`LinkState.ways`). Destinations that must leave a tree leave it together.
 
 **Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends.** While brokers
-know the same of links, each hop brings a destination closer, by the number of hops to a broker with a link to it; but
-for the first hop, to the chosen tree or around, and the one back across after it. A broker on the way may know more
-than those before it, never less (`flood.py`), so this starts anew at most once for each report that is under way: a
-copy cannot run in circles, and a neighbour cannot make it. **Hops**: at most diam(G_af) + 2 while all links are up: to
-the chosen tree, along it, and to the destination; or three, for `AROUND`. Each dead broker adds at most one, where the
-way leaves a tree for another.
+have the same knowledge of links, each hop brings a destination closer, by the number of hops to a broker with a link to
+it. The exceptions are the first hop, to the chosen tree or around, and the one back across after it. A broker on the
+path may know more than those before it, never less (`flood.py`), so this starts over at most once for each report in
+flight: a copy cannot run in circles, and a neighbour cannot make it do so. **Hops**: at most diam(G_af) + 2 while all
+links are up: to the chosen tree, along it, and to the destination; or three, for region mates with `AROUND`. Each dead
+broker adds at most one, where the path changes from one tree to another.
 
 **Every reachable destination is reached**, however many brokers and links are down: the path is searched for among all
 links. The loss of any k - 1 brokers cuts off no other. Messages held by a dead broker or link are lost here, and so is

@@ -23,7 +23,7 @@ def _words(state: FdrState, tree: int) -> str:
             f"its own cluster's tree, around the iLinks of {me}: the longest queue of its aLinks has {a_link}, "
             f"the shortest of its iLinks {i_link}, more than {AROUND_SHARE} times as many"
         )
-    elsewhere = "" if state.beyond.is_quiet(state.now) else ", with what waits farther on"
+    elsewhere = "" if state.beyond.is_quiet(state.now) else ", including waits farther on"
     if tree != me.cluster:
         queue = lengths[state.i_link_to[tree]]
         first = f"of the iLinks of {me} the one to cluster {tree} has the least Q_l, {queue}"

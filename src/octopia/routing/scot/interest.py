@@ -1,4 +1,4 @@
-"""What a broker tells the host brokers of its region about its cluster's interest: a bit for each advertisement.
+"""Reports to the host brokers of a region about the cluster's interest: a bit for each advertisement.
 
 `Tells` holds the differences between routings: the messages they send when an advertisement comes, when a subscription
 comes or goes, and in a resync. `snr` and `idr` send a bit, here; `fdr` sends the subscriptions themselves

@@ -1,6 +1,6 @@
 """Resynchronisation of SCOT routing tables after links go down and come up, and after brokers restart.
 
-A link that came up is a fresh connection: messages in flight were lost, and order starts anew. Both ends mark the
+A link that came up is a fresh connection: messages in flight were lost, and order starts afresh. Both ends mark the
 entries they have from the other, resend what the other should have from them, say when that is complete, and then sweep
 the entries that are still marked. The event starts a resync, and a message ends it:
 

@@ -1,20 +1,20 @@
 """How subscriptions spread along the tree of their cluster: all of them, or those that others do not cover.
 
-    none   every subscription, on every aLink but the one it came by
-    host   as none, but of its own clients' subscriptions a broker sends only those that no other of them covers
-    link   on each aLink, of all that did not come by it, only what nothing else sent there covers
+    none   every subscription, on every aLink except the one it came from
+    host   like none, but of its own clients' subscriptions, a broker sends only those that no other one covers
+    link   on each aLink, of the subscriptions from elsewhere, only those that no other one sent there covers
 
-Only senders decide; a receiver stores what comes, and neighbours may have different settings. On each link new
+Only senders decide; receivers store everything, and neighbours may have different settings. On each link, new
 subscriptions are sent before withdrawals (`covering.py`), so no path is lost and no bit goes OFF even for a moment.
 Nothing is sent on a link that is down. The subscriptions in force on it are still tracked, so that a fresh connection
 gets the current ones (`resync.py`), and no additional state is kept.
 
-**Words for hosts.** A broker that covers per host sends, of each host, subscriptions of that host which cover all it
-has; so its word for a host means what it says in `resync.py`: all that came from there can be swept by the word for it
-alone. A broker that covers per link may stand for one host's subscriptions with another's. A neighbour that swept by
-hosts would forget, with a subscription of the one, what the other still wants. So such a broker does not name hosts
-(`names_hosts`): it gives its word once, for all on its side, when it has had word of all of them. Word still moves away
-from each end of the tree and never waits for the way back.
+**Words for hosts.** A broker that covers per host sends, for each host, subscriptions of that host that cover all its
+subscriptions. Its word for a host therefore has the meaning of `resync.py`: it is enough to sweep the entries of that
+host. A broker that covers per link may let one host's subscription represent another's. A neighbour that swept by hosts
+would then drop, with a subscription of the one, entries that the other still needs. So such a broker does not name
+hosts (`names_hosts`): it gives its word once, for its whole side, when it has had word of all hosts there. Words still
+move away from each end of the tree and never wait for the opposite direction.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ Count = Callable[[int], None]
 
 
 class RoutePlan:
-    """What a broker does with a copy that has these routes."""
+    """The treatment of a copy with these routes at a broker."""
 
     __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "_routes", "recipients")
 
@@ -45,14 +45,14 @@ class RoutePlan:
         self.recipients = recipients if any(route.destination == here for route in routes.routes) else ()
         self._neighbours = neighbours
         self._count = count
-        # routes that go on, and the ways open to each: the present tree, and those that it may change to
+        # routes that continue, and the ways open to each: the present tree, and those that it may change to
         self._onward: list[tuple[Route, tuple[Way, ...]]] = []
         for route in routes.routes:
             found = ways(route.tid).get(route.destination)
             if found is not None:
                 self._onward.append((route, (found[0], *(way for way in found[1:] if way[1] not in route.left))))
         self._choices = [tuple(hop for hop, _ in possible) for _, possible in self._onward if len(possible) > 1]
-        # copies by the ways chosen, where there is a choice, encoded as one number
+        # copies by the chosen ways, if there is a choice, encoded as one number
         self._outcomes: dict[int, Copies] = {}
         count(len(routes.routes) + 1)
 
@@ -83,7 +83,7 @@ class RoutePlan:
             changed = route if tid == route.tid else Route(route.destination, tid, (*route.left, route.tid))
             by_hop.setdefault(hop, []).append(changed)
         if [self._routes.routes] == [tuple(routes) for routes in by_hop.values()]:
-            # all routes go on together unchanged, so the header can be reused
+            # all routes continue together unchanged, so the header can be reused
             return ((next(iter(by_hop)), self._routes),)
         return tuple((hop, Routes(tuple(by_hop[hop]))) for hop in self._neighbours if hop in by_hop)
 

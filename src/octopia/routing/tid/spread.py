@@ -1,12 +1,12 @@
 """How subscriptions spread towards the roots of trees: all of them, or those that others do not cover.
 
     none   every subscription, on every tree that it is bound to
-    host   as none, but of its own clients' subscriptions a broker sends on a tree only those that no other one covers
-    link   of all that is bound to a tree only what nothing else sent on that tree covers
+    host   like none, but of its own clients' subscriptions, a broker sends on a tree only those that no other covers
+    link   of the subscriptions bound to a tree, only those that no other one sent on that tree covers
 
 A subscription and its cover overlap the same advertisements, but may be bound to their trees at different times. So
-covering works tree by tree: a broker keeps a `CoverSet` for each tree, of the subscriptions that are bound to it and go
-on to the next broker towards its root. On one link, the sets of all trees that lead there share messages.
+covering works tree by tree: for each tree, a broker keeps a `CoverSet` of the subscriptions that are bound to it and
+forwarded towards its root. On one link, the sets of all trees that lead there share messages.
 
 A subscription is in the set of a tree exactly while it is bound to it here (under host: and a client of this broker has
 it), and the tree is known and not rooted here. On each link new subscriptions are sent before withdrawals. Trees with

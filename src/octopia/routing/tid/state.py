@@ -121,7 +121,7 @@ def _ways(tid: Key, entries: list[BoundEntry]) -> tuple[Way, ...]:
 
 
 class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
-    """The subscription table of TID routing: one index for all, since what matches a notification is bound to its tree.
+    """The subscription table of TID routing: one index for all, since all matches are bound to the tree.
 
     A subscription that a notification matches overlaps the advertisement that the notification conforms to, so an index
     per tree would find the same, at the cost of one index per tree.

@@ -4,7 +4,7 @@
 | strings                 | strings                                                                      |
 | bool                    | booleans                                                                     |
 | integers                | whole numbers in its range, floats of whole value among them                 |
-| float32, float64        | numbers; what is beyond its range does not fit, what is too exact is rounded |
+| float32, float64        | numbers in its range, rounded if they are too precise                        |
 | decimals                | numbers that it holds exactly                                                |
 """
 

@@ -101,7 +101,7 @@ class BatchMaker:
 
     def __init__(self, schema: pa.Schema | None, *, metadata: bool, unfit: str) -> None:
         if unfit not in UNFIT:
-            raise InputError(f"unfit is {unfit!r}; there are {' and '.join(UNFIT)}")
+            raise InputError(f"unfit is {unfit!r}; choose from {', '.join(UNFIT)}")
         self._schema = schema
         self._metadata = metadata
         self._unfit = unfit

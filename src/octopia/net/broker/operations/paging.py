@@ -138,7 +138,7 @@ class Pages:
         """A page of a table in JSON."""
         source = self._sources.get(query.table)
         if source is None:
-            raise BadQueryError(f"there is no table {query.table!r}; there are {', '.join(self._sources)}")
+            raise BadQueryError(f"there is no table {query.table!r}; choose from {', '.join(self._sources)}")
         column = query.sort.removeprefix("-")
         if column and column not in source.columns:
             raise BadQueryError(f"cannot sort {query.table} by {column!r}; it has {', '.join(source.columns)}")
@@ -241,7 +241,7 @@ def read_query(given: Mapping[str, str]) -> Query:
     """The query of a request: `table`, `q`, `sort`, `client`, `offset` and `limit`."""
     unknown = [name for name in given if name not in ("table", "q", "sort", "client", "offset", "limit")]
     if unknown:
-        raise BadQueryError(f"unknown parameter {unknown[0]!r}; there are table, q, sort, client, offset and limit")
+        raise BadQueryError(f"unknown parameter {unknown[0]!r}; choose from table, q, sort, client, offset, limit")
     words = given.get("q", "")
     if len(words) > QUERY_CHARS_MAX:
         raise BadQueryError(f"q has {len(words)} characters; at most {QUERY_CHARS_MAX} are allowed")

@@ -74,8 +74,9 @@ places = lru_cache(maxsize=1 << 16)(civ.bits)
 
 
 class Log:
-    """What the broker at place `host` sent for its clients. `first` is at or above all numbers that an earlier life
-    used.
+    """The unconfirmed notifications of the clients of the broker at place `host`.
+
+    `first` is at or above all numbers that an earlier life used.
     """
 
     __slots__ = ("_bytes", "_bytes_max", "_entries", "_entries_max", "_host", "_publishers", "_used", "given_up")

@@ -1,8 +1,8 @@
-"""`Question`: a filter, and the stored filters that cover it or are covered by it; and `Shelf`, which stores them.
+"""`CoverQuery`: a filter, and the stored filters that cover it or are covered by it; and `Shelf`, which stores them.
 
-The index is searched once per question, and each proof is made once. Answers stay right after filters come and go:
+The index is searched once per query, and each proof is made once. Answers stay right after filters come and go:
 later filters have higher numbers and are tested one by one, and removed filters are not on the shelf any more. So a
-question gets more expensive with time and should be dropped after a while (`covers`).
+query gets more expensive with time and should be dropped after a while (`covers`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -69,20 +69,20 @@ def _anyone(_: object) -> bool:
     return True
 
 
-class Question(Generic[Key]):
+class CoverQuery(Generic[Key]):
     """A filter, and the stored filters that cover it or are covered by it, for callers that accept different keys.
 
-    `ask` returns the question for another filter, perhaps a cached one.
+    `ask` returns the query for another filter, perhaps a cached one.
     """
 
     __slots__ = ("_around", "_ask", "_covered", "_covering", "_filter", "_inside", "_parts", "_shelf", "asked_at")
 
-    def __init__(self, shelf: Shelf[Key], filter: Filter, ask: "Callable[[Filter], Question[Key]]") -> None:
+    def __init__(self, shelf: Shelf[Key], filter: Filter, ask: "Callable[[Filter], CoverQuery[Key]]") -> None:
         self._shelf = shelf
         self._ask = ask
         self._filter = filter
         self.asked_at = shelf.next_number
-        self._parts: list[Question[Key]] = []
+        self._parts: list[CoverQuery[Key]] = []
         # search results
         self._around: Numbers | None = None
         self._inside: Inside | None = None
@@ -125,7 +125,7 @@ class Question(Generic[Key]):
                 return ()
         return tuple(key for key in found if key is not None)
 
-    def parts(self) -> "list[Question[Key]]":
+    def parts(self) -> "list[CoverQuery[Key]]":
         """The conjunctions of a union as separate questions."""
         if not self._parts and len(self._filter) > 1:
             self._parts = [self._ask(Filter([conjunction])) for conjunction in self._filter.conjunctions]

@@ -1,15 +1,15 @@
-"""Filters by a string that they ask for: `symbol = 'AAPL'` pins `symbol`, and a dictionary finds it.
+"""An inverted index of filters: by the terms they ask for, such as `symbol = 'AAPL'`.
 
 A search among boxes costs the same hundred microseconds whether there are ten filters or a million. Most conditions
 name some string, and few filters name the same one, so most questions about covers need no such search:
 
-- A filter that covers another matches its examples. `Pinned` files each filter under one string of each conjunction,
+- A filter that covers another matches its examples. `ByString` files each filter under one string of each conjunction,
   the least common one, and looks up the strings of an example.
 - A filter that is covered has examples that the other matches. `ByExample` files each filter under every string of
   its example, and looks up the strings that the other asks for.
 
 Both are bounded: if too many filters name a string, it is not selective, and the boxes are searched instead. Only
-strings are pinned: as keys of a dictionary, 1 and True would be the same.
+strings are indexed: as keys of a dictionary, 1 and True would be the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,22 +17,23 @@ from typing import Final, NamedTuple
 
 from octopia.language import Conjunction, Filter, Kind, Notification, Operator, Value, matches
 
-Pin = tuple[str, str]
+# An attribute and a string that it equals.
+Term = tuple[str, str]
 
 # Filters that are tested one by one for a string, about a microsecond each.
-PINNED_MAX: Final = 24
+PER_TERM_MAX: Final = 24
 # With more filters than this, a string is not looked up any more until all of them are gone.
 EXAMPLES_MAX: Final = 64
 
 
-def pins_of(conjunction: Conjunction) -> Iterator[Pin]:
+def terms_of(conjunction: Conjunction) -> Iterator[Term]:
     """The strings that a conjunction asks for."""
     for predicate in conjunction.predicates:
         if predicate.operator is Operator.EQ and predicate.kind is Kind.STRING:
             yield predicate.attribute, str(predicate.value)
 
 
-def _strings(example: Mapping[str, Value]) -> Iterator[Pin]:
+def _strings(example: Mapping[str, Value]) -> Iterator[Term]:
     return ((attribute, value) for attribute, value in example.items() if type(value) is str)
 
 
@@ -43,51 +44,51 @@ class _Filed(NamedTuple):
     attributes: frozenset[str]
 
 
-class Pinned:
+class ByString:
     """Filters in which each conjunction has a string that few others have, filed under those strings."""
 
-    __slots__ = ("_pins", "_under")
+    __slots__ = ("_terms", "_under")
 
     def __init__(self) -> None:
-        self._under: dict[Pin, dict[int, _Filed]] = {}
-        self._pins: dict[int, tuple[Pin, ...]] = {}
+        self._under: dict[Term, dict[int, _Filed]] = {}
+        self._terms: dict[int, tuple[Term, ...]] = {}
 
     def __contains__(self, number: int) -> bool:
-        return number in self._pins
+        return number in self._terms
 
     def take(self, number: int, filter: Filter) -> bool:
         """Store a filter, if each of its conjunctions has such a string."""
-        pins: dict[Pin, frozenset[str]] = {}
+        terms: dict[Term, frozenset[str]] = {}
         for conjunction in filter.conjunctions:
-            rarest = min(pins_of(conjunction), key=self._count, default=None)
-            if rarest is None or self._count(rarest) >= PINNED_MAX:
+            rarest = min(terms_of(conjunction), key=self._count, default=None)
+            if rarest is None or self._count(rarest) >= PER_TERM_MAX:
                 return False
             named = frozenset(conjunction.by_attribute)
-            pins[rarest] = pins.get(rarest, named) & named
-        self._pins[number] = tuple(pins)
-        for pin, attributes in pins.items():
-            self._under.setdefault(pin, {})[number] = _Filed(filter, attributes)
+            terms[rarest] = terms.get(rarest, named) & named
+        self._terms[number] = tuple(terms)
+        for term, attributes in terms.items():
+            self._under.setdefault(term, {})[number] = _Filed(filter, attributes)
         return True
 
     def remove(self, number: int) -> None:
-        for pin in self._pins.pop(number):
-            under = self._under[pin]
+        for term in self._terms.pop(number):
+            under = self._under[term]
             del under[number]
             if not under:
-                del self._under[pin]
+                del self._under[term]
 
     def matching(self, examples: list[Notification]) -> list[int]:
         """The filters that match all these examples, each once."""
         named = examples[0].keys()
         found: dict[int, Filter] = {}
-        for pin in _strings(examples[0]):
-            for number, (filter, attributes) in self._under.get(pin, _NOBODY).items():
+        for term in _strings(examples[0]):
+            for number, (filter, attributes) in self._under.get(term, _NOBODY).items():
                 if attributes <= named:
                     found[number] = filter
         return [number for number, filter in found.items() if all(matches(filter, one) for one in examples)]
 
-    def _count(self, pin: Pin) -> int:
-        under = self._under.get(pin)
+    def _count(self, term: Term) -> int:
+        under = self._under.get(term)
         return 0 if under is None else len(under)
 
 
@@ -100,34 +101,34 @@ class ByExample:
     __slots__ = ("_counts", "_under")
 
     def __init__(self) -> None:
-        self._under: dict[Pin, dict[int, Notification]] = {}
+        self._under: dict[Term, dict[int, Notification]] = {}
         # for strings with too many filters, only their number
-        self._counts: dict[Pin, int] = {}
+        self._counts: dict[Term, int] = {}
 
     def add(self, number: int, example: Mapping[str, Value]) -> None:
         """Store a filter by its example."""
         seen = Notification.trusted(dict(example))
-        for pin in _strings(example):
-            if pin in self._counts:
-                self._counts[pin] += 1
+        for term in _strings(example):
+            if term in self._counts:
+                self._counts[term] += 1
                 continue
-            under = self._under.setdefault(pin, {})
+            under = self._under.setdefault(term, {})
             under[number] = seen
             if len(under) > EXAMPLES_MAX:
-                self._counts[pin] = len(under)
-                del self._under[pin]
+                self._counts[term] = len(under)
+                del self._under[term]
 
     def remove(self, number: int, example: Mapping[str, Value]) -> None:
         """Remove a filter stored by this example."""
-        for pin in _strings(example):
-            if pin in self._counts:
-                self._counts[pin] -= 1
-                if not self._counts[pin]:
-                    del self._counts[pin]
+        for term in _strings(example):
+            if term in self._counts:
+                self._counts[term] -= 1
+                if not self._counts[term]:
+                    del self._counts[term]
                 continue
-            del self._under[pin][number]
-            if not self._under[pin]:
-                del self._under[pin]
+            del self._under[term][number]
+            if not self._under[term]:
+                del self._under[term]
 
     def inside(self, filter: Filter, asked: Iterable[Conjunction]) -> list[int] | None:
         """The filters whose example a filter matches, given its conjunctions; None if boxes must be searched."""
@@ -140,5 +141,5 @@ class ByExample:
         return [number for number, example in found.items() if matches(filter, example)]
 
     def _least_common(self, conjunction: Conjunction) -> dict[int, Notification] | None:
-        known = (self._under.get(pin, {}) for pin in pins_of(conjunction) if pin not in self._counts)
+        known = (self._under.get(term, {}) for term in terms_of(conjunction) if term not in self._counts)
         return min(known, key=len, default=None)

@@ -1,4 +1,4 @@
-"""A notification as a point: its values, each at the places of its attribute.
+"""A notification as a point: its values, each at the positions of its attribute's axes.
 
 This runs for every notification that is matched on its own, and used to be a fifth of that time. So everything known in
 advance is computed when the dimensions in use change, which leaves one pass over their attributes.
@@ -31,8 +31,8 @@ class Points(NamedTuple):
     sides: Sides
 
 
-class AttributePlaces(NamedTuple):
-    """How to place an attribute: how to look up the codes of its strings, and the places of its axes or -1."""
+class AttributeAxes(NamedTuple):
+    """The axes of an attribute: how to look up the codes of its strings, and the position of each axis or -1."""
 
     attribute: str
     code_of: Callable[[str, float], float]
@@ -46,12 +46,12 @@ class AttributePlaces(NamedTuple):
 _Step = tuple[str, Callable[[str, float], float], int, int, int, int, int, int, int, int]
 
 
-class Placing:
-    """Places notifications in a space of a given size, by the plans of its attributes."""
+class Coordinates:
+    """Computes the points of notifications in a space of a given size, from the axes of its attributes."""
 
     __slots__ = ("_nowhere", "_point", "_steps", "_write")
 
-    def __init__(self, size: int, plans: list[AttributePlaces]) -> None:
+    def __init__(self, size: int, plans: list[AttributeAxes]) -> None:
         self._point: Sides = np.empty((2, size, 1))
         self._nowhere = [-inf] * size + [inf] * size
         # twice as fast as making an array from a list
@@ -97,7 +97,7 @@ class Placing:
 Axes = Mapping[str, list[int | None]]
 
 
-class WidePlacing:
+class WideCoordinates:
     """The same in a space of many attributes: only those that a notification has are visited.
 
     It reads the space's own tables, so it stays valid as dimensions come and go.
@@ -120,7 +120,7 @@ class WidePlacing:
         self._touched: list[int] = []
 
     def place(self, values: Mapping[str, Value], size: int) -> Sides:
-        """A notification as a point, see `Placing.place`, in a space of this size."""
+        """A notification as a point, see `Coordinates.place`, in a space of this size."""
         if size > self._half:
             self._make_room(size)
         flat, half = self._flat, self._half
