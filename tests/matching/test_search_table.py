@@ -42,6 +42,7 @@ def test_a_table_is_true_whatever_happened_to_the_matcher(seed: int, monkeypatch
     monkeypatch.setattr(store_module, "WAITING_BOXES_MAX", 40)
     monkeypatch.setattr(store_module, "AT_ONCE_BOXES_MAX", 60)
     monkeypatch.setattr(store_module, "WORK_STEP", 600)
+    monkeypatch.setattr(store_module, "REBUILD_DEAD_MIN", 8)
     draw = random.Random(seed)
     matcher: Matcher[int] = Matcher()
     names = _names("price", "symbol")
@@ -53,7 +54,10 @@ def test_a_table_is_true_whatever_happened_to_the_matcher(seed: int, monkeypatch
             matcher.add(next_id, draw.choice(shapes)(draw))
             next_id += 1
         elif what < 0.8:
-            matcher.remove(draw.choice(list(matcher)))
+            # sometimes most of them, or all
+            for id in draw.sample(list(matcher), k=int(len(matcher) * draw.choice((0, 0, 0, 0.8, 1)))) or [next_id - 1]:
+                if id in matcher:
+                    matcher.remove(id)
         elif what < 0.85:
             matcher.settle()
         elif what < 0.9:
@@ -76,9 +80,32 @@ def test_a_table_is_given_again_until_something_changes() -> None:
     assert table is not None
     matcher.searched(1)
     assert matcher.search_table(names) is table
-    assert matcher.search_table(others) is not table
     matcher.remove(1)
     assert matcher.search_table(names) is None
+    matcher.add(2, "price > 6")
+    matcher.settle()
+    again = matcher.search_table(names)
+    assert again is not None
+    assert matcher.search_table(others) is not again
+
+
+def test_a_run_that_notifications_rebuild_bit_by_bit_gets_a_new_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "AT_ONCE_BOXES_MAX", 60)
+    matcher: Matcher[int] = Matcher()
+    for id in range(400):
+        matcher.add(id, f"price > {id}")
+    matcher.settle()
+    for id in range(300):
+        matcher.remove(id)
+    names = _names("price")
+    (before,) = matcher.runs()
+    assert matcher.search_table(names) is not None
+    for _ in range(10):
+        matcher.searched(1_000)
+        assert _is_true(matcher, names)
+        matcher.search_table(names)
+    (after,) = matcher.runs()
+    assert after is not before
 
 
 def test_a_copy_of_a_matcher_has_its_own_table() -> None:

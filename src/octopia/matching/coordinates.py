@@ -32,10 +32,10 @@ class Points(NamedTuple):
 
 
 class AttributeAxes(NamedTuple):
-    """The axes of an attribute: the codes of its strings, and the position of each axis or -1."""
+    """The axes of an attribute: how to look up the codes of its strings, and the position of each axis or -1."""
 
     attribute: str
-    codes: dict[str, float]
+    code_of: Callable[[str, float], float]
     number: int
     string: int
     boolean: int
@@ -57,8 +57,8 @@ class Coordinates:
         # twice as fast as making an array from a list
         self._write: Callable[..., None] = Struct(f"{2 * size}d").pack_into
         self._steps: list[_Step] = [
-            (name, codes.get, number, number + size, text, text + size, flag, flag + size, there, there + size)
-            for name, codes, number, text, flag, there in plans
+            (name, code_of, number, number + size, text, text + size, flag, flag + size, there, there + size)
+            for name, code_of, number, text, flag, there in plans
         ]
 
     def place(self, values: Mapping[str, Value]) -> Sides:

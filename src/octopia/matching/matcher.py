@@ -4,7 +4,7 @@ Results are exactly those of `octopia.matches` on every stored filter, each id o
 module searches them. Not thread-safe.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from octopia.matching.kernels import kernels
 from octopia.matching.overlap import Questions, Stored
 from octopia.matching.points import TOGETHER_NUMBERS_MAX, fit_together, one_point, point_of, points_of
 from octopia.matching.search_table import SearchTable
+from octopia.matching.sharded import ShardedDict
 from octopia.matching.store import Id, Rows, Store
 from octopia.matching.tokens import Names, Tokens
 
@@ -395,7 +396,7 @@ def _search_all(layouts: Iterable[Layout], point: Points, out: npt.NDArray[Any])
     return found
 
 
-def _id_values(row_of: Mapping[Any, int], rows: int) -> Any:
+def _id_values(row_of: ShardedDict[Any, int], rows: int) -> Any:
     """String ids by row, as an Arrow array; the content of free rows is undefined."""
     import pyarrow as pa
 

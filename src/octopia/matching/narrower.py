@@ -196,7 +196,8 @@ class Narrower(Matcher[int]):
         equal = next((p for p in predicates if p.operator is Operator.EQ), None)
         if equal is not None:
             return [self._space.known_code(attribute, str(equal.value))]
-        return [code for text, code in self._space.strings_of(attribute) if all(p.accepts(text) for p in predicates)]
+        strings = self._space.strings_of(attribute)
+        return sorted(code for text, code in strings if all(p.accepts(text) for p in predicates))
 
     def _kinds(self, dimensions: dict[str, Axis]) -> list[int]:
         """The kinds that name at least these."""

@@ -115,13 +115,13 @@ def _read(column: list[Value | None], plan: AttributeAxes, columns: list[_Column
         columns[plan.present] = [None if value is None else 1.0 for value in column]
     if kinds == {str}:
         if plan.string >= 0:
-            columns[plan.string] = list(map(plan.codes.get, column, repeat(-1.0)))  # type: ignore[arg-type]
+            columns[plan.string] = list(map(plan.code_of, column, repeat(-1.0)))  # type: ignore[arg-type]
     elif kinds <= _NUMBERS:
         if plan.number >= 0:
             columns[plan.number] = column
     else:
         if plan.string >= 0:
-            columns[plan.string] = [plan.codes.get(v, -1.0) if type(v) is str else None for v in column]
+            columns[plan.string] = [plan.code_of(v, -1.0) if type(v) is str else None for v in column]
         if plan.number >= 0:
             columns[plan.number] = [v if type(v) is float or type(v) is int else None for v in column]
         if plan.boolean >= 0:

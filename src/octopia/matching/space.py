@@ -25,12 +25,14 @@ from octopia.matching.boxes import Axis, Box, Dimension
 from octopia.matching.coordinates import AttributeAxes, Coordinates, Sides, WideCoordinates
 from octopia.matching.openings import Key, Openings
 from octopia.matching.patterns import Patterns
+from octopia.matching.sharded import ShardedDict
 from octopia.matching.token_points import TokenPoints
 
 # The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
 _FAMILY_BIT, _SHAPE_BIT = 32, 1
 _SHAPES_MAX = 1 << (_FAMILY_BIT - _SHAPE_BIT)
 _NAMES_REMEMBERED_MAX = 1_024
+_NO_CODES: dict[str, float] = {}
 # Up to this many attributes, visiting all of them is faster than looking up those of a notification.
 FEW_ATTRIBUTES_MAX = 64
 
@@ -103,18 +105,20 @@ class _Codes:
 
     def __init__(self, owner: int) -> None:
         self.owner = owner
-        self.of: dict[str, float] = {}
-        self.users: dict[str, int] = {}
+        self.of: ShardedDict[str, float] = ShardedDict()
+        self.users: ShardedDict[str, int] = ShardedDict()
         self.next = 0.0
 
     def add(self, text: str) -> float:
-        code = self.of[text] = self.next
-        self.users[text] = 1
+        code = self.of.part(text)[text] = self.next
+        self.users.part(text)[text] = 1
         self.next += 1.0
+        self.of.split_if_large()
+        self.users.split_if_large()
         return code
 
     def drop(self, text: str) -> None:
-        del self.of[text], self.users[text]
+        del self.of.part(text)[text], self.users.part(text)[text]
 
 
 class Space:
@@ -173,31 +177,37 @@ class Space:
         if codes is None:
             codes = self._codes[attribute] = _Codes(self._next_owner)
             self._next_owner += 1
-        code = codes.of.get(text)
+        code: float | None = codes.of.lookup(text)
         if code is None:
+            lookup = codes.of.lookup
             code = codes.add(text)
+            if lookup is not codes.of.lookup:
+                # what places notifications has the old one
+                self._dimensions_changed()
             if self._token_points is not None:
                 self._token_points.codes.add(codes.owner, text, code)
             return code
-        codes.users[text] += 1
+        codes.users.part(text)[text] += 1
         return code
 
     def known_code(self, attribute: str, text: str) -> float:
         """The number of a string in a notification; -1 if no filter has it."""
         codes = self._codes.get(attribute)
-        return -1.0 if codes is None else codes.of.get(text, -1.0)
+        code: float = -1.0 if codes is None else codes.of.lookup(text, -1.0)
+        return code
 
     def strings_of(self, attribute: str) -> Iterable[tuple[str, float]]:
-        """The strings in filters, with their numbers."""
+        """The strings in filters, with their numbers, in any order."""
         codes = self._codes.get(attribute)
         return () if codes is None else codes.of.items()
 
     def release_code(self, attribute: str, text: str) -> None:
         """Release a string of a removed filter; call this before its boxes leave their kinds."""
         codes = self._codes[attribute]
-        left = codes.users[text] - 1
+        users = codes.users.part(text)
+        left = users[text] - 1
         if left:
-            codes.users[text] = left
+            users[text] = left
         else:
             codes.drop(text)
             if self._token_points is not None:
@@ -422,8 +432,8 @@ class Space:
             self._planned = []
             for attribute, axes in self._axes.items():
                 number, string, boolean, present = (-1 if place is None else place for place in axes)
-                codes = self._codes[attribute].of if string >= 0 else {}
-                self._planned.append(AttributeAxes(attribute, codes, number, string, boolean, present))
+                code_of = self._codes[attribute].of.lookup if string >= 0 else _NO_CODES.get
+                self._planned.append(AttributeAxes(attribute, code_of, number, string, boolean, present))
         return self._planned
 
     def axes_of(self, attribute: str) -> list[int | None] | None:

@@ -23,6 +23,7 @@ from octopia.matching.filters import Filters
 from octopia.matching.merge import Merge
 from octopia.matching.repeats import Repeats
 from octopia.matching.search_table import SearchTable
+from octopia.matching.sharded import ShardedDict
 from octopia.matching.space import Space
 from octopia.matching.waiting import Waiting
 
@@ -53,6 +54,15 @@ GROUPS_MAX = 65_536
 OUT_ROWS_MIN = 2 * BLOCK_BOXES
 _IN_NO_RUN = -1
 _IN_SEVERAL = -2
+# The arrays with a line per row, and what is in new lines.
+_PER_ROW = (
+    ("_ids", 0),
+    ("_run_of", _IN_NO_RUN),
+    ("_slot_of", 0),
+    ("_group_of", -1),
+    ("_has_several", False),
+    ("_is_inexact", False),
+)
 
 Rows = npt.NDArray[np.int32]
 
@@ -69,7 +79,8 @@ class Store(Generic[Id]):
     def _start_anew(self) -> None:
         """Reset to empty; also when the last filter is gone, so that numbers start again from 0."""
         self._space = Space()
-        self._row_of: dict[Id, int] = {}
+        self._row_of: ShardedDict[Id, int] = ShardedDict()
+        self._count = 0
         # integers as long as all ids are: selecting many touches no objects, only contiguous memory
         self._ids: npt.NDArray[Any] = np.empty(0, dtype=np.int64)
         self._integer_ids = True
@@ -84,6 +95,8 @@ class Store(Generic[Id]):
         self._is_inexact: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._several: dict[int, list[tuple[int, int]]] = {}
         self._inexact: dict[int, None] = {}
+        self._rows_max = 0  # room in all of these
+        self._grown = 0  # how many of them have more
         self._repeats = Repeats()
         self._waiting = Waiting()
         self._runs: dict[int, Run] = {}
@@ -112,10 +125,10 @@ class Store(Generic[Id]):
         self._out_many = np.empty(OUT_ROWS_MIN, dtype=np.int32)
 
     def __len__(self) -> int:
-        return len(self._row_of)
+        return self._count
 
     def __contains__(self, id: Id) -> bool:
-        return id in self._row_of
+        return id in self._row_of.part(id)
 
     def __iter__(self) -> Iterator[Id]:
         return iter(self._row_of)
@@ -124,7 +137,7 @@ class Store(Generic[Id]):
 
     def add(self, id: Id, filter: FilterLike, group: int = -1) -> None:
         """Store a filter under an id that is not in use; with `group`, matches of it also count for that group."""
-        if id in self._row_of:
+        if id in self._row_of.part(id):
             raise ValueError(f"id {id!r} is in the index already; remove it first")
         if not -1 <= group < GROUPS_MAX:
             raise ValueError(f"group {group} of id {id!r}: groups are numbered 0 to {GROUPS_MAX - 1:,}, -1 is none")
@@ -146,7 +159,8 @@ class Store(Generic[Id]):
 
     def remove(self, id: Id) -> None:
         """Remove a filter; KeyError for an unknown id."""
-        row = self._row_of.pop(id)
+        row = self._row_of.part(id).pop(id)
+        self._count -= 1
         self.changes += 1
         self._release_codes(self._filters.take_out(row))
         if row in self._waiting.rows:
@@ -169,7 +183,7 @@ class Store(Generic[Id]):
         self._inexact.pop(row, None)
         self._run_of[row] = _IN_NO_RUN
         self._ids[row] = 0
-        if not self._row_of:
+        if not self._count:
             self._start_anew()
 
     def filter_of(self, id: Id) -> Filter:
@@ -226,28 +240,35 @@ class Store(Generic[Id]):
         else:
             row = len(self._filters)
             self._filters.append(filter)
-            if row >= len(self._run_of):
-                self._make_room(row + min(max(64, row // 4), MORE_ROWS_MAX))
+            if row + len(_PER_ROW) > self._rows_max:
+                self._make_room(row)
         if self._integer_ids and not _fits_int64(id):
             self._integer_ids, self._ids = False, self._ids.astype(object)
             for run in self._runs.values():
                 run.layout_by_id = None
         self._ids[row] = id
         self._id_values = None
-        self._row_of[id] = row
+        self._row_of.part(id)[id] = row
+        self._count += 1
         return row
 
-    def _make_room(self, rows: int) -> None:
-        before = len(self._run_of)
-        for name in ("_ids", "_run_of", "_slot_of", "_group_of", "_has_several", "_is_inexact"):
+    def _make_room(self, row: int) -> None:
+        """Let the next array grow, before this row needs it; all of them if it does: it may take a millisecond each."""
+        self._row_of.split_if_large()
+        while True:
+            name, new = _PER_ROW[self._grown]
             array = getattr(self, name)
             if not array.flags.owndata:
                 # of an unpickled matcher
                 array = array.copy()
                 setattr(self, name, array)
-            array.resize(rows, refcheck=False)
-        self._run_of[before:] = _IN_NO_RUN
-        self._group_of[before:] = -1
+            array.resize(self._rows_max + min(max(64, self._rows_max // 4), MORE_ROWS_MAX), refcheck=False)
+            array[self._rows_max :] = new
+            self._grown += 1
+            if self._grown == len(_PER_ROW):
+                self._grown, self._rows_max = 0, len(array)
+            if row < self._rows_max:
+                return
 
     def _places_of(self, row: int) -> list[tuple[int, int]]:
         number = int(self._run_of[row])
@@ -350,8 +371,10 @@ class Store(Generic[Id]):
             self._begin_merge()
         elif self._merge.work(due):
             made, self._merge = self._merge.finish(self._runs), None
-            self._enter(self._next_run, made)
-            self._next_run += 1
+            self.changes += 1
+            if made.size:
+                self._enter(self._next_run, made)
+                self._next_run += 1
 
     def _make_run(self, boxes: Boxes) -> None:
         self._enter(self._next_run, Run.of(boxes, self._space.kind))

@@ -2,7 +2,8 @@
 
 Every kernel is called with arguments of exactly the types that matching uses, so that the cache on disk holds exactly
 what matching needs. Arrow is not loaded: the kernels do not depend on where columns come from, and loading it (and
-pandas, which it loads if installed) would take longer than loading the kernels; a broker needs neither.
+pandas, which it loads if installed) would take longer than loading the kernels; a broker needs neither. Nor does it
+need SQL: filters are PADRES text here, which saves loading sqlglot.
 """
 
 import numpy as np
@@ -18,8 +19,10 @@ from octopia.matching.space import Space
 def warm_up() -> str:
     """Load or compile all kernels; returns the name of the kernels in use."""
     # answers to be checked are found as rows, others as ids
-    _use_all("class = 'STOCK' and price > 1 and symbol <> 'IBM'")
-    _use_all("class = 'STOCK' and price > 1 and symbol like 'A%' or volume between 1 and 5")
+    _use_all("[class,eq,'STOCK'],[price,>,1],[symbol,neq,'IBM']")
+    _use_all(
+        "{{[class,eq,'STOCK'],[price,>,1],[symbol,str-prefix,'A']}||{[class,eq,'STOCK'],[volume,>,1],[volume,<,5]}}"
+    )
     return kernels_in_use()
 
 
@@ -34,7 +37,7 @@ def _use_all(text: str) -> None:
     matcher.match(quote)
     matcher.match_rows(quote)
     matcher.matches_any(quote)
-    matcher.overlapping("price > 0 and symbol = 'AAPL'")
+    matcher.overlapping("[class,eq,'STOCK'],[price,>,0],[symbol,eq,'AAPL']")
     matcher.match_groups_many([quote, quote])
     # merges the answers of several runs, whatever they are; in an empty space nothing is open
     events = points_of([quote, quote], Space())

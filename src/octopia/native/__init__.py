@@ -17,8 +17,18 @@ from octopia.native.arrays import (
     short_ints_at,
     words_at,
 )
-from octopia.native.texts import hash_of, same_bytes
-from octopia.native.words import big_endian, byte_at, float_at, put_big_endian, put_byte, put_bytes, put_word, word_at
+from octopia.native.texts import characters, hash_of, same_bytes
+from octopia.native.words import (
+    big_endian,
+    byte_at,
+    float_at,
+    put_big_endian,
+    put_byte,
+    put_bytes,
+    put_word,
+    turned,
+    word_at,
+)
 
 __all__ = [
     "addresses",
@@ -26,6 +36,7 @@ __all__ = [
     "big_endian",
     "byte_at",
     "bytes_at",
+    "characters",
     "float_at",
     "float_block",
     "float_lines_at",
@@ -40,6 +51,7 @@ __all__ = [
     "same_bytes",
     "short_int_lines_at",
     "short_ints_at",
+    "turned",
     "word_at",
     "words_at",
 ]

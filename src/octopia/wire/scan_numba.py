@@ -13,12 +13,11 @@ frame.
 import numpy as np
 from numba import njit
 
-from octopia.native import big_endian, byte_at, float_at, put_bytes, same_bytes, word_at
+from octopia.native import big_endian, byte_at, characters, float_at, put_bytes, same_bytes
 
 # Lines of the array of facts that a scan leaves, as in `matching/tokens.py`.
 NOTES, TOKENS, NAMES, SIGNATURES, PUBLISHERS, BREAKS, FIRST_NUMBER, LAST_NUMBER, TIMED = range(9)
 
-_ASCII = np.uint64(0x8080_8080_8080_8080)
 _EXACT_MAX = 1 << 53
 _FLOAT_MAX = 1.7976931348623157e308
 # Columns, as in `matching/tokens.py`; numba wants plain numbers of this module.
@@ -41,51 +40,6 @@ def _text_at(at, stop):  # type: ignore[no-untyped-def]
         if start + size > stop:
             size = -1
     return start, size
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _chars_beyond_ascii(at, stop):  # type: ignore[no-untyped-def]
-    """The number of UTF-8 characters; -1 if the bytes are not UTF-8."""
-    chars = 0
-    while at < stop:
-        first = byte_at(at)
-        # `least`: a longer form of a smaller code is not allowed
-        if first < 0x80:
-            more, code, least = 0, first, 0
-        elif 0xC2 <= first < 0xE0:
-            more, code, least = 1, first & 0x1F, 0x80
-        elif 0xE0 <= first < 0xF0:
-            more, code, least = 2, first & 0x0F, 0x800
-        elif 0xF0 <= first < 0xF5:
-            more, code, least = 3, first & 0x07, 0x10000
-        else:
-            return -1
-        if at + more >= stop:
-            return -1
-        for i in range(1, more + 1):
-            byte = byte_at(at + i)
-            if byte & 0xC0 != 0x80:
-                return -1
-            code = code << 6 | byte & 0x3F
-        if code < least or code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            return -1
-        at += more + 1
-        chars += 1
-    return chars
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _chars(at, size):  # type: ignore[no-untyped-def]
-    """The number of characters of a string; -1 if it is not UTF-8."""
-    start, stop = at, at + size
-    while at + 8 <= stop and not word_at(at) & _ASCII:
-        at += 8
-    while at < stop and byte_at(at) < 0x80:
-        at += 1
-    if at == stop:
-        return size
-    rest = _chars_beyond_ascii(at, stop)
-    return at - start + rest if rest >= 0 else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -123,7 +77,7 @@ def _value_at(at, stop, chars_max):  # type: ignore[no-untyped-def]
         return _BOOL, 0, 0, np.float64(first - 0xC2), at + 1
     if 0xA0 <= first <= 0xBF or first == 0xD9 or first == 0xDA:
         start, size = _text_at(at, stop)
-        fits = size >= 0 and 0 <= _chars(start, size) <= chars_max
+        fits = size >= 0 and 0 <= characters(start, size) <= chars_max
         return _TEXT, start, size, 0.0, start + size if fits else -1
     whole, after = _integer_at(at, stop)
     # beyond, an integer may lie between two floats
@@ -213,7 +167,7 @@ def _read_attributes(  # type: ignore[no-untyped-def]
         alike = alike and name == guess
         if name == name_count:
             end = names[name - 1, 0] + names[name - 1, 1] if name else np.int64(0)
-            if name == len(names) or end + size + 8 > len(texts) or _chars(start, size) < 0:
+            if name == len(names) or end + size + 8 > len(texts) or characters(start, size) < 0:
                 break
             put_bytes(texts_base + end, start, size)
             names[name, 0], names[name, 1], last_note[name] = end, size, -1
@@ -272,7 +226,7 @@ def _read_publisher(base, here, stop, chars_max, publishers, count, guess):  # t
     else:
         number = _numbered(base, start, size, publishers, count, guess)
         if number == count:
-            if number == len(publishers) or not 0 < _chars(start, size) <= chars_max:
+            if number == len(publishers) or not 0 < characters(start, size) <= chars_max:
                 after = -1
             else:
                 publishers[number, 0], publishers[number, 1] = start - base, size

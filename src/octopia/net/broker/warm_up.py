@@ -15,6 +15,9 @@ from octopia.routing import PLAIN, Broker, Dests, Key, Received, Subscribe, Subs
 from octopia.topology import Scot, parse_tree
 from octopia.wire import Codec, Haul, WireLimits, copy_heads, encode_parcel, msgpack_text, publish_frame
 
+# PADRES text: a broker that meets no SQL need not load sqlglot.
+_PRICED = parse_filter("[class,eq,'STOCK'],[price,>,0]")
+
 
 def warm_up() -> str:
     """Load or compile all kernels; returns the name of the kernels in use."""
@@ -28,7 +31,7 @@ def warm_up() -> str:
             _take_through(haul)
             # a filter answered by a search alone
             matcher: Matcher[int] = Matcher()
-            matcher.add(1, parse_filter("price > 0"))
+            matcher.add(1, _PRICED)
             matcher.settle()
             matcher.match_rows_tokens(haul.tokens, haul.notification)
             use_short_cut(codec.scanner, matcher)
@@ -44,14 +47,14 @@ def _take_through(haul: Haul) -> None:
     if core is None:
         return
     # an equality, a pattern, and a large set to sort
-    texts = ["class = 'STOCK' and price > 1", "symbol like 'A%' or volume between 1 and 5", *["price > 0"] * 40]
-    for number, text in enumerate(texts):
-        broker.handle(Subscribed("c", str(number), parse_filter(text)), 0.0)
-    broker.handle(Received(neighbour, Subscribe(Key(neighbour, 1), parse_filter("price > 0"))), 0.0)
+    prefix = parse_filter("{{[class,eq,'STOCK'],[symbol,str-prefix,'A']}||{[class,eq,'STOCK'],[volume,>,1]}}")
+    for number, filter in enumerate([prefix, *[_PRICED] * 41]):
+        broker.handle(Subscribed("c", str(number), filter), 0.0)
+    broker.handle(Received(neighbour, Subscribe(Key(neighbour, 1), _PRICED)), 0.0)
     core.match(haul.tokens, haul.notification)
     # strings that come and go while their table grows
     for number in range(200):
-        broker.handle(Subscribed("c", f"s{number}", parse_filter(f"symbol = 'S{number}'")), 0.0)
+        broker.handle(Subscribed("c", f"s{number}", parse_filter(f"[class,eq,'S{number}']")), 0.0)
     broker.handle(Unsubscribed("c", "s0"), 0.0)
     fan_out = FanOut(core.rows, 1)
     answers = core.match(haul.tokens, haul.notification)

@@ -7,19 +7,8 @@ infinity, a long integer, very many attributes): the ordinary reader decides whi
 import numpy as np
 from numba import njit
 
-from octopia.wire.arrow.numba_msgpack import (
-    BIG,
-    FLOAT,
-    INT,
-    TEXT,
-    WRONG,
-    is_ascii,
-    is_utf8,
-    map_at,
-    number,
-    same_bytes,
-    value_at,
-)
+from octopia.native import big_endian, byte_at, characters, same_bytes
+from octopia.wire.arrow.numba_msgpack import BIG, FLOAT, INT, TEXT, WRONG, map_at, value_at
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import NAME_CHARS_MAX, PLAIN_OVERHEAD_BYTES, PREFIX_BYTES
 
@@ -33,76 +22,71 @@ _TIME_BYTES = 9
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _names_repeat(data, key_starts, key_stops, count):  # type: ignore[no-untyped-def]
+def _names_repeat(key_starts, key_stops, count):  # type: ignore[no-untyped-def]
     """Whether a name is repeated."""
     repeats = False
     for i in range(1, count):
         size = key_stops[i] - key_starts[i]
         for j in range(i):
-            if key_stops[j] - key_starts[j] == size and same_bytes(data, key_starts[i], data, key_starts[j], size):
+            if key_stops[j] - key_starts[j] == size and same_bytes(key_starts[i], key_starts[j], size):
                 repeats = True
     return repeats
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _is_text(data, start, stop):  # type: ignore[no-untyped-def]
-    return is_ascii(data, start, stop) or is_utf8(data, start, stop)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _is_plain(data, tag, value, after):  # type: ignore[no-untyped-def]
+def _is_plain(tag, value, after):  # type: ignore[no-untyped-def]
     """Whether a value is valid and not rare."""
     plain = tag not in (WRONG, BIG)
     if tag == FLOAT:
         plain = (value >> np.int64(52)) & np.int64(_NOT_FINITE) != _NOT_FINITE
     elif tag == TEXT:
-        plain = after - value <= _TEXT_BYTES_MAX and _is_text(data, value, after)
+        plain = after - value <= _TEXT_BYTES_MAX and characters(value, after - value) >= 0
     return plain
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _after_attributes(data, at, end, count, key_starts, key_stops, before):  # type: ignore[no-untyped-def]
+def _after_attributes(at, end, count, key_starts, key_stops, before):  # type: ignore[no-untyped-def]
     """Where the bytes after `count` plain attributes begin; -1 if one is not plain or a name is repeated.
 
-    The scratch arrays hold the names of the previous parcel, and get those of this one.
+    The scratch arrays hold the addresses of the names of the previous parcel, and get those of this one.
     """
     # Most parcels have the previous one's names, in the same order; then none is repeated, either.
     familiar = count == before
     for i in range(count):
-        tag, start, after = value_at(data, at, end)
+        tag, start, after = value_at(at, end)
         right = tag == TEXT and after > start
         if right:
             familiar = familiar and key_stops[i] - key_starts[i] == after - start
-            familiar = familiar and same_bytes(data, key_starts[i], data, start, after - start)
-            right = familiar or _is_text(data, start, after)
+            familiar = familiar and same_bytes(key_starts[i], start, after - start)
+            right = familiar or characters(start, after - start) >= 0
             key_starts[i], key_stops[i] = start, after
-            tag, value, at = value_at(data, after, end)
-            right = right and _is_plain(data, tag, value, at)
+            tag, value, at = value_at(after, end)
+            right = right and _is_plain(tag, value, at)
         if not right:
             at = np.int64(-1)
             break
-    if at >= 0 and not familiar and _names_repeat(data, key_starts, key_stops, count):
+    if at >= 0 and not familiar and _names_repeat(key_starts, key_stops, count):
         at = np.int64(-1)
     return at
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _plain_parcel(data, at, stop, attributes_max, key_starts, key_stops, before):  # type: ignore[no-untyped-def]
+def _plain_parcel(at, stop, attributes_max, key_starts, key_stops, before):  # type: ignore[no-untyped-def]
     """Whether a parcel is plain and valid, and the number of names in the scratch arrays; -1 if it is not."""
     end = np.int64(stop)
-    right = stop - at > 4 and (data[at] == 0x93 or data[at] == 0x94)
-    if right and data[at] == 0x94:
+    right = stop - at > 4 and (byte_at(at) == 0x93 or byte_at(at) == 0x94)
+    if right and byte_at(at) == 0x94:
         end = np.int64(stop) - np.int64(_TIME_BYTES)
-        right = end > at + 4 and data[end] == 0xCF and data[end + 1] < 0x80
-    count, at = map_at(data, np.int64(at) + np.int64(1), end)
+        right = end > at + 4 and byte_at(end) == 0xCF and byte_at(end + 1) < 0x80
+    count, at = map_at(np.int64(at) + np.int64(1), end)
     right = right and 0 < count <= min(attributes_max, KEYS_MAX)
     if right:
-        at = _after_attributes(data, at, end, count, key_starts, key_stops, before)
+        at = _after_attributes(at, end, count, key_starts, key_stops, before)
         right = at >= 0
     if right:
-        tag, start, after = value_at(data, at, end)
-        right = tag == TEXT and 0 < after - start <= NAME_CHARS_MAX and _is_text(data, start, after)
-        tag, value, after = value_at(data, after, end)
+        tag, start, after = value_at(at, end)
+        right = tag == TEXT and 0 < after - start <= NAME_CHARS_MAX and characters(start, after - start) >= 0
+        tag, value, after = value_at(after, end)
         right = right and tag == INT and value >= 0 and after == end
     return right, count if right else np.int64(-1)
 
@@ -117,19 +101,20 @@ def split_deliveries(data, at, frame_bytes_max, attributes_max, starts, stops, h
     key_starts = np.empty(KEYS_MAX, np.int64)
     key_stops = np.empty(KEYS_MAX, np.int64)
     before = np.int64(-1)
-    count, known, end = 0, 0, np.int64(len(data))
-    at = np.int64(at)
+    base = np.int64(data.ctypes.data)
+    count, known, end = 0, 0, base + len(data)
+    at = base + at
     header = 0
-    while count < len(starts) and at + _HEAD < end and data[at + PREFIX_BYTES] == _DELIVER:
-        length = number(data, at, PREFIX_BYTES)
+    while count < len(starts) and at + _HEAD < end and byte_at(at + PREFIX_BYTES) == _DELIVER:
+        length = big_endian(at, PREFIX_BYTES)
         stop = at + np.int64(PREFIX_BYTES) + length
         if length > frame_bytes_max or stop > end:
             break
         begin = at + np.int64(_HEAD)
-        parcel = begin + number(data, at + 5, 4)
+        parcel = begin + big_endian(at + 5, 4)
         if parcel >= stop:
             break
-        right, before = _plain_parcel(data, parcel, stop, attributes_max, key_starts, key_stops, before)
+        right, before = _plain_parcel(parcel, stop, attributes_max, key_starts, key_stops, before)
         if not right:
             break
         size = parcel - begin
@@ -137,7 +122,7 @@ def split_deliveries(data, at, frame_bytes_max, attributes_max, starts, stops, h
         tried = 0
         while tried < known:
             if header_at[header, 1] - header_at[header, 0] == size and same_bytes(
-                data, header_at[header, 0], data, begin, size
+                base + header_at[header, 0], begin, size
             ):
                 break
             tried += 1
@@ -146,9 +131,9 @@ def split_deliveries(data, at, frame_bytes_max, attributes_max, starts, stops, h
             if known == len(header_at):
                 break
             header = known
-            header_at[header, 0], header_at[header, 1] = begin, parcel
+            header_at[header, 0], header_at[header, 1] = begin - base, parcel - base
             known += 1
-        starts[count], stops[count], headers[count] = parcel, stop, header
+        starts[count], stops[count], headers[count] = parcel - base, stop - base, header
         count += 1
         at = stop
-    return count, known, at
+    return count, known, at - base

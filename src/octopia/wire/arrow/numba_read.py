@@ -6,18 +6,19 @@ All of these trust the parcels, which were checked when they came (`numba_check`
 import numpy as np
 from numba import njit
 
-from octopia.wire.arrow.numba_msgpack import ABSENT, BIG, TEXT, map_at, same_bytes, value_at
+from octopia.native import put_bytes, same_bytes
+from octopia.wire.arrow.numba_msgpack import ABSENT, BIG, TEXT, map_at, value_at
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _place_of(data, start, stop, names, name_starts, count, hint):  # type: ignore[no-untyped-def]
-    """The index of a known name, searched from the one after the last; -1: not known."""
+def _place_of(start, stop, names, name_starts, count, hint):  # type: ignore[no-untyped-def]
+    """The index of a known name, searched from the one after the last; -1: not known. Places are addresses."""
     size = stop - start
     place = hint if hint < count else 0
     found = -1
     for _ in range(count):
         begin = name_starts[place]
-        if name_starts[place + 1] - begin == size and same_bytes(names, begin, data, start, size):
+        if name_starts[place + 1] - begin == size and same_bytes(names + begin, start, size):
             found = place
             break
         place = place + 1 if place + 1 < count else 0
@@ -29,24 +30,25 @@ def collect_names(data, starts, stops, names, name_starts):  # type: ignore[no-u
     """Copy every name to `names`, in order of first occurrence; -1 if they do not fit."""
     known = 0
     used = np.int64(0)
+    base, to = np.int64(data.ctypes.data), np.int64(names.ctypes.data)
     for row in range(len(starts)):
-        count, at = map_at(data, starts[row] + 1, stops[row])
+        stop = base + stops[row]
+        count, at = map_at(base + starts[row] + 1, stop)
         hint = 0
         for _ in range(count):
-            _, start, after = value_at(data, at, stops[row])
-            place = _place_of(data, start, after, names, name_starts, known, hint)
+            _, start, after = value_at(at, stop)
+            place = _place_of(start, after, to, name_starts, known, hint)
             if place < 0:
                 size = after - start
                 if known + 1 >= len(name_starts) or used + size > len(names):
                     return -1
-                for i in range(size):
-                    names[used + i] = data[start + i]
+                put_bytes(to + used, start, size)
                 used += size
                 place = known
                 known += 1
                 name_starts[known] = used
             hint = place + 1
-            _, _, at = value_at(data, after, stops[row])
+            _, _, at = value_at(after, stop)
     return known
 
 
@@ -57,23 +59,25 @@ def read_columns(data, starts, stops, names, name_starts, tags, values, lengths,
     `tags`, `values` and `lengths` have a line for each name and one more, for publishers.
     """
     count = len(name_starts) - 1
+    base, known = np.int64(data.ctypes.data), np.int64(names.ctypes.data)
     for row in range(len(starts)):
-        stop = stops[row]
-        attributes, at = map_at(data, starts[row] + 1, stop)
+        stop = base + stops[row]
+        attributes, at = map_at(base + starts[row] + 1, stop)
         hint = 0
         for _ in range(attributes):
-            _, start, after = value_at(data, at, stop)
-            place = _place_of(data, start, after, names, name_starts, count, hint)
-            tag, value, at = value_at(data, after, stop)
+            _, start, after = value_at(at, stop)
+            place = _place_of(start, after, known, name_starts, count, hint)
+            tag, value, at = value_at(after, stop)
             if place >= 0:
                 tags[place, row] = tag
-                values[place, row] = value
                 if tag in (TEXT, BIG):
-                    lengths[place, row] = at - value
+                    values[place, row], lengths[place, row] = value - base, at - value
+                else:
+                    values[place, row] = value
                 hint = place + 1
-        _, start, at = value_at(data, at, stop)
-        tags[count, row], values[count, row], lengths[count, row] = TEXT, start, at - start
-        _, value, _ = value_at(data, at, stop)
+        _, start, at = value_at(at, stop)
+        tags[count, row], values[count, row], lengths[count, row] = TEXT, start - base, at - start
+        _, value, _ = value_at(at, stop)
         sequences[row] = value
 
 
@@ -81,10 +85,10 @@ def read_columns(data, starts, stops, names, name_starts, tags, values, lengths,
 def gather_texts(data, tags, begins, lengths, offsets, out):  # type: ignore[no-untyped-def]
     """Concatenate the texts of a column, with their ends in `offsets`."""
     used = np.int64(0)
+    base, to = np.int64(data.ctypes.data), np.int64(out.ctypes.data)
     for row in range(len(tags)):
         if tags[row] != ABSENT:
-            begin = begins[row]
-            for i in range(lengths[row]):
-                out[used + i] = data[begin + i]
-            used += np.int64(lengths[row])
+            size = np.int64(lengths[row])
+            put_bytes(to + used, base + begins[row], size)
+            used += size
         offsets[row + 1] = used

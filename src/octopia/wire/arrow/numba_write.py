@@ -1,14 +1,21 @@
-"""Columns to PUBLISH frames in compiled code: first the size of each row, then one column after another.
+"""Columns to PUBLISH frames in compiled code: first the size of each row, then one row after the other.
 
-Numbers take the shortest form, like in the ordinary encoder, so both give the same bytes.
+Numbers take the shortest form, like in the ordinary encoder, so both give the same bytes. Keys and numbers are written
+a word at a time: what is too much is overwritten by what follows. So there is room for a word after the last frame, and
+after each key.
 """
 
 import numpy as np
 from numba import njit
 
-from octopia.wire.arrow.numba_msgpack import BOOL, FLOAT, INT, TEXT, UINT, is_ascii, is_utf8
+from octopia.native import byte_at, characters, put_big_endian, put_byte, put_bytes, put_word, turned, word_at
+from octopia.wire.arrow.numba_msgpack import BOOL, FLOAT, INT, TEXT, UINT
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import PLAIN_OVERHEAD_BYTES, PREFIX_BYTES
+
+# A line of `columns`: the kind of values; the addresses of the values, or of where texts begin and where they end, of a
+# byte for each row that says whether it has a value, of the texts, and of the key; the size of the key.
+COLUMN_KIND, COLUMN_FIRST, COLUMN_SECOND, COLUMN_VALID, COLUMN_TEXT, COLUMN_KEY, COLUMN_KEY_BYTES = range(7)
 
 _PUBLISH = int(Kind.PUBLISH)
 _HEAD = PLAIN_OVERHEAD_BYTES
@@ -56,18 +63,17 @@ def _map_head_bytes(count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _put_number(out, at, value, size):  # type: ignore[no-untyped-def]
-    """Write an unsigned number of `size` bytes."""
-    for i in range(size):
-        out[at + i] = np.uint8((value >> np.int64(8 * (size - 1 - i))) & np.int64(0xFF))
+def _put_number(at, value, size):  # type: ignore[no-untyped-def]
+    """Write an unsigned number of `size` bytes, and something after it up to a word."""
+    put_word(at, turned(np.uint64(value) << np.uint64(64 - 8 * size)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _put_int(out, at, value):  # type: ignore[no-untyped-def]
-    """Write an integer; returns where the next value begins."""
+def _put_int(at, value):  # type: ignore[no-untyped-def]
+    """Write an integer, and something after it; returns where the next value begins."""
     size = _int_bytes(value)
     if size == 1:
-        out[at] = np.uint8(value & np.int64(0xFF))
+        put_byte(at, value & 0xFF)
     else:
         kind = 0xCC if value >= 0 else 0xD0
         if size == 3:
@@ -76,114 +82,104 @@ def _put_int(out, at, value):  # type: ignore[no-untyped-def]
             kind += 2
         elif size == 9:
             kind += 3
-        out[at] = np.uint8(kind)
-        _put_number(out, at + 1, value, size - 1)
+        put_byte(at, kind)
+        _put_number(at + 1, value, size - 1)
     return at + size
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _put_text_head(out, at, length):  # type: ignore[no-untyped-def]
+def _put_text_head(at, length):  # type: ignore[no-untyped-def]
     size = _text_head_bytes(length)
     if size == 1:
-        out[at] = np.uint8(0xA0 | length)
+        put_byte(at, 0xA0 | length)
     else:
-        out[at] = np.uint8(0xD9 if size == 2 else (0xDA if size == 3 else 0xDB))
-        _put_number(out, at + 1, length, size - 1)
+        put_byte(at, 0xD9 if size == 2 else (0xDA if size == 3 else 0xDB))
+        _put_number(at + 1, length, size - 1)
     return at + size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_sizes(kind, first, second, valid, key_bytes, sizes, counts):  # type: ignore[no-untyped-def]
-    """Add a column's bytes to the size of each row, and count its attributes.
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _value_bytes(kind, first, second):  # type: ignore[no-untyped-def]
+    """The number of bytes of a value."""
+    size = np.int64(9)
+    if kind == BOOL:
+        size = np.int64(1)
+    elif kind == INT or (kind == UINT and first >= 0):
+        size = np.int64(_int_bytes(first))
+    elif kind == TEXT:
+        size = np.int64(_text_head_bytes(second - first)) + second - first
+    return size
 
-    `first` has the values, or where texts begin; `second` has where texts end.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_rows(columns, first_row, sequence, publisher_bytes, counts, starts):  # type: ignore[no-untyped-def]
+    """Count the attributes of each row, from `first_row` on, and say where its frame begins.
+
+    The last entry of `starts` is where the last frame ends.
     """
-    for row in range(len(sizes)):
-        if not valid[row]:
-            continue
-        counts[row] += 1
-        if kind == BOOL:
-            size = np.int64(1)
-        elif kind == INT:
-            size = np.int64(_int_bytes(first[row]))
-        elif kind == TEXT:
-            length = second[row] - first[row]
-            size = np.int64(_text_head_bytes(length)) + length
-        elif kind == UINT and first[row] >= 0:
-            size = np.int64(_int_bytes(first[row]))
-        else:
-            size = np.int64(9)
-        sizes[row] += size + key_bytes
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def place_rows(sizes, counts, sequence, publisher_bytes, starts):  # type: ignore[no-untyped-def]
-    """Where each frame begins, given the size of its attributes; the last entry is where the last frame ends."""
     at = np.int64(0)
-    for row in range(len(sizes)):
-        starts[row] = at
-        around = _HEAD + 1 + _map_head_bytes(counts[row]) + _int_bytes(np.int64(sequence + row))
-        at += sizes[row] + np.int64(around) + publisher_bytes
-    starts[len(sizes)] = at
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def write_heads(out, starts, counts, cursors):  # type: ignore[no-untyped-def]
-    """Write the bytes before the attributes of each row; `cursors` is where the attributes begin."""
     for row in range(len(counts)):
-        at = starts[row]
-        _put_number(out, at, starts[row + 1] - at - np.int64(PREFIX_BYTES), 4)
-        out[at + PREFIX_BYTES] = np.uint8(_PUBLISH)
-        _put_number(out, at + 5, np.int64(0), 4)
-        at += _HEAD
-        out[at] = np.uint8(0x93)
-        count = counts[row]
-        if count < 16:
-            out[at + 1] = np.uint8(0x80 | count)
-        else:
-            out[at + 1] = np.uint8(0xDE)
-            _put_number(out, at + 2, count, 2)
-        cursors[row] = at + 1 + _map_head_bytes(count)
+        starts[row] = at
+        count = 0
+        for column in range(len(columns)):
+            if byte_at(columns[column, COLUMN_VALID] + first_row + row):
+                place = 8 * (first_row + row)
+                first = np.int64(word_at(columns[column, COLUMN_FIRST] + place))
+                second = np.int64(word_at(columns[column, COLUMN_SECOND] + place))
+                at += columns[column, COLUMN_KEY_BYTES] + _value_bytes(columns[column, COLUMN_KIND], first, second)
+                count += 1
+        counts[row] = count
+        at += _HEAD + 1 + _map_head_bytes(count) + _int_bytes(np.int64(sequence + row)) + publisher_bytes
+    starts[len(counts)] = at
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _put_head(at, frame_bytes, count):  # type: ignore[no-untyped-def]
+    """Write what comes before the attributes; returns where they begin."""
+    put_big_endian(at, frame_bytes - PREFIX_BYTES, 4)
+    put_byte(at + PREFIX_BYTES, _PUBLISH)
+    put_big_endian(at + 5, 0, 4)
+    at += _HEAD
+    put_byte(at, 0x93)
+    if count < 16:
+        put_byte(at + 1, 0x80 | count)
+    else:
+        put_byte(at + 1, 0xDE)
+        put_big_endian(at + 2, count, 2)
+    return at + 1 + _map_head_bytes(count)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def write_column(kind, first, second, text, valid, key, out, cursors):  # type: ignore[no-untyped-def]
-    """Write the key and value of one column to each row; returns the first row whose text is not UTF-8, or -1."""
-    wrong = -1
-    for row in range(len(cursors)):
-        if not valid[row]:
-            continue
-        at = cursors[row]
-        for i in range(len(key)):
-            out[at + i] = key[i]
-        at += len(key)
-        value = first[row]
-        if kind == TEXT:
-            stop = second[row]
-            at = _put_text_head(out, at, stop - value)
-            for i in range(stop - value):
-                out[at + i] = text[value + i]
-            if wrong < 0 and not is_ascii(text, value, stop) and not is_utf8(text, value, stop):
-                wrong = row
-            at += stop - value
-        elif kind == INT or (kind == UINT and value >= 0):
-            at = _put_int(out, at, value)
-        elif kind == BOOL:
-            out[at] = np.uint8(0xC3 if value else 0xC2)
-            at += 1
-        else:
-            out[at] = np.uint8(0xCB if kind == FLOAT else 0xCF)
-            _put_number(out, at + 1, value, 8)
-            at += 9
-        cursors[row] = at
-    return wrong
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def write_tails(out, cursors, publisher, sequence):  # type: ignore[no-untyped-def]
-    """Write the bytes after the attributes: the publisher and the number."""
-    for row in range(len(cursors)):
-        at = cursors[row]
-        for i in range(len(publisher)):
-            out[at + i] = publisher[i]
-        _put_int(out, at + len(publisher), np.int64(sequence + row))
+def write_rows(columns, first_row, sequence, publisher, counts, starts, out):  # type: ignore[no-untyped-def]
+    """Write the frames of as many rows as there are counts; returns the first row whose text is not UTF-8, or -1."""
+    to, name = np.int64(out.ctypes.data), np.int64(publisher.ctypes.data)
+    for row in range(len(counts)):
+        at = _put_head(to + starts[row], starts[row + 1] - starts[row], counts[row])
+        for column in range(len(columns)):
+            if not byte_at(columns[column, COLUMN_VALID] + first_row + row):
+                continue
+            for word in range(0, columns[column, COLUMN_KEY_BYTES], 8):
+                put_word(at + word, word_at(columns[column, COLUMN_KEY] + word))
+            at += columns[column, COLUMN_KEY_BYTES]
+            kind = columns[column, COLUMN_KIND]
+            value = np.int64(word_at(columns[column, COLUMN_FIRST] + 8 * (first_row + row)))
+            if kind == TEXT:
+                size = np.int64(word_at(columns[column, COLUMN_SECOND] + 8 * (first_row + row))) - value
+                text = columns[column, COLUMN_TEXT] + value
+                if characters(text, size) < 0:
+                    return row
+                at = _put_text_head(at, size)
+                put_bytes(at, text, size)
+                at += size
+            elif kind == INT or (kind == UINT and value >= 0):
+                at = _put_int(at, value)
+            elif kind == BOOL:
+                put_byte(at, 0xC3 if value else 0xC2)
+                at += 1
+            else:
+                put_byte(at, 0xCB if kind == FLOAT else 0xCF)
+                put_word(at + 1, turned(np.uint64(value)))
+                at += 9
+        put_bytes(at, name, len(publisher))
+        _put_int(at + len(publisher), np.int64(sequence + row))
+    return -1

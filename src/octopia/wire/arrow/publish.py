@@ -42,13 +42,17 @@ DICT_ROWS: Final = 256
 SLAB_BYTES: Final = 256 * 1024
 _BOOL, _INT, _UINT, _FLOAT, _TEXT = 1, 2, 3, 4, 5  # as in `numba_msgpack`, which is loaded with numba only
 _Ints = npt.NDArray[np.int64]
+_WORD_BYTES: Final = 8
 _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _FIX: Final = "cast it to a string, a number or a boolean, or drop it"
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column for the kernels: values, or where texts begin and end; one byte per row says whether it is set."""
+    """One column for the kernels: values, or where texts begin and end; one byte per row says whether it is set.
+
+    The arrays are contiguous. The key is followed by room for a word.
+    """
 
     name: str
     key: npt.NDArray[np.uint8]
@@ -60,11 +64,8 @@ class _Column:
 
 
 def _column(name: str, key: Any, kind: int, *parts: Any) -> _Column:
-    """A column with read-only arrays: whoever owns them, kernels see one type and are compiled once."""
-    views = [key.view(), *(part.view() for part in parts)]
-    for view in views:
-        view.flags.writeable = False
-    return _Column(name, views[0], kind, *views[1:])
+    """A column whose arrays may be used by address."""
+    return _Column(name, key, kind, *map(np.ascontiguousarray, parts))
 
 
 class BatchRows:
@@ -75,6 +76,7 @@ class BatchRows:
         self._before = before
         self._batch = _checked(batch, before)
         self._columns = _compiled_columns(self._batch)
+        self._lines: _Ints | None = None
         self._terms: PublishTerms | None = None
         self._out = _NO_BYTES  # the kernels' output; reused, since new memory costs as much as writing to it
         # For rows that are published as dicts.
@@ -186,40 +188,34 @@ class BatchRows:
         kernels = write_kernels()
         if kernels is None:
             return self._row_by_row(start, publisher, sequence, terms)
-        stop = min(start + SLAB_ROWS, self._sound)
         name = np.frombuffer(ENCODER.encode(publisher), dtype=np.uint8)
-        sizes, counts = np.zeros(stop - start, dtype=np.int64), np.zeros(stop - start, dtype=np.int64)
-        for one in columns:
-            kernels.add_sizes(
-                one.kind,
-                one.first[start:stop],
-                one.second[start:stop],
-                one.valid[start:stop],
-                len(one.key),
-                sizes,
-                counts,
-            )
-        starts = np.empty(stop - start + 1, dtype=np.int64)
-        kernels.place_rows(sizes, counts, sequence, len(name), starts)
-        rows = max(int(np.searchsorted(starts, SLAB_BYTES)), 1)
+        table, most = self._table(columns), min(SLAB_ROWS, self._sound - start)
+        counts, starts = np.empty(most, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
+        kernels.place_rows(table, start, sequence, len(name), counts, starts)
         too_long = np.diff(starts) - PLAIN_OVERHEAD_BYTES + PARCEL_AROUND_BYTES > terms.frame_bytes_max
-        rows = min(rows, stop - start, _first(too_long))
-        stop = start + rows
-        starts, counts = starts[: rows + 1], counts[:rows]
-        if len(self._out) < starts[-1]:
-            self._out = np.empty(int(starts[-1]), dtype=np.uint8)
-        out, cursors = self._out, np.empty(rows, dtype=np.int64)
-        kernels.write_heads(out, starts, counts, cursors)
-        for one in columns:
-            cut = slice(start, stop)
-            wrong = kernels.write_column(
-                one.kind, one.first[cut], one.second[cut], one.text, one.valid[cut], one.key, out, cursors
-            )
-            rows = rows if wrong < 0 else min(rows, wrong)
-        kernels.write_tails(out, cursors, name, sequence)
+        rows = min(max(int(np.searchsorted(starts, SLAB_BYTES)), 1), most, _first(too_long))
+        if len(self._out) < starts[rows] + _WORD_BYTES:
+            self._out = np.empty(int(starts[rows]) + _WORD_BYTES, dtype=np.uint8)
+        wrong = kernels.write_rows(table, start, sequence, name, counts[:rows], starts[: rows + 1], self._out)
+        rows = rows if wrong < 0 else wrong
         if not rows:
             return self._row_by_row(start, publisher, sequence, terms)
-        return Slab(out[: starts[rows]].tobytes(), rows, None)
+        return Slab(self._out[: starts[rows]].tobytes(), rows, None)
+
+    def _table(self, columns: Sequence[_Column]) -> _Ints:
+        """The columns, as the kernels take them: by address. They are kept as long as this object."""
+        if self._lines is None:
+            lines = [
+                (each.kind, *(_address(array) for array in (each.first, each.second, each.valid, each.text, each.key)))
+                for each in columns
+            ]
+            sizes = [len(each.key) - _WORD_BYTES for each in columns]
+            self._lines = np.array([(*line, size) for line, size in zip(lines, sizes, strict=True)], dtype=np.int64)
+        return self._lines
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    return int(array.ctypes.data)
 
 
 def _values(array: pa.Array) -> list[Any]:
@@ -319,7 +315,7 @@ def _compiled_columns(batch: pa.RecordBatch) -> list[_Column] | None:
 
 
 def _compiled_column(name: str, array: pa.Array) -> _Column | None:
-    key = np.frombuffer(ENCODER.encode(name), dtype=np.uint8)
+    key = np.frombuffer(ENCODER.encode(name) + bytes(_WORD_BYTES), dtype=np.uint8)
     kind = array.type
     if array.null_count == 0:
         valid = np.ones(len(array), dtype=np.uint8)

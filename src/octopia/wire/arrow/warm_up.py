@@ -16,10 +16,6 @@ def use_all(kernels: dict[str, ModuleType]) -> None:
     read.collect_names(frozen, ints[:0], ints[:0], out, edges)
     read.read_columns(frozen, ints[:0], ints[:0], out, ints, tags, row, lengths, ints[:0])
     read.gather_texts(frozen, tags[0], row[0], lengths[0], edges, out)
-    # Columns are read-only, whoever owns them: one type, and so compiled once.
-    kept, valid = np.frombuffer(bytes(8), dtype=np.int64), frozen[:1]
-    write.add_sizes(1, kept, kept, valid, 1, ints.copy(), ints.copy())
-    write.write_column(1, kept, kept, frozen, valid, frozen[:1], out, ints.copy())
-    write.place_rows(ints, ints, 1, 1, edges)
-    write.write_heads(out, edges, ints, ints.copy())
-    write.write_tails(out, ints, frozen[:1], 1)
+    columns = np.zeros((0, 7), dtype=np.int64)
+    write.place_rows(columns, 0, 1, 1, ints[:0], edges)
+    write.write_rows(columns, 0, 1, frozen[:1], ints[:0], edges[:1], out)
