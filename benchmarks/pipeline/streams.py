@@ -8,6 +8,12 @@ came, or is missing; a number that came twice has the same publisher and id both
 Kills are SIGKILL, while rows flow: of a Python worker that runs tasks, of an executor of a standalone cluster of two
 (Spark's `local-cluster`, whose executors are processes), of the whole driver (which is started again from its
 checkpoint), of the broker that the query publishes to, and of the broker that it reads from.
+
+The last one is done twice. A broker that was killed has forgotten the query's subscription. Until the query has
+subscribed again, what is published there has no subscriber. So the publisher goes on at once in one trial, and in the
+other when the query has subscribed again. In both, single rows are published until one comes, which tells when the
+subscription was in force: `subscribed_s` after the broker was started again. `confirmed_s` is when the broker had
+confirmed the last of the rows that are counted.
 """
 
 import asyncio
@@ -27,7 +33,10 @@ from typing import Any, Final, NamedTuple
 import octopia
 
 psutil: Any = import_module("psutil")
-KILLS: Final = ("nothing", "Python worker", "executor", "driver", "broker of the sink", "broker of the source")
+SOURCE: Final = "broker of the source"
+# The publisher goes on at once, as usual, or when the query has subscribed again.
+SOURCE_WAITED_FOR: Final = "broker of the source, publisher waits"
+KILLS: Final = ("nothing", "Python worker", "executor", "driver", "broker of the sink", SOURCE, SOURCE_WAITED_FOR)
 WAIT_S: Final = 300.0
 _PORT: Final = 7400
 _QUERY: Final = """
@@ -59,8 +68,8 @@ class _Row(NamedTuple):
     at_s: float
 
 
-def _numbers(got: "list[_Row]", first: int) -> set[int]:
-    return {one.n for one in got if one.n >= first}
+def _numbers(got: "list[_Row]", first: int, end: int) -> set[int]:
+    return {one.n for one in got if first <= one.n < end}
 
 
 def measure_streams(rows: int, kills: tuple[str, ...] = KILLS) -> list[dict[str, Any]]:
@@ -160,17 +169,23 @@ async def _run(overlay: _Overlay, folder: Path, rows: int, kill: str) -> dict[st
                 begin = time.time()
                 await _publish(publisher, range(warm, warm + rows // 2))
                 if kill != "nothing":
-                    await _until(lambda: len(_numbers(got, warm)) > rows // 20)
+                    await _until(lambda: len(_numbers(got, warm, warm + rows)) > rows // 20)
                 await _kill(kill, overlay, running)
+                restarted, told = time.time(), {}
+                if kill == SOURCE_WAITED_FOR:
+                    told["subscribed_s"] = await _passing(publisher, got, warm + rows) - restarted
                 await _publish(publisher, range(warm + rows // 2, warm + rows))
+                told["confirmed_s"] = time.time() - restarted
+                if kill == SOURCE:
+                    told["subscribed_s"] = await _passing(publisher, got, warm + rows) - restarted
                 # What a killed broker held is lost, so there may be fewer: until nothing more comes for long.
                 quiet_s = 60.0 if kill.startswith("broker") else WAIT_S
-                await _until(lambda: len(_numbers(got, warm)) >= rows, quiet_s, got)
+                await _until(lambda: len(_numbers(got, warm, warm + rows)) >= rows, quiet_s, got)
         finally:
             taking.cancel()
             keeping.cancel()
-    done = _account([one for one in got if one.n >= warm], rows, kill, begin)
-    return done | {"restarts": len(running) - 1}
+    done = _account([one for one in got if warm <= one.n < warm + rows], range(warm, warm + rows), kill, begin)
+    return done | told | {"restarts": len(running) - 1}
 
 
 async def _warmed(publisher: Any, got: list[Any]) -> int:
@@ -182,6 +197,20 @@ async def _warmed(publisher: Any, got: list[Any]) -> int:
         await asyncio.sleep(0.2)
     await _until(lambda: max(one.n for one in got) == number - 1)
     return number
+
+
+async def _passing(publisher: Any, got: list[_Row], number: int) -> float:
+    """Publish rows from this number on, one by one, until one comes; returns when the first that came was confirmed."""
+    confirmed: dict[int, float] = {}
+    for n in range(number, number + round(WAIT_S / 0.05)):
+        await _publish(publisher, range(n, n + 1))
+        confirmed[n] = time.time()
+        await asyncio.sleep(0.05)
+        if any(one.n >= number for one in got):
+            break
+    # those that were on their way before it
+    await asyncio.sleep(1.0)
+    return min((confirmed[one.n] for one in got if one.n in confirmed), default=float("inf"))
 
 
 async def _kill(kill: str, overlay: _Overlay, running: list[Any]) -> None:
@@ -241,7 +270,8 @@ async def _until(done: Any, quiet_s: float = WAIT_S, got: list[Any] | None = Non
         await asyncio.sleep(0.02)
 
 
-def _account(got: list[_Row], rows: int, kill: str, begin: float) -> dict[str, Any]:
+def _account(got: list[_Row], published: range, kill: str, begin: float) -> dict[str, Any]:
+    rows = len(published)
     once = {(one.publisher, one.id, one.n) for one in got}
     numbers = Counter(n for _, _, n in once)
     delays = sorted(one.delay_s for one in got)
@@ -251,6 +281,8 @@ def _account(got: list[_Row], rows: int, kill: str, begin: float) -> dict[str, A
         "published": rows,
         "came": len(numbers),
         "missing": rows - len(numbers),
+        # counted from 0
+        "missing_from": min((n - published.start for n in published if n not in numbers), default=None),
         "again": len(got) - len(once),
         "repeated": sum(count - 1 for count in numbers.values()),
         "rows_per_s": len(numbers) / took if took > 0 else 0.0,

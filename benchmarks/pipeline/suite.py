@@ -27,6 +27,8 @@ class Options:
     stream_rows: int = 100_000
     recorded_rows: int = 50_000
     increment_rows: int = 1_000_000
+    # a file or folder of real quotes, for plans
+    quotes: str = ""
 
 
 QUICK = Options(
@@ -67,5 +69,5 @@ def take(options: Options) -> dict[str, Any]:
     if "increments" in options.parts:
         figures["increments"] = increments.measure_increments(options.increment_rows)
     if "plans" in options.parts:
-        figures["plans"] = plans.measure_plans()
+        figures["plans"] = plans.measure_plans(options.quotes)
     return figures

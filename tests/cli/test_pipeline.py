@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from octopia.cli import entry
 from tests.patience import PATIENT_SPARK
 
 # A run takes a minute of an idle machine, and a busy one has other things to do.
@@ -35,6 +37,22 @@ def octopia(*arguments: str) -> "subprocess.CompletedProcess[str]":
         check=False,
         env={**os.environ, "COLUMNS": "200"},
     )
+
+
+Here = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Here:
+    """The command in this process, for what ends before Spark starts: exit code, standard output, standard error."""
+
+    def called(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(sys, "argv", ["octopia", *arguments])
+        code = entry.run()
+        return code, *capfd.readouterr()
+
+    return called
 
 
 def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> None:
@@ -73,18 +91,20 @@ def test_from_quotes_to_a_report_and_a_second_time_nothing(tmp_path: Path) -> No
         (["reproduce", "--grid", "publishers=1,2"], "octopia: --grid publishers: experiment publishers goes through "),
     ],
 )
-def test_what_makes_no_sense_is_told_before_anything_runs(arguments: list[str], line: str, tmp_path: Path) -> None:
-    done = octopia(*arguments, "--out", str(tmp_path / "out"))
-    assert (done.returncode, done.stdout, done.stderr.startswith(line)) == (2, "", True), done.stderr
+def test_what_makes_no_sense_is_told_before_anything_runs(
+    arguments: list[str], line: str, tmp_path: Path, here: Here
+) -> None:
+    code, screen, errors = here(*arguments, "--out", str(tmp_path / "out"))
+    assert (code, screen, errors.startswith(line)) == (2, "", True), errors
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stage_alone_needs_the_tables_before_it(tmp_path: Path) -> None:
-    done = octopia("pipeline", "truth", "--out", str(tmp_path))
+def test_a_stage_alone_needs_the_tables_before_it(tmp_path: Path, here: Here) -> None:
+    code, _, errors = here("pipeline", "truth", "--out", str(tmp_path))
     line = (
         f"octopia: stage truth needs the table notifications, which is not in {tmp_path}: run stage notifications first"
     )
-    assert (done.returncode, done.stderr.strip()) == (2, line)
+    assert (code, errors.strip()) == (2, line)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

@@ -76,8 +76,8 @@ def makes(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         out = tmp_path_factory.mktemp(name) / "out"
         spec = pipeline_spec(name)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("octopia.pipeline.stage_quotes.MADE_ROWS", 60)
-            small_pieces(patch)
+            patch.setattr("octopia.pipeline.stage_quotes.MADE_ROWS", 300)
+            small_pieces(patch, rows=200, filters=16)
             session.spark.conf.set("spark.sql.shuffle.partitions", "3")
             try:
                 run(session, out, spec)
@@ -108,9 +108,9 @@ def test_the_workload_is_that_of_one_call_whatever_the_partitions(made: Made) ->
     assert not (out / stage_workload.DRAWN).exists()
 
 
-def small_pieces(patch: pytest.MonkeyPatch) -> None:
+def small_pieces(patch: pytest.MonkeyPatch, *, rows: int = 64, filters: int = 7) -> None:
     """Several chunks of rows and several shares of the filters, the last of each shorter than the others."""
-    for name, size in (("CHUNK_ROWS_MAX", 64), ("CHUNK_ROWS_MIN", 50), ("SHARE_FILTERS_MIN", 7)):
+    for name, size in (("CHUNK_ROWS_MAX", rows), ("CHUNK_ROWS_MIN", rows - 14), ("SHARE_FILTERS_MIN", filters)):
         patch.setattr(stage_truth, name, size)
 
 

@@ -24,9 +24,16 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
     """The master's address and the workers' process ids."""
     folder.mkdir(parents=True)
     (folder / "log4j2.properties").write_text(_LOG4J)
-    with ExitStack() as stack:
-        master = stack.enter_context(_node(folder, "master.Master", "--host", "127.0.0.1", "--port", "0"))
+    with _node(folder, "master.Master", "--host", "127.0.0.1", "--port", "0") as master:
         address = _wait_for(master, r"Starting Spark master at (spark://\S+)")
+        with joined(folder, address, workers, cores, memory) as pids:
+            yield address, pids
+
+
+@contextmanager
+def joined(folder: Path, address: str, workers: int, cores: int = 1, memory: str = "1g") -> Iterator[list[int]]:
+    """Workers of a running master, by their process ids."""
+    with ExitStack() as stack:
         pids = []
         for number in range(workers):
             arguments = ["--host", "127.0.0.1", "--cores", str(cores), "--memory", memory]
@@ -34,7 +41,7 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
             worker = stack.enter_context(_node(folder, "worker.Worker", *arguments))
             _wait_for(worker, r"Successfully registered with (master)")
             pids.append(worker.pid)
-        yield address, pids
+        yield pids
 
 
 @contextmanager

@@ -10,7 +10,7 @@ in a window, CE is 1, and the row is omitted.
 # ruff: noqa: S608  # texts are put together from constants of this file
 
 from octopia.metrics.metric import Metric
-from octopia.metrics.queues import TARGETS
+from octopia.metrics.queues import LINK_COUNT, TARGETS
 
 # By target link of a high-rate publisher's host broker, and by window.
 _WINDOWS = f"""\
@@ -41,7 +41,7 @@ CONGESTION_ELEMENT = Metric(
     "(`above`), each averaged over the links",
     shape="row",
     sql=f"""\
-{_WINDOWS}, below AS (
+{_WINDOWS}{LINK_COUNT}, below AS (
   SELECT
     sender, receiver,
     number - ROW_NUMBER() OVER (PARTITION BY sender, receiver ORDER BY number) AS stretch
@@ -51,19 +51,19 @@ CONGESTION_ELEMENT = Metric(
   SELECT sender, receiver, COUNT(*) AS length FROM below GROUP BY sender, receiver, stretch
 ), longest AS (
   SELECT sender, receiver, MAX(length) AS length FROM stretches GROUP BY sender, receiver
+), together AS (
+  SELECT SUM(length) AS longest_below FROM longest
 ), counted AS (
   SELECT
     COUNT(CASE WHEN q_in < q_out THEN 1 END) AS below,
-    (SELECT SUM(length) FROM longest) AS longest_below,
-    COUNT(CASE WHEN q_in > q_out THEN 1 END) AS above,
-    (SELECT COUNT(*) FROM links) AS link_count
+    COUNT(CASE WHEN q_in > q_out THEN 1 END) AS above
   FROM windows
 )
 SELECT
   below * window_ns / 1e9 / NULLIF(link_count, 0) AS below,
   COALESCE(longest_below, 0) * window_ns / 1e9 / NULLIF(link_count, 0) AS longest_below,
   above * window_ns / 1e9 / NULLIF(link_count, 0) AS above
-FROM counted CROSS JOIN facts""",
+FROM counted CROSS JOIN together CROSS JOIN link_counts CROSS JOIN facts""",
     less_is_better=None,
 )
 
@@ -76,9 +76,7 @@ CONGESTION_ELEMENT_OVER_TIME = Metric(
     "entered or left have no row",
     shape="series",
     sql=f"""\
-{_WINDOWS}, counted AS (
-  SELECT COUNT(*) AS link_count FROM links
-), placed AS (
+{_WINDOWS}{LINK_COUNT}, placed AS (
   SELECT
     CAST(FLOOR((GREATEST(number * window_ns, publish_from_ns) - publish_from_ns) / 1e9) AS BIGINT) AS slot,
     q_in, q_out, (1 + q_in) / (1e0 + q_out) AS element
@@ -87,7 +85,7 @@ CONGESTION_ELEMENT_OVER_TIME = Metric(
   SELECT slot, SUM(q_in) AS q_in, SUM(q_out) AS q_out, MAX(element) AS largest FROM placed GROUP BY slot
 ), sizes AS (
   SELECT slot, q_in, q_out, largest, CAST(link_count AS DOUBLE) * 1e9 / window_ns AS number
-  FROM slots CROSS JOIN counted CROSS JOIN facts
+  FROM slots CROSS JOIN link_counts CROSS JOIN facts
 )
 SELECT 'mean' AS part, CAST(slot AS DOUBLE) AS at_s, (number + q_in) / (number + q_out) AS value FROM sizes
 UNION ALL

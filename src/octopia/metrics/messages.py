@@ -4,7 +4,23 @@ Every message on a link counts, including one that was lost or dropped by its re
 its broker do not.
 """
 
+# ruff: noqa: S608  # texts are put together from constants of this file
+
 from octopia.metrics.metric import Metric
+
+_PUBLISHED = """\
+published AS (
+  SELECT COUNT(*) AS number FROM requests WHERE kind = 'publish'
+)"""
+
+# The end of a text: of the table `copies`, those that count.
+_COUNTED = f"""\
+, {_PUBLISHED}
+SELECT
+  COUNT(CASE WHEN counts = 1 THEN 1 END) AS number,
+  AVG(counts) AS share,
+  COUNT(CASE WHEN counts = 1 THEN 1 END) / NULLIF(MAX(published.number), 0) AS per_notification
+FROM copies CROSS JOIN published"""
 
 MESSAGES = Metric(
     name="messages",
@@ -73,21 +89,15 @@ COPIES_BETWEEN_SITES = Metric(
     definition="copies of notifications sent from one site to another: their number, their share of all copies, and "
     "their number per published notification",
     shape="row",
-    sql="""\
+    sql=f"""\
 WITH copies AS (
-  SELECT CASE WHEN sender.site <> receiver.site THEN 1 ELSE 0 END AS crossed
+  SELECT CASE WHEN sender.site <> receiver.site THEN 1 ELSE 0 END AS counts
   FROM hops
   JOIN brokers AS sender ON sender.broker = hops.sender
   JOIN brokers AS receiver ON receiver.broker = hops.receiver
   WHERE hops.kind = 'notify'
-), published AS (
-  SELECT COUNT(*) AS number FROM requests WHERE kind = 'publish'
 )
-SELECT
-  COUNT(CASE WHEN crossed = 1 THEN 1 END) AS number,
-  AVG(crossed) AS share,
-  COUNT(CASE WHEN crossed = 1 THEN 1 END) / NULLIF(MAX(published.number), 0) AS per_notification
-FROM copies CROSS JOIN published""",
+{_COUNTED}""",
 )
 
 PUBLISHING_MESSAGES = Metric(
@@ -113,21 +123,15 @@ PURE_FORWARDS = Metric(
     definition="copies of notifications that a broker received but delivered to none of its clients: their number, "
     "their share of all copies received, and their number per published notification",
     shape="row",
-    sql="""\
+    sql=f"""\
 WITH served AS (
   SELECT DISTINCT request, broker FROM deliveries
 ), copies AS (
-  SELECT CASE WHEN served.request IS NULL THEN 1 ELSE 0 END AS pure
+  SELECT CASE WHEN served.request IS NULL THEN 1 ELSE 0 END AS counts
   FROM hops LEFT JOIN served ON served.request = hops.request AND served.broker = hops.receiver
   WHERE hops.kind = 'notify' AND hops.handled_ns IS NOT NULL
-), published AS (
-  SELECT COUNT(*) AS number FROM requests WHERE kind = 'publish'
 )
-SELECT
-  COUNT(CASE WHEN pure = 1 THEN 1 END) AS number,
-  AVG(pure) AS share,
-  COUNT(CASE WHEN pure = 1 THEN 1 END) / NULLIF(MAX(published.number), 0) AS per_notification
-FROM copies CROSS JOIN published""",
+{_COUNTED}""",
 )
 
 DELIVERY_HOPS = Metric(
@@ -145,10 +149,8 @@ DELIVERIES = Metric(
     unit="deliveries",
     definition="notifications received by subscribers, in total and per published notification",
     shape="row",
-    sql="""\
-WITH published AS (
-  SELECT COUNT(*) AS number FROM requests WHERE kind = 'publish'
-), received AS (
+    sql=f"""\
+WITH {_PUBLISHED}, received AS (
   SELECT COUNT(*) AS number FROM deliveries
 )
 SELECT received.number AS number, received.number / NULLIF(published.number, 0) AS per_notification

@@ -65,9 +65,13 @@ def spread(column: str, source: str, unit: str = "1e9") -> str:
         for place in places.values()
         for end in ("FLOOR", "CEIL")
     )
+    values = ",\n    ".join(
+        f"{_value_at(f'{end}({place})')} AS {name}_{end.lower()}"
+        for name, place in places.items()
+        for end in ("FLOOR", "CEIL")
+    )
     centiles = ",\n  ".join(
-        f"({_value_at(f'FLOOR({place})')} + ({_value_at(f'CEIL({place})')} - {_value_at(f'FLOOR({place})')})\n"
-        f"    * (MAX({place}) - FLOOR(MAX({place})))) / {unit} AS {name}"
+        f"({name}_floor + ({name}_ceil - {name}_floor) * ({place} - FLOOR({place}))) / {unit} AS {name}"
         for name, place in places.items()
     )
     return f"""\
@@ -94,13 +98,17 @@ def spread(column: str, source: str, unit: str = "1e9") -> str:
     sorted.amount, sorted.times,
     chosen.earlier + SUM(sorted.times) OVER (PARTITION BY sorted.bucket ORDER BY sorted.amount) AS until_place
   FROM sorted JOIN chosen ON chosen.bucket = sorted.bucket
+), picked AS (
+  SELECT
+    {values}
+  FROM placed CROSS JOIN totals
 )
 SELECT
-  COALESCE(MAX(number), 0) AS number,
-  MAX(total) / MAX(number) / {unit} AS mean,
+  COALESCE(number, 0) AS number,
+  total / number / {unit} AS mean,
   {centiles},
-  MAX(most) / {unit} AS maximum
-FROM totals LEFT JOIN placed ON 1 = 1"""  # noqa: S608
+  most / {unit} AS maximum
+FROM totals CROSS JOIN picked"""  # noqa: S608
 
 
 def _value_at(place: str) -> str:

@@ -13,11 +13,11 @@ from octopia.metrics.metric import Metric, spread
 # The high-rate publishers of bursts: `high-rate`, `high-rate-2`, and so on.
 HIGH_RATE_CLIENTS = "high-rate%"
 
-_DELAYS = """\
+_DELAYS = f"""\
 WITH delays AS (
   SELECT
-    deliveries.delivered_ns - requests.issued_ns AS delay_ns,
-    CASE WHEN clients.name LIKE '{high_rate}' THEN 1 ELSE 0 END AS high_rate
+    clients.name, deliveries.delivered_ns - requests.issued_ns AS delay_ns,
+    CASE WHEN clients.name LIKE '{HIGH_RATE_CLIENTS}' THEN 1 ELSE 0 END AS high_rate
   FROM deliveries
   JOIN requests ON requests.request = deliveries.request
   JOIN clients ON clients.client = requests.client
@@ -32,7 +32,7 @@ def _delay(name: str, title: str, of: str, condition: str) -> Metric:
         unit="s",
         definition=f"from the publishing of a notification {of}until a subscriber receives it, over all deliveries",
         shape="row",
-        sql=_DELAYS.format(high_rate=HIGH_RATE_CLIENTS) + spread("delay_ns", f"delays{condition}"),
+        sql=_DELAYS + spread("delay_ns", f"delays{condition}"),
     )
 
 
@@ -55,14 +55,10 @@ BURST_DELAY = Metric(
     "the first burst, `high-rate-2` that of the second, and so on",
     shape="parts",
     sql=f"""\
-SELECT
-  clients.name AS part,
-  CAST(SUM(CAST(deliveries.delivered_ns - requests.issued_ns AS DECIMAL(18, 0))) AS DOUBLE) / COUNT(*) / 1e9 AS value
-FROM deliveries
-JOIN requests ON requests.request = deliveries.request
-JOIN clients ON clients.client = requests.client
-WHERE clients.name LIKE '{HIGH_RATE_CLIENTS}'
-GROUP BY clients.name
+{_DELAYS}SELECT name AS part, CAST(SUM(CAST(delay_ns AS DECIMAL(18, 0))) AS DOUBLE) / COUNT(*) / 1e9 AS value
+FROM delays
+WHERE high_rate = 1
+GROUP BY name
 ORDER BY part""",
 )
 
@@ -147,7 +143,7 @@ UNDER_BOUND = Metric(
     "deliveries, of those of the high-rate publisher, and of the others",
     shape="row",
     sql=f"""\
-{_DELAYS.format(high_rate=HIGH_RATE_CLIENTS)}SELECT
+{_DELAYS}SELECT
   AVG(CASE WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS overall,
   AVG(CASE WHEN high_rate = 0 THEN NULL WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS high_rate,
   AVG(CASE WHEN high_rate = 1 THEN NULL WHEN delay_ns < delay_bound_ns THEN 1 ELSE 0 END) AS others

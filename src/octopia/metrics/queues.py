@@ -24,6 +24,12 @@ WITH high_rate AS (
 )"""
 
 
+LINK_COUNT = """\
+, link_counts AS (
+  SELECT COUNT(*) AS link_count FROM links
+)"""
+
+
 def _within(until: str) -> str:
     inside = f"GREATEST(0, LEAST(hops.left_ns, spans.{until}) - GREATEST(hops.queued_ns, spans.from_ns))"
     return f"CAST(SUM(CAST({inside} AS DECIMAL(18, 0))) AS DOUBLE)"
@@ -39,12 +45,13 @@ HIGH_RATE_QUEUE = Metric(
     "took; with several bursts, those of all of them",
     shape="row",
     sql=f"""\
-{TARGETS}, spans AS (
-  SELECT
-    MIN(high_rate.issued_ns) AS from_ns, MAX(high_rate.issued_ns) AS sent_ns,
-    (SELECT MAX(left_ns) FROM copies) AS empty_ns, (SELECT AVG(queue) FROM copies) AS found,
-    (SELECT COUNT(*) FROM links) AS link_count
-  FROM high_rate
+{TARGETS}{LINK_COUNT}, sending AS (
+  SELECT MIN(issued_ns) AS from_ns, MAX(issued_ns) AS sent_ns FROM high_rate
+), leaving AS (
+  SELECT MAX(left_ns) AS empty_ns, AVG(queue) AS found FROM copies
+), spans AS (
+  SELECT from_ns, sent_ns, empty_ns, found, link_count
+  FROM sending CROSS JOIN leaving CROSS JOIN link_counts
 ), areas AS (
   SELECT {_within("sent_ns")} AS sending, {_within("empty_ns")} AS emptying
   FROM hops
@@ -60,6 +67,21 @@ SELECT
 FROM areas CROSS JOIN spans""",
 )
 
+
+def _over_time(parts: dict[str, str], more: str = "") -> str:
+    """The end of a text: values of the table `samples`, by their parts, from the start of publishing on."""
+    several = "\nUNION ALL\n".join(
+        f"""\
+SELECT '{part}' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, {value} AS value
+FROM samples CROSS JOIN facts{more}
+WHERE at_ns >= publish_from_ns"""
+        for part, value in parts.items()
+    )
+    return f"{several}\nORDER BY part, at_s"
+
+
+_LONGEST = {"longest": "CAST(longest AS DOUBLE)"}
+
 HIGH_RATE_QUEUE_OVER_TIME = Metric(
     name="high_rate_queue_over_time",
     title="Q_l at the high-rate publisher's host broker over time",
@@ -68,21 +90,12 @@ HIGH_RATE_QUEUE_OVER_TIME = Metric(
     "links, and the longest; times at which all were empty have no row",
     shape="series",
     sql=f"""\
-{TARGETS}, counted AS (
-  SELECT COUNT(*) AS link_count FROM links
-), samples AS (
+{TARGETS}{LINK_COUNT}, samples AS (
   SELECT queues.at_ns, SUM(queues.queue) AS total, MAX(queues.queue) AS longest
   FROM queues JOIN links ON links.sender = queues.sender AND links.receiver = queues.receiver
   GROUP BY queues.at_ns
 )
-SELECT 'mean' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(total AS DOUBLE) / link_count AS value
-FROM samples CROSS JOIN counted CROSS JOIN facts
-WHERE at_ns >= publish_from_ns
-UNION ALL
-SELECT 'longest' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(longest AS DOUBLE) AS value
-FROM samples CROSS JOIN facts
-WHERE at_ns >= publish_from_ns
-ORDER BY part, at_s""",
+{_over_time({"mean": "CAST(total AS DOUBLE) / link_count"} | _LONGEST, " CROSS JOIN link_counts")}""",
 )
 
 QUEUE_OVER_TIME = Metric(
@@ -91,18 +104,11 @@ QUEUE_OVER_TIME = Metric(
     unit="messages",
     definition="messages in all output queues together, and in the longest one, at regular times while publishing",
     shape="series",
-    sql="""\
+    sql=f"""\
 WITH samples AS (
   SELECT at_ns, SUM(queue) AS total, MAX(queue) AS longest FROM queues GROUP BY at_ns
 )
-SELECT 'total' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(total AS DOUBLE) AS value
-FROM samples CROSS JOIN facts
-WHERE at_ns >= publish_from_ns
-UNION ALL
-SELECT 'longest' AS part, (at_ns - publish_from_ns) / 1e9 AS at_s, CAST(longest AS DOUBLE) AS value
-FROM samples CROSS JOIN facts
-WHERE at_ns >= publish_from_ns
-ORDER BY part, at_s""",
+{_over_time({"total": "CAST(total AS DOUBLE)"} | _LONGEST)}""",
 )
 
 _LINKS = """\

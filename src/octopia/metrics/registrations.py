@@ -9,6 +9,18 @@ and each copy binds it to further trees; it is stored when the last one is.
 
 from octopia.metrics.metric import Metric, spread
 
+
+def _until_last(kind: str) -> str:
+    """The end of a text: requests of a kind, from when they were issued until the moments in the table `lasts`."""
+    return f"""\
+, delays AS (
+  SELECT COALESCE(GREATEST(lasts.stored_ns, requests.handled_ns), requests.handled_ns) - requests.issued_ns AS delay_ns
+  FROM requests LEFT JOIN lasts ON lasts.request = requests.request
+  WHERE requests.kind = '{kind}' AND requests.handled_ns IS NOT NULL AND requests.refused IS NULL
+)
+{spread("delay_ns", "delays")}"""
+
+
 ADVERTISEMENT_DELAY = Metric(
     name="advertisement_delay",
     title="Advertisement delay",
@@ -23,23 +35,16 @@ WITH copies AS (
   GROUP BY hops.request, hops.receiver
 ), lasts AS (
   SELECT request, MAX(stored_ns) AS stored_ns FROM copies GROUP BY request
-), delays AS (
-  SELECT COALESCE(GREATEST(lasts.stored_ns, requests.handled_ns), requests.handled_ns) - requests.issued_ns AS delay_ns
-  FROM requests LEFT JOIN lasts ON lasts.request = requests.request
-  WHERE requests.kind = 'advertise' AND requests.handled_ns IS NOT NULL AND requests.refused IS NULL
-)
-{spread("delay_ns", "delays")}""",
+){_until_last("advertise")}""",
 )
 
-_SUBSCRIPTION_DELAY = """\
+
+def _subscription_delay(condition: str) -> str:
+    return f"""\
 WITH lasts AS (
   SELECT request, MAX(handled_ns) AS stored_ns FROM hops WHERE {condition} GROUP BY request
-), delays AS (
-  SELECT COALESCE(GREATEST(lasts.stored_ns, requests.handled_ns), requests.handled_ns) - requests.issued_ns AS delay_ns
-  FROM requests LEFT JOIN lasts ON lasts.request = requests.request
-  WHERE requests.kind = 'subscribe' AND requests.handled_ns IS NOT NULL AND requests.refused IS NULL
-)
-{spread}"""
+){_until_last("subscribe")}"""
+
 
 SUBSCRIPTION_DELAY = Metric(
     name="subscription_delay",
@@ -47,7 +52,7 @@ SUBSCRIPTION_DELAY = Metric(
     unit="s",
     definition="from the request of a subscription until the last broker has stored it",
     shape="row",
-    sql=_SUBSCRIPTION_DELAY.format(condition="kind = 'subscribe'", spread=spread("delay_ns", "delays")),
+    sql=_subscription_delay("kind = 'subscribe'"),
 )
 
 SUBSCRIPTION_READY_DELAY = Metric(
@@ -57,7 +62,7 @@ SUBSCRIPTION_READY_DELAY = Metric(
     definition="from the request of a subscription until the last message of any kind caused by it is handled; from "
     "then on it receives notifications from everywhere",
     shape="row",
-    sql=_SUBSCRIPTION_DELAY.format(condition="kind <> 'notify'", spread=spread("delay_ns", "delays")),
+    sql=_subscription_delay("kind <> 'notify'"),
 )
 
 

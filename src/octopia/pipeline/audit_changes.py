@@ -24,7 +24,7 @@ WANTED: Final = """\
     SUM(CASE WHEN handled_ns IS NULL THEN 1 ELSE 0 END) AS lost
   FROM control GROUP BY system, request
 ), asked AS (
-  SELECT
+  SELECT /*+ BROADCAST(changes, counted, totals) */
     counted.system, changes.change, requests.issued_ns,
     CASE
       WHEN requests.handled_ns IS NULL OR requests.refused IS NOT NULL OR COALESCE(said.lost, 0) > 0 THEN NULL
@@ -65,7 +65,7 @@ WANTED: Final = """\
     AND changes.client = registered.client AND changes.id = registered.id AND changes.change > registered.begun_by
   GROUP BY registered.kind, registered.number, registered.client, registered.id, registered.begun_by
 ), terms AS (
-  SELECT
+  SELECT /*+ BROADCAST(counted) */
     counted.system, ends.kind, ends.number, clients.client,
     CASE WHEN ends.begun_by < 0 THEN 0 ELSE begin.issued_ns END AS exists_from_ns,
     CASE WHEN ends.begun_by < 0 THEN 0 ELSE begin.settled_ns END AS in_force_from_ns,

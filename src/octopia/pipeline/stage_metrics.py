@@ -2,20 +2,21 @@
 
 Both engines run the same queries and give the same numbers, except for the last digit of a float. DuckDB measured small
 traces in the task that simulated them (`measures.py`); this stage gathers those results, or measures again if the
-definitions have changed. Large traces, and those of which only the tables are left, are queried in Spark SQL: one
-session per system, in which the tables of its trace have their names, and several queries of all systems at a time,
-since a small one leaves most of a machine idle.
+definitions have changed. Large traces, and those of which only the tables are left, are queried in Spark SQL, each
+metric once for all systems (`octopia.metrics.grouped`), and a few metrics at a time, since a small query leaves most of
+a machine idle.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from octopia.experiments import METRICS_SCHEMA, SERIES_SCHEMA, Result, facts_of_cell
-from octopia.metrics import METRICS, Facts
+from octopia.metrics import METRICS, SYSTEM, grouped
 from octopia.pipeline.arrow import plain_schema
 from octopia.pipeline.failures import spark_errors
 from octopia.pipeline.manifest import Parameters
@@ -42,11 +43,12 @@ from octopia.trace import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 # Rows of a trace per partition of a shuffle; small traces in many partitions cost more than they save.
 _ROWS_PER_PARTITION: Final = 500_000
 _AT_ONCE: Final = 4
+# Rows of one system come in any order.
+_ORDERS: Final = {"series": ("part", "at_s"), "parts": ("part",), "table": ("sender", "receiver")}
 
 
 def make_metrics(work: Work[PipelineSpec]) -> Outputs:
@@ -96,62 +98,55 @@ def _measure_kept(work: Work[PipelineSpec], runs: Sequence[Result]) -> None:
 
 
 def _by_spark(work: Work[PipelineSpec], runs: Sequence[Result]) -> dict[str, Measures]:
-    """Run the queries of all systems, a few at a time; a system's answers are combined when all are there."""
+    """One query per metric for all systems, a few at a time."""
+    if not runs:
+        return {}
+    own = _session(work, runs)
+    asked: dict[str, Future[pa.Table]] = {}
+    found: dict[str, pa.Table] = {}
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="octopia-metric") as executor:
+        for name, metric in METRICS.items():
+            asked[name] = executor.submit(_ask, own, grouped(metric.sql))
+        for name, answer in asked.items():
+            found[name] = answer.result()
+            work.tell(len(found) / len(METRICS), f"{len(found)} of {len(METRICS)} metrics")
+    return {one.cell.system: measures_of(one.cell, _of_system(found, one.cell.system)) for one in runs}
+
+
+def _ask(own: "SparkSession", sql: str) -> pa.Table:
+    with spark_errors("metrics"):
+        return own.sql(sql).toArrow()
+
+
+def _of_system(found: Mapping[str, pa.Table], system: str) -> dict[str, pa.Table]:
+    """The answers of one system, in order."""
+    mine = {}
+    for name, table in found.items():
+        rows = table.filter(pc.equal(table[SYSTEM], system)).drop_columns([SYSTEM])
+        keys = _ORDERS.get(METRICS[name].shape, ())
+        mine[name] = rows.sort_by([(key, "ascending") for key in keys]) if keys else rows
+    return mine
+
+
+def _session(work: Work[PipelineSpec], runs: Sequence[Result]) -> "SparkSession":
+    """The tables of these systems, with plans for their size: a small query takes longer to compile than to run."""
     urls = {name: work.store.url(name) for name in TABLES}
     schemas = {name: work.tables[name].schema for name in TABLES}
-    found: dict[str, Measures] = {}
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="octopia-metric") as executor:
-        asked = {}
-        for one in runs:
-            system, facts = one.cell.system, facts_of_cell(one)
-            own = _session(work.session.spark, urls, facts, one.run.rows["hops"], system=system, schemas=schemas)
-            asked[system] = _asked(executor, own, list(METRICS))
-        for number, one in enumerate(runs):
-            system = one.cell.system
-
-            def tell(count: int, number: int = number, system: str = system) -> None:
-                work.tell((number + count / len(METRICS)) / len(runs), f"{system}: {count} of {len(METRICS)} metrics")
-
-            found[system] = measures_of(one.cell, _answers(asked[system], tell))
-    return found
-
-
-def _asked(executor: ThreadPoolExecutor, own: "SparkSession", names: Sequence[str]) -> "dict[str, Future[pa.Table]]":
-    def ask(sql: str) -> pa.Table:
-        with spark_errors("metrics"):
-            return own.sql(sql).toArrow()
-
-    return {name: executor.submit(ask, METRICS[name].sql) for name in names}
-
-
-def _answers(
-    asked: "Mapping[str, Future[pa.Table]]", on_done: Callable[[int], None] = lambda count: None
-) -> dict[str, pa.Table]:
-    found = {}
-    for name, answer in asked.items():
-        found[name] = answer.result()
-        on_done(len(found))
-    return found
-
-
-def _session(
-    spark: "SparkSession",
-    urls: Mapping[str, str],
-    facts: Facts,
-    hops: int,
-    *,
-    system: str | None = None,
-    schemas: "Mapping[str, StructType] | None" = None,
-) -> "SparkSession":
-    """The tables of one trace, with plans for its size: compiling a query takes longer than running a small one."""
-    own = session_with(spark, urls, system, schemas)
-    own.createDataFrame(facts.table()).createOrReplaceTempView("facts")
+    own = session_with(work.session.spark, urls, schemas=schemas, systems=[one.cell.system for one in runs])
+    own.createDataFrame(_facts(runs)).createOrReplaceTempView("facts")
+    hops = sum(one.run.rows["hops"] for one in runs)
     there = int(str(own.conf.get("spark.sql.shuffle.partitions")))
     own.conf.set("spark.sql.shuffle.partitions", str(max(1, min(there, -(-hops // _ROWS_PER_PARTITION)))))
     if hops <= _ROWS_PER_PARTITION:
         own.conf.set("spark.sql.adaptive.enabled", "false")
         own.conf.set("spark.sql.codegen.wholeStage", "false")
     return own
+
+
+def _facts(runs: Sequence[Result]) -> pa.Table:
+    """The table `facts`: a row for each system."""
+    rows = [facts_of_cell(one).table().add_column(0, SYSTEM, pa.array([one.cell.system])) for one in runs]
+    return pa.concat_tables(rows)
 
 
 def metrics_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:

@@ -4,7 +4,7 @@ Temporary views are per session in Spark; a new session shares the running conte
 nothing. So two sets of tables can be queried at once under the same names, and the user's own views stay as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,8 +17,11 @@ def session_with(
     urls: Mapping[str, str],
     system: str | None = None,
     schemas: "Mapping[str, StructType] | None" = None,
+    *,
+    systems: Sequence[str] | None = None,
 ) -> "SparkSession":
-    """A session in which these tables have these names; optionally for one system only, and without that column.
+    """A session in which these tables have these names; optionally for one system only, and without that column, or
+    for some `systems` only.
 
     Without `schemas`, Spark inspects a file of each table.
     """
@@ -29,6 +32,8 @@ def session_with(
         # The name is taken literally: Spark would take brackets and stars in it for a pattern.
         reader = own.read.option("__globPaths__", "false")
         frame = (reader.schema(schemas[name]) if schemas is not None else reader).parquet(url)
+        if systems is not None:
+            frame = frame.where(fn.col("system").isin(*systems))
         if system is not None:
             frame = frame.where(fn.col("system") == system).drop("system")
         frame.createOrReplaceTempView(name)
