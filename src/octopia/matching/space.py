@@ -25,7 +25,7 @@ from octopia.matching.boxes import Axis, Box, Dimension
 from octopia.matching.coordinates import AttributeAxes, Coordinates, Sides, WideCoordinates
 from octopia.matching.openings import Key, Openings
 from octopia.matching.patterns import Patterns
-from octopia.matching.sharded import ShardedDict
+from octopia.matching.sharded import BLOCK_BITS, ShardedDict
 from octopia.matching.token_points import TokenPoints
 
 # The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
@@ -177,7 +177,8 @@ class Space:
         if codes is None:
             codes = self._codes[attribute] = _Codes(self._next_owner)
             self._next_owner += 1
-        code: float | None = codes.of.lookup(text)
+        part = hash(text) >> BLOCK_BITS & codes.of.last
+        code = codes.of.parts[part].get(text)
         if code is None:
             lookup = codes.of.lookup
             code = codes.add(text)
@@ -187,7 +188,7 @@ class Space:
             if self._token_points is not None:
                 self._token_points.codes.add(codes.owner, text, code)
             return code
-        codes.users.part(text)[text] += 1
+        codes.users.parts[part][text] += 1
         return code
 
     def known_code(self, attribute: str, text: str) -> float:
@@ -204,7 +205,7 @@ class Space:
     def release_code(self, attribute: str, text: str) -> None:
         """Release a string of a removed filter; call this before its boxes leave their kinds."""
         codes = self._codes[attribute]
-        users = codes.users.part(text)
+        users = codes.users.parts[hash(text) >> BLOCK_BITS & codes.users.last]
         left = users[text] - 1
         if left:
             users[text] = left

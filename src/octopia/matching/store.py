@@ -23,7 +23,7 @@ from octopia.matching.filters import Filters
 from octopia.matching.merge import Merge
 from octopia.matching.repeats import Repeats
 from octopia.matching.search_table import SearchTable
-from octopia.matching.sharded import ShardedDict
+from octopia.matching.sharded import BLOCK_BITS, ShardedDict
 from octopia.matching.space import Space
 from octopia.matching.waiting import Waiting
 
@@ -137,13 +137,15 @@ class Store(Generic[Id]):
 
     def add(self, id: Id, filter: FilterLike, group: int = -1) -> None:
         """Store a filter under an id that is not in use; with `group`, matches of it also count for that group."""
-        if id in self._row_of.part(id):
+        row_of = self._row_of.parts[hash(id) >> BLOCK_BITS & self._row_of.last]
+        if id in row_of:
             raise ValueError(f"id {id!r} is in the index already; remove it first")
         if not -1 <= group < GROUPS_MAX:
             raise ValueError(f"group {group} of id {id!r}: groups are numbered 0 to {GROUPS_MAX - 1:,}, -1 is none")
         wanted = filter if isinstance(filter, Filter) else parse_filter(filter)
         self.changes += 1
-        row = self._new_row(id, wanted)
+        row = row_of[id] = self._new_row(id, wanted)
+        self._count += 1
         self._group_of[row] = group
         boxes = self._boxes_of(wanted)
         self._has_several[row] = len(boxes) > 1
@@ -153,13 +155,14 @@ class Store(Generic[Id]):
             self._waiting.add(row, self._space.take(box), box)
         self._is_inexact[row] = row in self._inexact
         if self._waiting.boxes >= WAITING_BOXES_MAX:
+            self._row_of.split_if_large()
             self._flush()
         if not self._is_merged:
             self._work(WORK_PER_CHANGE)
 
     def remove(self, id: Id) -> None:
         """Remove a filter; KeyError for an unknown id."""
-        row = self._row_of.part(id).pop(id)
+        row = self._row_of.parts[hash(id) >> BLOCK_BITS & self._row_of.last].pop(id)
         self._count -= 1
         self.changes += 1
         self._release_codes(self._filters.take_out(row))
@@ -248,13 +251,10 @@ class Store(Generic[Id]):
                 run.layout_by_id = None
         self._ids[row] = id
         self._id_values = None
-        self._row_of.part(id)[id] = row
-        self._count += 1
         return row
 
     def _make_room(self, row: int) -> None:
         """Let the next array grow, before this row needs it; all of them if it does: it may take a millisecond each."""
-        self._row_of.split_if_large()
         while True:
             name, new = _PER_ROW[self._grown]
             array = getattr(self, name)
