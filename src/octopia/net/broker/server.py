@@ -29,6 +29,7 @@ from octopia.net.broker.listener import Listener
 from octopia.net.broker.live_recording import FLUSH_S, FactFiles, LiveRecording, RecordOptions
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import Exhibits, HttpPeer
+from octopia.net.broker.operations.log import LOGGER
 from octopia.net.broker.operations.overlay_report import overlay_report
 from octopia.net.broker.recording import Recording
 from octopia.net.broker.saved import Place, save, take
@@ -37,6 +38,9 @@ from octopia.net.limits import NetLimits
 from octopia.net.outbox import Turn
 from octopia.routing import CongestionParameters
 from octopia.topology import BrokerId, Scot, Sites
+
+# Code that is loaded and not compiled takes less, even on a busy machine.
+COMPILING_AFTER_S = 5.0
 
 
 class Server:
@@ -132,9 +136,7 @@ class Server:
 
     async def listen(self) -> None:
         """Resume the saved state, and listen. A port 0 is replaced by the one that the system chose."""
-        # Compiled kernels take up to a second to load, once per process, and some ten to compile, once per
-        # installation. Neither the first notification nor the rest of the program should wait for that.
-        await asyncio.to_thread(warm_up)
+        await _load_kernels()
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
         files = raise_files_limit()
@@ -347,6 +349,18 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+async def _load_kernels() -> None:
+    """Load or compile the kernels in another thread, so that nothing else in this process waits.
+
+    Loading takes up to a second, once per process, and compiling half a minute, once per installation.
+    """
+    loading = asyncio.ensure_future(asyncio.to_thread(warm_up))
+    loaded, _ = await asyncio.wait([loading], timeout=COMPILING_AFTER_S)
+    if not loaded:
+        LOGGER.warning("compiling for half a minute, once per installation; `octopia warmup` does it beforehand")
+    await loading
 
 
 def _count(counters: Counters, name: str) -> None:
