@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from octopia.errors import InputError
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError
@@ -226,3 +227,24 @@ def test_a_closed_client_says_so() -> None:
             await client.publish({"x": 1})
 
     in_overlay(scene, tree="path:1", clusters=1)
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_what_is_on_its_way_to_a_subscription_that_is_closed_is_kept_if_it_drains(drain: bool) -> None:
+    async def scene(live: Live) -> None:
+        subscription = await live.subscriber("a,0", "n >= 0", inbox_max=2)
+        client = live.clients[-1]
+        publisher = await live.publisher("a,0", "n is not null")
+        await publisher.publish({"n": 1})
+        (one,) = await take(subscription, 1)
+        closing = asyncio.create_task(subscription.close(drain=drain))
+        await asyncio.sleep(0)
+        # Asked for and not answered yet: this program has not read since.
+        late = [structs.replace(one, id=str(n)) for n in range(2, 7)]
+        client._session._take_in(channel_of(client), late)
+        await closing
+        assert [delivery async for delivery in subscription.deliveries()] == (late if drain else [])
+        for again in (True, False):
+            await subscription.close(drain=again)
+
+    in_overlay(scene, tree="path:2", clusters=1)

@@ -146,7 +146,8 @@ class Driver:
             elif kind == "subscribe":
                 await self._subscribe(client, registration)
             else:
-                await self._subscriptions.pop((client.name, id)).close()
+                # What is on its way was sent while the subscription was in force, and a judge asks for it.
+                await self._subscriptions.pop((client.name, id)).close(drain=True)
         except RefusedError as error:
             self.refused[number] = str(error)
 

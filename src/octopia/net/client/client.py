@@ -282,9 +282,9 @@ class Client:
         """Register the subscription; returns when it is in force everywhere."""
         await self._registry.subscribe(subscription)
 
-    async def stop_subscription(self, subscription: Subscription) -> None:
-        """Withdraw the subscription."""
-        await self._registry.unsubscribe(subscription)
+    async def stop_subscription(self, subscription: Subscription, *, drain: bool = False) -> None:
+        """Withdraw the subscription; with `drain`, it takes deliveries until the broker has answered."""
+        await self._registry.unsubscribe(subscription, drain=drain)
 
     async def overlapping(self, filter: FilterLike) -> int | None:
         """Count the advertisements that overlap a filter: 0 means that no client publishes anything that matches it.

@@ -143,10 +143,14 @@ class Registry:
                 self._ask("unsubscribe", subscription.id, unsubscribe_frame(subscription.id))
             raise
 
-    async def unsubscribe(self, subscription: Subscription) -> None:
+    async def unsubscribe(self, subscription: Subscription, *, drain: bool = False) -> None:
         id = subscription.id
-        if self._forget(subscription) and not self._life.is_over:
-            await self._ask("unsubscribe", id, unsubscribe_frame(id)).answer
+        known = self.subscriptions.get(id) is subscription if drain else self._forget(subscription)
+        try:
+            if known and not self._life.is_over:
+                await self._ask("unsubscribe", id, unsubscribe_frame(id)).answer
+        finally:
+            self._forget(subscription)
 
     def _forget(self, subscription: Subscription) -> bool:
         subscription.leave_channel()

@@ -9,6 +9,7 @@ raw bytes. Its bound counts notifications in both cases.
 """
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 BATCH_MAX = 1024
 ROWS_MAX = 8192
+_NO_MAX = sys.maxsize
 
 
 class Quality(NamedTuple):
@@ -52,6 +54,7 @@ class Subscription:
         self._inbox_max = inbox_max
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
+        self._drains = False  # withdrawn, and still taking what is on its way
         self._error: OctopiaError | None = None
         self._channel: Channel | None = None  # not read from until there is room here
 
@@ -110,9 +113,26 @@ class Subscription:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Withdraw the subscription. Closing again does nothing."""
-        if not self._ended:
+    async def close(self, *, drain: bool = False) -> None:
+        """Withdraw the subscription. Closing again does nothing.
+
+        Deliveries that arrive later are dropped. With `drain`, those that arrive before the broker's answer are kept,
+        as many as the broker had queued, even if that is more than `inbox_max`; the iteration ends after them.
+        """
+        if self._ended:
+            return
+        if self._drains:
+            if not drain:
+                self.end()
+            return
+        if drain:
+            self._drains, self._inbox_max = True, _NO_MAX
+            self.leave_channel()
+            try:
+                await self._client.stop_subscription(self, drain=True)
+            finally:
+                self.end()
+        else:
             self.end()
             await self._client.stop_subscription(self)
 

@@ -316,9 +316,9 @@ class SyncSubscription:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Withdraw the subscription. Closing again does nothing."""
-        self._client.wait(self._subscription.close())
+    def close(self, *, drain: bool = False) -> None:
+        """Withdraw the subscription. With `drain`, deliveries that are on their way are kept, and can still be read."""
+        self._client.wait(self._subscription.close(drain=drain))
 
     def __iter__(self) -> Iterator[Notification]:
         for batch in self.lists():
