@@ -149,7 +149,7 @@ def run_with_a_clog(ordered: bool, hold_s: float) -> tuple[list[int], Any]:
         if ordered:
             await until(lambda: reorder.held_total >= 100)
         else:
-            result.extend(d.notification["n"] for d in await take(subscription, 200))  # type: ignore[misc]
+            result.extend(d.notification["n"] for d in await take(subscription, 101))  # type: ignore[misc]
         box.window = NetLimits().window_frames
         box.flush()
         result.extend(d.notification["n"] for d in await take(subscription, 300 - len(result)))  # type: ignore[misc]

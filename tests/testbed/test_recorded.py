@@ -284,7 +284,7 @@ def test_a_slow_link_sends_one_after_the_other_and_one_that_is_down_takes_no_con
         box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
         wire = Wire()
         box.attach(wire, 0)  # type: ignore[arg-type]
-        recording.weather[0] = Weather(per_message_ns=3_000_000)
+        recording.weather[0] = Weather(per_message_ns=300_000_000)
         frames = [bytes((0, 0, 0, number, 0x38)) for number in range(4)]
         for frame in frames:
             box.put(frame)
