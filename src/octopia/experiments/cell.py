@@ -105,14 +105,23 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"{_safe(point)}-{_safe(self.system)}-seed{self.seed}"
 
     @property
+    def weights(self) -> dict[str, int]:
+        """By phase of its run, about how many messages between brokers a request causes."""
+        brokers = len(self.nodes) * self.clusters
+        return {
+            "advertise": self.clusters if policy_named(self.run.routing).keeps_civ else 5 * brokers,
+            "subscribe": len(self.nodes),
+            "publish": min(brokers, 40),
+        }
+
+    @property
     def cost(self) -> float:
         """Estimated run time relative to others, in messages between brokers."""
-        brokers = len(self.nodes) * self.clusters
-        per_advertisement = self.clusters if policy_named(self.run.routing).keeps_civ else 5 * brokers
-        registering = self.workload.publishers * per_advertisement + self.workload.subscribers * len(self.nodes)
-        publications = self.workload.publishers * self.workload.notifications_per_publisher
+        weights, clients = self.weights, self.workload
+        registering = clients.publishers * weights["advertise"] + clients.subscribers * weights["subscribe"]
+        publications = clients.publishers * clients.notifications_per_publisher
         publications += sum(burst.notifications for burst in self.bursts)
-        return registering + (publications * min(brokers, 40) if self.publishes else 0) + 10_000
+        return registering + (publications * weights["publish"] if self.publishes else 0) + 10_000
 
 
 def _safe(text: str) -> str:
