@@ -13,7 +13,8 @@ import numpy as np
 from octopia.errors import InputError
 from octopia.experiments.cell import LIVE, make_cells
 from octopia.experiments.numbers import digits, shown
-from octopia.experiments.plots import Curve, curves_plot
+from octopia.experiments.plots import curves_plot
+from octopia.experiments.result import Line
 from octopia.experiments.validation import (
     AFTER,
     BEFORE,
@@ -174,7 +175,7 @@ def _difference(value: float, live: float) -> str:
     return f"{100 * (value - live) / live:+.0f} %" if live else digits(value - live)
 
 
-def _below(delays: np.ndarray) -> Curve:
+def _below(delays: np.ndarray) -> Line:
     """The share of deliveries that took at most this many milliseconds."""
     values = np.sort(delays) * 1e3
     if not len(values):
@@ -183,7 +184,7 @@ def _below(delays: np.ndarray) -> Curve:
     return values[places].tolist(), ((places + 1) / len(values)).tolist()
 
 
-def _at_least(queues: np.ndarray) -> Curve:
+def _at_least(queues: np.ndarray) -> Line:
     """The share of copies that found at least this many messages, until there are none."""
     most = int(queues.max(initial=0)) + 1
     found = np.bincount(queues.astype(np.int64), minlength=most + 1)
