@@ -11,7 +11,7 @@ from octopia.experiments.cell import Cell, WorkloadTables, cell_bytes, make_cell
 from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
 from octopia.experiments.goals import Goal, Reached, all_goals, goals_reached
-from octopia.experiments.html import details_html, page_html, plot_html
+from octopia.experiments.html import details_html, page_html, plot_html, table_html
 from octopia.experiments.intervals import Interval, interval
 from octopia.experiments.lead import Lead, lead_sentence, make_lead
 from octopia.experiments.losses import JUDGED
@@ -126,6 +126,7 @@ __all__ = [
     "shown_value",
     "small",
     "sweep",
+    "table_html",
     "validate",
     "validation_notes",
     "validation_rows",
