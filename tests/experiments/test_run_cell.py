@@ -8,7 +8,6 @@ import pytest
 
 from octopia.experiments import (
     EXPERIMENTS,
-    JUDGED,
     MetricRow,
     changed,
     finished,
@@ -18,6 +17,7 @@ from octopia.experiments import (
     run_cell,
     workload_of,
 )
+from octopia.experiments.losses import JUDGED
 from octopia.metrics import METRICS
 from tests.experiments.cells import small_cells
 

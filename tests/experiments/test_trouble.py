@@ -6,11 +6,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from octopia.experiments import EXPERIMENTS, MetricRow, Shown, Summary, changed, make_cells, mean_rows, run_cell
+from octopia.experiments import EXPERIMENTS, MetricRow, Shown, changed, make_cells, mean_rows, run_cell
 from octopia.experiments.bound import folded_model
 from octopia.experiments.cell import Cell
 from octopia.experiments.losses import Losses, despite_crashes, losses_of
 from octopia.experiments.run_cell import workload_of
+from octopia.experiments.summary import Summary
 from octopia.experiments.trouble import dying, link_name, links_of
 from octopia.language import matches
 from octopia.sim import BrokerFault, Finding, LinkFault, load_model
@@ -245,7 +246,7 @@ def test_of_many_links_the_worst_is_shown_by_name() -> None:
         for system, factor in (("snr", 1), ("fdr", -1))
         for point, value in values.items()
     ]
-    shown = Shown(metric="notification_delay", part="mean", title="", kind="ranked")
+    shown = Shown("notification_delay", "mean", "", kind="ranked")
     assert mean_rows(Summary(rows), shown) == [
         ("none", ["1 s", "-1 s"]),
         ("worst of 3", ["4 s, b.0-c.0", "-2 s, a.0-b.0"]),
@@ -253,7 +254,7 @@ def test_of_many_links_the_worst_is_shown_by_name() -> None:
     better = [
         MetricRow("x", "snr", point, None, 1, "under_bound", "overall", "share", 1 / v) for point, v in values.items()
     ]
-    more = Shown(metric="under_bound", part="overall", title="", kind="ranked")
+    more = Shown("under_bound", "overall", "", kind="ranked")
     assert mean_rows(Summary(better), more)[1] == ("worst of 3", ["25.0 %, b.0-c.0"])
 
 

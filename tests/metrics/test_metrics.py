@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from octopia.errors import InputError, OctopiaError
-from octopia.experiments import JUDGED
+from octopia.experiments.losses import JUDGED
 from octopia.metrics import METRICS, Facts, Metric, run, values_of
 from tests.metrics import brute
 from tests.metrics.traces import Trace, hop, random_trace, write_trace

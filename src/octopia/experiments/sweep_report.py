@@ -7,17 +7,29 @@ findings are stated at the top, not at the end.
 import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from octopia.experiments import bound
 from octopia.experiments.cell import LIVE
 from octopia.experiments.comparison import Comparison
+from octopia.experiments.experiment import Experiment
 from octopia.experiments.html import details_html, page_html, plot_html, table_html
 from octopia.experiments.losses import described
 from octopia.experiments.numbers import shown_interval, signed
-from octopia.experiments.outcome import Outcome, axis_of
+from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.result import Result
 from octopia.experiments.settings import Settings, settings_toml
+from octopia.experiments.sweep import RUNS_FOLDER
+
+
+def write_report(experiment: Experiment, settings: Settings, results: Sequence[Result], folder: Path) -> Outcome:
+    """The outcome of these cells, whose runs are in a folder; writes the other files of that folder, and the page."""
+    series = read_series(results, folder / RUNS_FOLDER)
+    outcome = make_outcome(experiment, settings, [row for result in results for row in result.rows], series)
+    write_tables(outcome, results, series, folder)
+    (folder / REPORT_FILE).write_text(report_html(outcome, results), encoding="utf-8")
+    return outcome
 
 
 def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
