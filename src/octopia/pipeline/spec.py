@@ -49,17 +49,17 @@ _FIXED: Final = ("vary", "points", "seeds")
 
 # The most telling first. The delays, which the opening of the page shows already, are last.
 _SHOWN: Final = (
-    Shown(metric="queue_over_time", part="total", title="Queued messages", kind="series"),
-    Shown(metric="high_rate_queue", part="until_empty", title="Mean Q_l at the high-rate publisher's broker"),
-    Shown(metric="messages_per_request", part="advertise", title="IMs per advertisement"),
-    Shown(metric="srt_entries", part="mean", title="Mean SRT entries per broker"),
-    Shown(metric="prt_entries", part="mean", title="Mean PRT entries per broker"),
-    Shown(metric="messages_per_request", part="publish", title="IMs per notification"),
-    Shown(metric="max_delay", part="", title="Maximum delay of deliveries in a row", kind="series"),
-    Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers"),
-    Shown(metric="high_rate_delay", part="mean", title="Mean delivery delay, high-rate publisher"),
-    Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
-    Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile"),
+    Shown("queue_over_time", "total", "Queued messages", kind="series"),
+    Shown("high_rate_queue", "until_empty", "Mean Q_l at the high-rate publisher's broker"),
+    Shown("messages_per_request", "advertise", "IMs per advertisement"),
+    Shown("srt_entries", "mean", "Mean SRT entries per broker"),
+    Shown("prt_entries", "mean", "Mean PRT entries per broker"),
+    Shown("messages_per_request", "publish", "IMs per notification"),
+    Shown("max_delay", "", "Maximum delay of deliveries in a row", kind="series"),
+    Shown("others_delay", "mean", "Mean delivery delay, other publishers"),
+    Shown("high_rate_delay", "mean", "Mean delivery delay, high-rate publisher"),
+    Shown("notification_delay", "mean", "Mean delivery delay"),
+    Shown("notification_delay", "p99", "Delivery delay, 99th percentile"),
 )
 _OF_BURSTS: Final = ("high_rate_queue", "others_delay", "high_rate_delay")
 PIPELINE: Final = Experiment(
