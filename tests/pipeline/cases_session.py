@@ -123,7 +123,7 @@ def test_python_workers_run_this_python(session: Session) -> None:
 
 def test_a_running_session_is_used_and_left_running(session: Session) -> None:
     with open_session() as second:
-        assert not second.owned
+        assert second.spark is session.spark
         assert second.spark.range(3).count() == 3
     assert session.spark.range(2).count() == 2
 

@@ -16,8 +16,8 @@ from octopia.experiments.cell import LIVE
 from octopia.experiments.experiment import Shown
 from octopia.experiments.means import mean_rows
 from octopia.experiments.outcome import Outcome, axis_of
-from octopia.experiments.result import Result, point_text
-from octopia.experiments.settings import NAMES
+from octopia.experiments.result import Result
+from octopia.experiments.settings import NAMES, point_text
 from octopia.experiments.sweep_report import difference_text, ours_text, paper_text, scale_note, sensitivity_rows
 
 PAGE = "evaluation.md"

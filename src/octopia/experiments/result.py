@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from octopia.experiments.cell import Cell
-from octopia.experiments.settings import Point
 from octopia.sim import Finding, Run
 
 METRICS_SCHEMA: Final = pa.schema(
@@ -74,23 +73,6 @@ class Result(Struct, frozen=True, kw_only=True):
     def broken(self) -> tuple[Finding, ...]:
         """Promises that the run broke."""
         return tuple(finding for finding in self.findings if not finding.passed)
-
-
-def point_text(point: Point) -> str:
-    """A point as text; a number without needless digits."""
-    return point if isinstance(point, str) else f"{point:.12g}"
-
-
-def point_of_text(text: str) -> float | None:
-    """The number in a text of a point; None if it is a word."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def point_number(point: Point) -> float | None:
-    return None if isinstance(point, str) else float(point)
 
 
 def lines_of(series: pa.Table, metric: str, part: str) -> dict[tuple[str, int, str], Line]:

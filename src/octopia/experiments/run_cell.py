@@ -26,7 +26,8 @@ from octopia.experiments import bound
 from octopia.experiments.cell import SIMULATED, Cell, QuoteFiles, SyntheticQuotes, WorkloadTables, cell_bytes
 from octopia.experiments.losses import JUDGED, LOSSES, Losses, described, despite_crashes, losses_of
 from octopia.experiments.reach import REACH, RECOVERY, reach_of, recovery_of
-from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result, point_number, point_text
+from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result
+from octopia.experiments.settings import point_text
 from octopia.experiments.urgency import EXPIRIES, URGENCY, expiries_of, urgency_of
 from octopia.routing import policy_named
 from octopia.sim import BrokerFault, check_run, simulate
@@ -194,7 +195,7 @@ def _urgent(cell: Cell) -> list[str]:
 
 
 def _row(cell: Cell, metric: str, part: str, value: float | None) -> MetricRow:
-    point, x = point_text(cell.point), point_number(cell.point)
+    point, x = point_text(cell.point), None if isinstance(cell.point, str) else float(cell.point)
     unit = described(metric).unit_of(part)
     return MetricRow(cell.experiment, cell.system, point, x, cell.seed, metric, part, unit, value)
 

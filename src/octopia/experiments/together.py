@@ -6,13 +6,13 @@ they differ by at most `SAME_S` or `SAME_SHARE` of the larger.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from octopia.experiments.experiment import LEAD_OVER
-from octopia.experiments.result import Line, MetricRow, lines_of, point_of_text
+from octopia.experiments.result import Line, MetricRow, lines_of
 from octopia.metrics import Metric
 
 SAME_S: Final = 1.0
@@ -31,18 +31,18 @@ TOGETHER: Final = Metric(
 )
 
 
-def together_rows(rows: Iterable[MetricRow], series: pa.Table) -> list[MetricRow]:
+def together_rows(rows: Sequence[MetricRow], series: pa.Table) -> list[MetricRow]:
     """`same_maximum` of every system except SNR, by point and seed, if SNR was run and the series exist."""
-    experiment = next((row.experiment for row in rows), "")
+    x = {row.point: row.x for row in rows}
     # ends of blocks and the greatest delay of each, in seconds, ordered by time
     curves = lines_of(series, "max_delay", "")
     found = []
     for (point, seed, system), curve in curves.items():
         other = curves.get((point, seed, LEAD_OVER))
         if other is not None and system != LEAD_OVER:
-            x = point_of_text(point)
             value = same_until(curve, other)
-            found.append(MetricRow(experiment, system, point, x, seed, TOGETHER.name, "with_snr", TOGETHER.unit, value))
+            part = seed, TOGETHER.name, "with_snr", TOGETHER.unit, value
+            found.append(MetricRow(rows[0].experiment, system, point, x[point], *part))
     return found
 
 

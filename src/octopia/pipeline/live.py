@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from octopia.errors import InputError, LanguageError
 from octopia.language import parse_filter
 from octopia.matching import Matcher
-from octopia.metrics import Facts, values_of
+from octopia.metrics import Facts, ask, values_of
 from octopia.metrics import run as run_metrics
 from octopia.pipeline.recordings import is_recording, read_log
 from octopia.pipeline.session import require_classic
@@ -79,6 +79,12 @@ WITH last AS (
 )
 SELECT client, subscription, COUNT(*) AS deliveries, AVG(ns) / 1e9 AS mean_s FROM named
 GROUP BY ALL ORDER BY deliveries DESC, client, subscription"""
+
+
+_DROPPED: Final = """\
+SELECT COUNT(*) AS number
+FROM facts JOIN published p ON p.publisher = facts.publisher AND p.sequence = facts.sequence
+WHERE fact = 'dropped'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,20 +344,9 @@ def truth_of(
 
 def _lists(found: dict[str, pa.Table], facts: pa.Table) -> tuple[pa.Table, pa.Table, int]:
     """Links by slowness, subscriptions by activity, and the number of dropped copies and deliveries."""
-    import duckdb
-
-    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as connection:
-        connection.execute("SET enable_progress_bar = false")
-        for name in ("hops", "brokers", "published"):
-            connection.register(name, found[name])
-        connection.register("facts", facts)
-        links = connection.sql(_LINKS).to_arrow_table().slice(0, SHOWN_MAX)
-        busiest = connection.sql(_SUBSCRIPTIONS).to_arrow_table().slice(0, SHOWN_MAX)
-        dropped = connection.sql(
-            "SELECT COUNT(*) FROM facts JOIN published p ON p.publisher = facts.publisher "
-            "AND p.sequence = facts.sequence WHERE fact = 'dropped'"
-        ).fetchall()[0][0]
-    return links, busiest, int(dropped)
+    tables = {"facts": facts, **{name: found[name] for name in ("hops", "brokers", "published")}}
+    links, busiest, dropped = (ask(tables, text) for text in (_LINKS, _SUBSCRIPTIONS, _DROPPED))
+    return links.slice(0, SHOWN_MAX), busiest.slice(0, SHOWN_MAX), dropped["number"][0].as_py()
 
 
 def _any_before(facts: pa.Table, until_ns: int) -> bool:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from octopia.errors import InputError, PipelineError
 from octopia.pipeline.arrow import spark_schema
 from octopia.pipeline.failures import spark_errors
-from octopia.pipeline.quote_parts import PART_BYTES, counted, form_of, plain_header
+from octopia.pipeline.quote_parts import PART_BYTES, form_of, plain_header
 from octopia.pipeline.storage import FileSeen, hadoop_path
 from octopia.workload import (
     BLOCK_BYTES,
@@ -38,6 +38,7 @@ from octopia.workload import (
     csv_block,
     csv_stream,
     date_evidence,
+    dates_in,
     no_quote_files,
     why_skipped,
 )
@@ -238,7 +239,7 @@ def _measured(forms: Mapping[str, CsvForm], batches: _Batches) -> _Batches:
     for file, start, block in _blocks(batches):
         lines, dates = found.get((file, start), (0, DateEvidence()))
         for raw in _raw(forms[file], start, block, lines):
-            dates += date_evidence(counted(raw.column("date")))
+            dates += date_evidence(dates_in(raw))
         found[file, start] = lines + block.count(b"\n"), dates
     for (file, start), (lines, dates) in found.items():
         row = {"file": file, "start": start, "lines": lines, "dmy": dates.only_dmy, "mdy": dates.only_mdy}

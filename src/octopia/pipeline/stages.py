@@ -172,11 +172,6 @@ class Runner(Generic[Spec]):
             finally:
                 write_manifest(self._store, self._tables())
 
-    def plan(self, names: Sequence[str] | None = None) -> dict[str, str | None]:
-        """For each stage, the reason why it would run, given the current tables; None if it would not."""
-        wanted = names if names is not None else list(self._stages)
-        return {name: self._because(self._stages[name], self._recipe(self._stages[name])) for name in wanted}
-
     def _tables(self) -> list[str]:
         return [table for stage in self._stages.values() for table in stage.outputs]
 

@@ -3,7 +3,7 @@
 from octopia.sim.checkers import DELIVERY_RULES, Finding, check_run
 from octopia.sim.exactly_once import compare as compare_deliveries
 from octopia.sim.faults import BrokerFault, Fault, LinkFault, check_faults, draw_faults
-from octopia.sim.model import MODEL_PARTS, MODELS, Model, check_model, links_of, load_model
+from octopia.sim.model import MODEL_PARTS, MODELS, Model, check_model, links_of, load_model, model_from
 from octopia.sim.numbering import first_numbers
 from octopia.sim.run import (
     LiveFacts,
@@ -43,6 +43,7 @@ __all__ = [
     "links_of",
     "load_model",
     "load_run",
+    "model_from",
     "no_garbage_collection",
     "save_run",
     "simulate",
