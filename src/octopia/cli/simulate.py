@@ -96,7 +96,7 @@ def simulate(
             "-j",
             metavar="N",
             help="Parallel runs; each run of a full burst takes 2 GB.",
-            show_default="all cores",
+            show_default="one a core",
         ),
     ] = None,
     file: Annotated[
@@ -167,7 +167,7 @@ def simulate(
     ] = None,
 ) -> None:
     # The help text is `_HELP`, above.
-    from octopia.experiments import EXPERIMENTS, cores, experiment_named, make_cells, settings_toml
+    from octopia.experiments import EXPERIMENTS, experiment_named, make_cells, settings_toml
 
     if name is None:
         raise InputError(f"which experiment? {', '.join(EXPERIMENTS)}; see octopia simulate --help")
@@ -205,7 +205,7 @@ def simulate(
         raise InputError(f"--jobs {jobs}: at least 1 run at a time is needed")
     place = folder if folder is not None else OUT_DEFAULT / experiment.name
     how = {
-        "jobs": jobs or cores(),
+        "jobs": jobs,
         "keep_trace": lambda cell: keep_traces,
         "again": again,
         "testbed": _testbed(start, listen),

@@ -31,7 +31,7 @@ from octopia.experiments.run_cell import (
     workload_of,
 )
 from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml, small
-from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, cores, sweep
+from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, sweep
 from octopia.experiments.sweep_report import (
     difference_text,
     ours_text,
@@ -73,7 +73,6 @@ __all__ = [
     "bars_plot",
     "cell_bytes",
     "changed",
-    "cores",
     "details_html",
     "difference_text",
     "experiment_named",
