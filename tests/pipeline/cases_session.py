@@ -129,10 +129,10 @@ def test_a_running_session_is_used_and_left_running(session: Session) -> None:
 
 
 def test_a_job_that_ctrl_c_cancelled_is_an_interrupt(session: Session) -> None:
-    session.interrupts._pending = True
+    session.interrupts.pending = True
     with pytest.raises(KeyboardInterrupt), session.errors("work"):
         session.spark.read.parquet("/no/such")
-    session.interrupts._pending = True
+    session.interrupts.pending = True
     with pytest.raises(KeyboardInterrupt), session.errors("work"):
         session.spark.range(1).count()
     with session.errors("work"):

@@ -91,7 +91,8 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def _cell(tag: str, value: Any, kind: str) -> str:
     text, style = value if isinstance(value, tuple) else (value, kind)
-    return f"<{tag}{f' class={style}' if style else ''}>{escape(str(text))}</{tag}>"
+    look = f' class="{style}"' if style else ""
+    return f"<{tag}{look}>{escape(str(text))}</{tag}>"
 
 
 def details_html(title: str, content: str) -> str:
