@@ -76,7 +76,7 @@ def test_a_dollar_is_a_dollar() -> None:
 @pytest.mark.parametrize(("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG\r\n\x1a\n"), (".SVG", b"<?xml")])
 def test_the_suffix_says_the_format(tmp_path: Path, suffix: str, magic: bytes) -> None:
     file = tmp_path / f"overlay{suffix}"
-    assert draw_overlay(PATH_3, file, title="path", scene=Scene(highlights=(BrokerId("a", 1),))) == file
+    assert draw_overlay(PATH_3, file, title="path", highlights=[BrokerId("a", 1)]) == file
     assert file.read_bytes().startswith(magic)
 
 

@@ -250,6 +250,9 @@ def test_what_is_wrong_is_said_by_name(tmp_path: Path) -> None:
         run(tmp_path)
     with pytest.raises(InputError, match=r"hops\.parquet: cannot be read"):
         run(tmp_path, facts=Facts())
+    write_trace(tmp_path, {})
+    with pytest.raises(InputError, match="DuckDB does not take these settings"):
+        run(tmp_path, facts=Facts(), memory_max="lots")
 
 
 def test_without_duckdb_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ fixed salt for ids. A picture too large to read or open is refused before drawin
 """
 
 import io
+from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from octopia.drawing.geometry import Geometry
 from octopia.drawing.scene import Scene, check_scene
 from octopia.errors import InputError, TopologyError
 from octopia.extras import missing
-from octopia.topology import Scot
+from octopia.topology import BrokerId, Scot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +43,7 @@ def draw_overlay(
     path: str | PathLike[str],
     *,
     title: str | None = None,
+    highlights: Iterable[BrokerId] = (),
     scene: Scene | None = None,
 ) -> Path:
     """Write the overlay, with a scene over it if there is one, as SVG or PNG by the file's suffix."""
@@ -50,7 +52,7 @@ def draw_overlay(
     if file_format is None:
         raise InputError(f"{file}: a picture is written as .svg or .png, not {file.suffix or 'without a suffix'}")
     shown = scene or Scene()
-    shown = replace(shown, title=title or shown.title)
+    shown = replace(shown, title=title or shown.title, highlights=(*shown.highlights, *highlights))
     content = _render(scot, shown, file_format)
     try:
         file.write_bytes(content)

@@ -43,12 +43,13 @@ def run(
     names: Iterable[str] | None = None,
     *,
     facts: Facts | None = None,
+    memory_max: str = MEMORY_MAX,
     threads: int = THREADS,
 ) -> dict[str, pa.Table]:
     """The named metrics (all, unless told) of the run in a folder, each a table of its shape."""
     wanted = list(METRICS.values()) if names is None else metrics_named(names)
     known = facts if facts is not None else facts_of(load_run(folder))
-    with _with_trace(folder, known, threads) as connection:
+    with _with_trace(folder, known, memory_max, threads) as connection:
         return {metric.name: _result(connection, metric) for metric in wanted}
 
 
@@ -69,17 +70,17 @@ def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def ask(tables: Mapping[str, pa.Table], sql: str) -> pa.Table:
+def ask(tables: Mapping[str, pa.Table], sql: str, *, memory_max: str = MEMORY_MAX, threads: int = THREADS) -> pa.Table:
     """The answer to one query over tables in memory."""
-    with _connected(THREADS) as connection:
+    with _connected(memory_max, threads) as connection:
         for name, table in tables.items():
             connection.register(name, table)
         return connection.sql(sql).to_arrow_table()
 
 
 @contextmanager
-def _with_trace(folder: Path, facts: Facts, threads: int) -> "Iterator[DuckDBPyConnection]":
-    with _connected(threads) as connection:
+def _with_trace(folder: Path, facts: Facts, memory_max: str, threads: int) -> "Iterator[DuckDBPyConnection]":
+    with _connected(memory_max, threads) as connection:
         import duckdb
 
         for table in TABLES:
@@ -94,20 +95,24 @@ def _with_trace(folder: Path, facts: Facts, threads: int) -> "Iterator[DuckDBPyC
 
 
 @contextmanager
-def _connected(threads: int) -> "Iterator[DuckDBPyConnection]":
+def _connected(memory_max: str, threads: int) -> "Iterator[DuckDBPyConnection]":
     try:
         import duckdb
     except ImportError:
         raise missing("duckdb", "metrics of a run") from None
     with TemporaryDirectory(prefix="octopia-metrics-") as spill:
         config: dict[str, Any] = {
-            "memory_limit": MEMORY_MAX,
+            "memory_limit": memory_max,
             "threads": threads,
             "temp_directory": spill,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        with duckdb.connect(config=config) as connection:
+        try:
+            connection = duckdb.connect(config=config)
+        except duckdb.Error as error:
+            raise InputError(f"DuckDB does not take these settings: {_first_line(error)}") from None
+        with connection:
             # Without a script, DuckDB believes that it runs interactively, and draws a progress bar.
             connection.execute("SET enable_progress_bar = false")
             yield connection
