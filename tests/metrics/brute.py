@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tests.metrics.traces import Rows, Trace
+from tests.metrics.traces import Rows, S, Trace
 
-S = 10**9
 Facts = dict[str, int]
 Found = dict[str, float | None]
 
