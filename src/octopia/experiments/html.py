@@ -80,19 +80,18 @@ def drawing_html(svg: str) -> str:
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table. A head that begins with `#` is that of a column of numbers; a cell may be a pair of text and class."""
     kinds = ["n" if head.startswith("#") else "" for head in heads]
-    lines = [[head.removeprefix("#") for head in heads], *rows]
-    head, *body = (
-        "".join(_cell("td" if number else "th", *cell) for cell in zip(line, kinds, strict=True))
-        for number, line in enumerate(lines)
-    )
-    told = "\n".join(f"<tr>{cells}</tr>" for cells in body)
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead>{told}</table></div>"
+    head = _line("th", [head.removeprefix("#") for head in heads], kinds)
+    body = "\n".join(_line("td", row, kinds) for row in rows)
+    return f"<div class=wide><table><thead>{head}</thead>{body}</table></div>"
 
 
-def _cell(tag: str, value: Any, kind: str) -> str:
-    text, style = value if isinstance(value, tuple) else (value, kind)
-    look = f' class="{style}"' if style else ""
-    return f"<{tag}{look}>{escape(str(text))}</{tag}>"
+def _line(tag: str, values: Sequence[Any], kinds: Sequence[str]) -> str:
+    cells = ""
+    for value, kind in zip(values, kinds, strict=True):
+        text, style = value if isinstance(value, tuple) else (value, kind)
+        look = f' class="{style}"' if style else ""
+        cells += f"<{tag}{look}>{escape(str(text))}</{tag}>"
+    return f"<tr>{cells}</tr>"
 
 
 def details_html(title: str, content: str) -> str:
