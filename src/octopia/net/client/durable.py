@@ -1,9 +1,8 @@
-"""Clients whose session or ids outlive the process, for programs that resume where they stopped.
+"""Clients whose session outlives the process, for programs that resume where they stopped.
 
 `KeptClient` hands the bytes of each delivery to its owner's `keep`, and confirms to the broker only deliveries that
 were kept. With the `KeptSession` stored beside them, another process resumes the same session: the broker resends only
-deliveries that were not kept. `NumberedClient` publishes under ids chosen by its owner, so a notification that is
-published again after a failure has the same id as before.
+deliveries that were not kept.
 
 Deliveries are kept first and confirmed after, in the same call. Whatever happens to this process, the broker still has
 everything that was not kept. If the keeper fails, the client ends without confirming. While the keeper is full, the
@@ -189,10 +188,3 @@ class KeptClient(Client):
         self._life.close()
         self._end(OctopiaError("the client has left"), quietly=True)
         await self._connecting.leave(farewell=False, at_most_s=LEAVE_S)
-
-
-class NumberedClient(Client):
-    """A client whose first notification has the id `first_id`; later ids count up."""
-
-    def __init__(self, url: str | Sequence[str], *, first_id: int, **options: Unpack[ClientOptions]) -> None:
-        super().__init__(url, first_id=first_id, **options)
