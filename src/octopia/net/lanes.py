@@ -266,16 +266,7 @@ class Lanes:
         waits = self.waits
         if waits + len(frames) >= self.mark_frames or self.waiting_bytes + size >= self.mark_bytes:
             return False
-        if lane:
-            self._unbundle()
-            self._lane(lane).extend(frames)
-            self._urgent_frames += len(frames)
-        else:
-            self._waiting.extend(frames)
-        self.waiting_bytes += size
-        if not self._noted:
-            self._noted = True
-            self._turn.note(self)
+        self._extend(frames, size, lane)
         return True
 
     def put_below(self, frames: list[bytes], start: int, frames_max: int, bytes_max: int, lane: int = 0) -> int:
@@ -287,17 +278,21 @@ class Lanes:
         size = sum(map(len, chosen))
         if self.waiting_bytes + size >= bytes_max:
             return start
+        self._extend(chosen, size, lane)
+        return stop
+
+    def _extend(self, frames: list[bytes], size: int, lane: int = 0) -> None:
+        """Queue frames of this size in all."""
         if lane:
             self._unbundle()
-            self._lane(lane).extend(chosen)
-            self._urgent_frames += len(chosen)
+            self._lane(lane).extend(frames)
+            self._urgent_frames += len(frames)
         else:
-            self._waiting.extend(chosen)
+            self._waiting.extend(frames)
         self.waiting_bytes += size
         if not self._noted:
             self._noted = True
             self._turn.note(self)
-        return stop
 
     def _next_chunk(self, room: int) -> tuple[list[bytes], int]:
         if self._urgent_frames:

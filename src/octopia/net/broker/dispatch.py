@@ -185,9 +185,7 @@ class Dispatch:
             deliveries += len(each.recipients)
         else:
             stop = len(decisions)
-        for owner in touched:
-            frames, owner.gathered = owner.gathered, []
-            owner.put_all(frames)
+        put_gathered(touched)
         self._counters.deliveries += deliveries
         if self._overtakes and deliveries:
             self._note_delivered(batch, decisions, start, stop)
@@ -218,19 +216,13 @@ class Dispatch:
         """
         if isinstance(decision, Refusal):
             return None
-        plan: dict[int, tuple[Heads, list[Destination]]] = {}
-        sessions, links = self._sessions, self._links
-        for client, subscriptions in decision.recipients:
-            session = sessions.get(client)
-            if session is not None:
-                heads = deliver_heads(subscriptions)
-                plan.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
+        plan = deliveries_of(decision, self._sessions)
         for (to, header), priority in zip(decision.copies, decision.priorities or repeat(0), strict=False):
             if header.civ and self._overtakes:
                 return None
             if id(header) not in plan:
                 plan[id(header)] = (copy_heads(header), [])
-            plan[id(header)][1].append(links[to].lane(priority))
+            plan[id(header)][1].append(self._links[to].lane(priority))
         decision.memo = list(plan.values())
         return decision.memo  # type: ignore[no-any-return]
 
@@ -298,6 +290,26 @@ class Dispatch:
             if session is not None:
                 session.put(frame, session.priority_of(subscriptions) if session.priorities else 0)
         self._counters.deliveries += len(order.recipients)
+
+
+def deliveries_of(
+    decision: Decision, sessions: Mapping[str, ClientQueue]
+) -> dict[int, tuple[Heads, list[Destination]]]:
+    """The frames for recipients here: one for all whose subscription ids are equal."""
+    found: dict[int, tuple[Heads, list[Destination]]] = {}
+    for client, subscriptions in decision.recipients:
+        session = sessions.get(client)
+        if session is not None:
+            heads = deliver_heads(subscriptions)
+            found.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
+    return found
+
+
+def put_gathered(touched: list[Destination]) -> None:
+    """Put what was gathered into each queue at once."""
+    for owner in touched:
+        frames, owner.gathered = owner.gathered, []
+        owner.put_all(frames)
 
 
 def lane_of(session: ClientQueue, subscriptions: tuple[str, ...]) -> Destination:

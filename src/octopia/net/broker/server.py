@@ -284,9 +284,9 @@ class Server:
         saved = [id for id in restarting if await self._save(self.hosts[id])]
         for id, host in self.hosts.items():
             if id in saved:
-                host.part(RESTART, "the broker restarts")
+                host.channels.part(RESTART, "the broker restarts")
             else:
-                host.part(SHUTDOWN, "the broker stops")
+                host.channels.part(SHUTDOWN, "the broker stops")
         await self._closed()
         self._stop_flushing()
         await self._close_facts()
