@@ -10,7 +10,7 @@ from octopia.net import Address, NetLimits
 from octopia.net.broker.dialler import Dialler
 from octopia.topology import BrokerId
 from octopia.wire import message_frame
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, in_overlay, overlay, take, until
 
 A, B = BrokerId("a", 0), BrokerId("b", 0)
 HANG_S = 1000.0
@@ -175,25 +175,22 @@ def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the_same(
     in_overlay(scene, tree="path:2", clusters=1, net_limits=patient)
 
 
-def test_a_link_that_is_taken_up_while_it_is_about_to_be_given_up_stays_up() -> None:
+@overlay(tree="path:2", clusters=1)
+async def test_a_link_that_is_taken_up_while_it_is_about_to_be_given_up_stays_up(live: Live) -> None:
     """Its queue was full while it was broken, and a turn later it is connected again."""
-
-    async def scene(live: Live) -> None:
-        link = live.host("a,0").links[B]
-        later: list[Callable[[], None]] = []
-        soon, link._soon = link._soon, later.append
-        assert link.channel is not None
-        link.channel.abort()
-        await until(lambda: link.channel is None)
-        link._overflow()
-        link._soon = soon
-        await until(lambda: link.channel is not None)
-        for call in later:
-            call()
-        assert link.is_up
-        subscription = await live.subscriber("b,0", "x > 0")
-        publisher = await live.publisher("a,0", "x > 0")
-        await publisher.publish({"x": 1})
-        assert len(await take(subscription, 1)) == 1
-
-    in_overlay(scene, tree="path:2", clusters=1)
+    link = live.host("a,0").links[B]
+    later: list[Callable[[], None]] = []
+    soon, link._soon = link._soon, later.append
+    assert link.channel is not None
+    link.channel.abort()
+    await until(lambda: link.channel is None)
+    link._overflow()
+    link._soon = soon
+    await until(lambda: link.channel is not None)
+    for call in later:
+        call()
+    assert link.is_up
+    subscription = await live.subscriber("b,0", "x > 0")
+    publisher = await live.publisher("a,0", "x > 0")
+    await publisher.publish({"x": 1})
+    assert len(await take(subscription, 1)) == 1

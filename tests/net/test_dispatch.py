@@ -53,7 +53,7 @@ from octopia.wire import (
     unsubscribe_frame,
     wire_notification,
 )
-from tests.net.live import run
+from tests.net.live import asynchronous, run
 
 SCOT = Scot(parse_tree("path:2"), 3)
 OWN = BrokerId("b", 2)
@@ -467,27 +467,25 @@ def test_the_short_cut_makes_of_any_bytes_what_the_ordinary_way_makes_of_them(
     run(main)
 
 
-def test_a_publication_in_the_name_of_another_ends_the_connection_after_what_came_before() -> None:
-    async def main() -> None:
-        half = Half(True, NetLimits(), lambda: 0.0)
-        await half.connect("r")
-        await half.connect("p")
-        half.peers["r"].data_received(subscribe_frame("s", parse_filter("x > 0"), "block", True))
-        half.peers["p"].data_received(advertise_frame("a", parse_filter("x > 0")))
-        await settled()
-        half.sockets["r"].written = b""
-        frames = [
-            publish_frame(encode_parcel(parse_notification({"x": n}), name, n))
-            for n, name in [(1, "p"), (2, "p"), (3, "q"), (4, "p"), (5, "p")]
-        ]
-        half.peers["p"].data_received(b"".join(frames))
-        await settled()
-        assert kinds(half.sockets["r"].written) == [Kind.DELIVER, Kind.DELIVER]
-        assert half.sockets["p"].closed
-        assert b"p published in the name of q" in half.sockets["p"].written
-        half.end()
-
-    run(main)
+@asynchronous
+async def test_a_publication_in_the_name_of_another_ends_the_connection_after_what_came_before() -> None:
+    half = Half(True, NetLimits(), lambda: 0.0)
+    await half.connect("r")
+    await half.connect("p")
+    half.peers["r"].data_received(subscribe_frame("s", parse_filter("x > 0"), "block", True))
+    half.peers["p"].data_received(advertise_frame("a", parse_filter("x > 0")))
+    await settled()
+    half.sockets["r"].written = b""
+    frames = [
+        publish_frame(encode_parcel(parse_notification({"x": n}), name, n))
+        for n, name in [(1, "p"), (2, "p"), (3, "q"), (4, "p"), (5, "p")]
+    ]
+    half.peers["p"].data_received(b"".join(frames))
+    await settled()
+    assert kinds(half.sockets["r"].written) == [Kind.DELIVER, Kind.DELIVER]
+    assert half.sockets["p"].closed
+    assert b"p published in the name of q" in half.sockets["p"].written
+    half.end()
 
 
 def kinds(data: bytes) -> list[int]:

@@ -11,7 +11,7 @@ from octopia.language import Filter, Notification, Value, matches, parse_filter
 from octopia.net import Authority, ClientEntry, Rights
 from octopia.net.broker.permits import COMBINATIONS_MAX, COMBINED_NAMES_MAX, Permit
 from tests.language.strategies import SMALL_NUMBERS, fixed, small_filter, small_strings
-from tests.net.live import Live, in_overlay, take
+from tests.net.live import Live, in_overlay, overlay, take
 
 TOKEN = "a token of the tests"  # noqa: S105
 EITHER = "class = 'STOCK' and price > 0 or class = 'BOND' and rate > 0"
@@ -128,16 +128,14 @@ def test_the_reason_names_the_attribute() -> None:
     )
 
 
-def test_a_traced_publication_is_held_to_the_right_too() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.client("a,0", token=TOKEN)
-        await publisher.advertise("class = 'STOCK' and price > 0")
-        await publisher.publish({"price": 1}, traced=True)
-        with pytest.raises(RefusedError, match="class is absent"):
-            await publisher.flush()
-        assert not live.host("a,0").traces
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=within("class = 'STOCK' and price > 0"))
+@overlay(tree="path:1", clusters=1, authority=within("class = 'STOCK' and price > 0"))
+async def test_a_traced_publication_is_held_to_the_right_too(live: Live) -> None:
+    publisher = await live.client("a,0", token=TOKEN)
+    await publisher.advertise("class = 'STOCK' and price > 0")
+    await publisher.publish({"price": 1}, traced=True)
+    with pytest.raises(RefusedError, match="class is absent"):
+        await publisher.flush()
+    assert not live.host("a,0").traces
 
 
 def test_a_reason_of_any_length_can_be_told() -> None:

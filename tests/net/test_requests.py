@@ -13,7 +13,7 @@ from octopia.wire import (
     subscribe_frame,
     unsubscribe_frame,
 )
-from tests.net.live import Live, in_overlay
+from tests.net.live import Live, in_overlay, overlay
 from tests.net.raw import RawPeer
 
 TOKEN = "a token of the tests"  # noqa: S105
@@ -75,28 +75,24 @@ def test_a_subscribe_past_the_bound_of_the_core_leaves_nothing() -> None:
     in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY, limits=limits)
 
 
-def test_subscribing_again_with_the_same_filter_takes_the_new_policy_and_order() -> None:
-    async def scene(live: Live) -> None:
-        peer = await RawPeer.enter(live, "a,0", HELLO)
-        filter = parse_filter("x > 1")
-        assert await asked(peer, subscribe_frame("s", filter, "block", False))
-        assert kept(live) == ({"s": "block"}, ["s"], "block")
-        assert await asked(peer, subscribe_frame("s", filter, "drop_newest", True))
-        assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
-        assert await asked(peer, unsubscribe_frame("s"))
-        assert kept(live) == ({}, [], "drop_oldest")
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY)
+@overlay(tree="path:1", clusters=1, authority=AUTHORITY)
+async def test_subscribing_again_with_the_same_filter_takes_the_new_policy_and_order(live: Live) -> None:
+    peer = await RawPeer.enter(live, "a,0", HELLO)
+    filter = parse_filter("x > 1")
+    assert await asked(peer, subscribe_frame("s", filter, "block", False))
+    assert kept(live) == ({"s": "block"}, ["s"], "block")
+    assert await asked(peer, subscribe_frame("s", filter, "drop_newest", True))
+    assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
+    assert await asked(peer, unsubscribe_frame("s"))
+    assert kept(live) == ({}, [], "drop_oldest")
 
 
-def test_a_refused_advertise_leaves_the_one_in_force() -> None:
-    async def scene(live: Live) -> None:
-        peer = await RawPeer.enter(live, "a,0", HELLO)
-        assert await asked(peer, advertise_frame("a", parse_filter("x > 1")))
-        for filter in ("y > 1", "x > 2"):
-            assert not await asked(peer, advertise_frame("a", parse_filter(filter)))
-        assert not await asked(peer, advertise_frame("b", parse_filter("y > 1")))
-        own = live.host("a,0").broker.state.advertisements.of("desk")
-        assert {id: str(registered.filter) for id, registered in own.items()} == {"a": "x > 1"}
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY)
+@overlay(tree="path:1", clusters=1, authority=AUTHORITY)
+async def test_a_refused_advertise_leaves_the_one_in_force(live: Live) -> None:
+    peer = await RawPeer.enter(live, "a,0", HELLO)
+    assert await asked(peer, advertise_frame("a", parse_filter("x > 1")))
+    for filter in ("y > 1", "x > 2"):
+        assert not await asked(peer, advertise_frame("a", parse_filter(filter)))
+    assert not await asked(peer, advertise_frame("b", parse_filter("y > 1")))
+    own = live.host("a,0").broker.state.advertisements.of("desk")
+    assert {id: str(registered.filter) for id, registered in own.items()} == {"a": "x > 1"}

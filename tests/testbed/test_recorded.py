@@ -21,7 +21,7 @@ from octopia.testbed.recorded import BrokerRows, Joined, Outage, Requests
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.trace import NO_REQUEST
 from octopia.wire import Barrier, Kind, encode_parcel, link_frames, message_frame, notification_frame
-from tests.net.live import Live, run, until
+from tests.net.live import Live, asynchronous, until
 from tests.testbed.worlds import OVERLAY
 
 A, B = BrokerId("a", 0), BrokerId("b", 0)
@@ -356,15 +356,13 @@ def test_what_goes_to_a_far_site_is_written_later_and_in_its_order() -> None:
     asyncio.run(main())
 
 
-def test_a_broker_that_is_not_recorded_has_none_of_it() -> None:
-    async def main() -> None:
-        async with Live("path:2", 1) as live:
-            host = live.host("a,0")
-            assert type(host._router) is Router
-            assert {type(link.box) for link in host.links.values()} == {Outbox}
-        recordings = {id: Recording(OVERLAY.a_links(id) + OVERLAY.i_links(id)) for id in OVERLAY.brokers}
-        anywhere = dict.fromkeys(OVERLAY.brokers, Address("127.0.0.1", 0))
-        async with Server(OVERLAY, anywhere, recordings=recordings) as server:
-            assert {type(host._router) for host in server.hosts.values()} == {RecordedRouter}
-
-    run(main)
+@asynchronous
+async def test_a_broker_that_is_not_recorded_has_none_of_it() -> None:
+    async with Live("path:2", 1) as live:
+        host = live.host("a,0")
+        assert type(host._router) is Router
+        assert {type(link.box) for link in host.links.values()} == {Outbox}
+    recordings = {id: Recording(OVERLAY.a_links(id) + OVERLAY.i_links(id)) for id in OVERLAY.brokers}
+    anywhere = dict.fromkeys(OVERLAY.brokers, Address("127.0.0.1", 0))
+    async with Server(OVERLAY, anywhere, recordings=recordings) as server:
+        assert {type(host._router) for host in server.hosts.values()} == {RecordedRouter}

@@ -16,7 +16,7 @@ from octopia.watch import Reader, Watched
 from octopia.watch.fetch import get
 from octopia.wire import PROBE, Codec, Connection, Hello, ProbeRequest, Side, WireLimits, encode_parcel, message_frame
 from octopia.wire import probe_frame as frame_of
-from tests.net.live import run, until
+from tests.net.live import asynchronous, run, until
 from tests.watch.overlays import clients, url, watched_overlay
 
 ROUTINGS = ("snr", "idr", "fdr", "tid", "tid-dynamic")
@@ -131,27 +131,25 @@ def test_a_probe_takes_the_way_of_the_notification_and_nobody_gets_it(routing: s
     run(main)
 
 
-def test_fdr_streams_go_on_as_if_there_had_been_no_probe() -> None:
-    async def main() -> None:
-        async with (
-            watched_overlay("path:2", 2, routing="fdr") as (_, watched),
-            connect(url(watched, "a,0"), name="p") as publisher,
-            connect(url(watched, "b,1")) as reader,
-        ):
-            await publisher.advertise("n >= 0")
-            async with reader.subscribe("n >= 0") as numbers:
-                for n in range(60):
-                    await publisher.publish({"n": n})
-                    if n % 3 == 0:
-                        await publisher.probe({"n": n})
-                got = []
-                async for each in numbers:
-                    got.append(each["n"])
-                    if len(got) == 60:
-                        break
-                assert got == list(range(60))
-
-    run(main)
+@asynchronous
+async def test_fdr_streams_go_on_as_if_there_had_been_no_probe() -> None:
+    async with (
+        watched_overlay("path:2", 2, routing="fdr") as (_, watched),
+        connect(url(watched, "a,0"), name="p") as publisher,
+        connect(url(watched, "b,1")) as reader,
+    ):
+        await publisher.advertise("n >= 0")
+        async with reader.subscribe("n >= 0") as numbers:
+            for n in range(60):
+                await publisher.publish({"n": n})
+                if n % 3 == 0:
+                    await publisher.probe({"n": n})
+            got = []
+            async for each in numbers:
+                got.append(each["n"])
+                if len(got) == 60:
+                    break
+            assert got == list(range(60))
 
 
 def test_who_may_probe_what() -> None:
@@ -190,63 +188,55 @@ def test_who_may_probe_what() -> None:
     run(main)
 
 
-def test_content_that_json_cannot_say_is_still_json() -> None:
-    async def main() -> None:
-        async with watched_overlay("path:1", 1) as (_, watched), clients(watched, p="a,0") as (client,):
-            await client.advertise("x is not null and y is not null")
-            number = await client.probe({"x": float("inf"), "y": 2**80})
-            status, body = await get(f"{watched.places[BrokerId('a', 0)].http}/traces?publisher=p&sequence={number}")
-            assert (status, b"Infinity" in body) == (200, False)
-            (record,) = json.loads(body)
-            assert record["notification"] == {"x": "inf", "y": 2**80}
-
-    run(main)
+@asynchronous
+async def test_content_that_json_cannot_say_is_still_json() -> None:
+    async with watched_overlay("path:1", 1) as (_, watched), clients(watched, p="a,0") as (client,):
+        await client.advertise("x is not null and y is not null")
+        number = await client.probe({"x": float("inf"), "y": 2**80})
+        status, body = await get(f"{watched.places[BrokerId('a', 0)].http}/traces?publisher=p&sequence={number}")
+        assert (status, b"Infinity" in body) == (200, False)
+        (record,) = json.loads(body)
+        assert record["notification"] == {"x": "inf", "y": 2**80}
 
 
-def test_a_probe_is_no_registration_and_survives_a_new_session() -> None:
-    async def main() -> None:
-        async with (
-            watched_overlay("path:1", 1) as (server, watched),
-            connect(url(watched, "a,0"), name="p", session_s=0) as client,
-        ):
-            await client.advertise("x > 0")
-            await client.probe({"x": 1})
-            await client.flush()
-            assert [name for name, _ in client._registry.standing()] == ["advertise"]
-            host = server.hosts[BrokerId("a", 0)]
-            channel = host.sessions["p"].channel
-            assert channel is not None
-            channel.abort()
-            await until(lambda: client.reconnects == 1 and client.is_connected)
-            await client.probe({"x": 2})
-
-    run(main)
+@asynchronous
+async def test_a_probe_is_no_registration_and_survives_a_new_session() -> None:
+    async with (
+        watched_overlay("path:1", 1) as (server, watched),
+        connect(url(watched, "a,0"), name="p", session_s=0) as client,
+    ):
+        await client.advertise("x > 0")
+        await client.probe({"x": 1})
+        await client.flush()
+        assert [name for name, _ in client._registry.standing()] == ["advertise"]
+        host = server.hosts[BrokerId("a", 0)]
+        channel = host.sessions["p"].channel
+        assert channel is not None
+        channel.abort()
+        await until(lambda: client.reconnects == 1 and client.is_connected)
+        await client.probe({"x": 2})
 
 
-def test_what_a_probe_leaves_in_a_recording() -> None:
-    async def main() -> None:
-        scot_brokers = [BrokerId("a", 0), BrokerId("b", 0)]
-        recordings = {
-            broker: Recording([other for other in scot_brokers if other != broker]) for broker in scot_brokers
-        }
-        async with (
-            watched_overlay("path:2", 1, recordings=recordings) as (_, watched),
-            connect(url(watched, "a,0"), name="p") as publisher,
-            connect(url(watched, "b,0")) as reader,
-        ):
-            await publisher.advertise("n > 0")
-            async with reader.subscribe("n > 0"):
-                number = await publisher.probe({"n": 1})
-                await settled(Reader(watched), "p", number)
-        for broker, link in ((scot_brokers[0], -1), (scot_brokers[1], 0)):
-            recording = recordings[broker]
-            kind = recording.words.index("probe")
-            columns = len(recording.events) // 12
-            rows = [recording.events[at * 12 : at * 12 + 12] for at in range(columns)]
-            (noted,) = [row for row in rows if row[5] == kind]
-            assert (noted[2], recording.words[noted[6]], noted[8]) == (link, "p", number)
-
-    run(main)
+@asynchronous
+async def test_what_a_probe_leaves_in_a_recording() -> None:
+    scot_brokers = [BrokerId("a", 0), BrokerId("b", 0)]
+    recordings = {broker: Recording([other for other in scot_brokers if other != broker]) for broker in scot_brokers}
+    async with (
+        watched_overlay("path:2", 1, recordings=recordings) as (_, watched),
+        connect(url(watched, "a,0"), name="p") as publisher,
+        connect(url(watched, "b,0")) as reader,
+    ):
+        await publisher.advertise("n > 0")
+        async with reader.subscribe("n > 0"):
+            number = await publisher.probe({"n": 1})
+            await settled(Reader(watched), "p", number)
+    for broker, link in ((scot_brokers[0], -1), (scot_brokers[1], 0)):
+        recording = recordings[broker]
+        kind = recording.words.index("probe")
+        columns = len(recording.events) // 12
+        rows = [recording.events[at * 12 : at * 12 + 12] for at in range(columns)]
+        (noted,) = [row for row in rows if row[5] == kind]
+        assert (noted[2], recording.words[noted[6]], noted[8]) == (link, "p", number)
 
 
 def test_a_probe_on_the_wire() -> None:
