@@ -34,7 +34,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from struct import Struct
-from typing import Protocol
 
 from octopia.wire import split_frames
 
@@ -42,12 +41,6 @@ from octopia.wire import split_frames
 WEIGHTS = (1, 4, 16, 64)
 WRITE_BYTES_MAX = 256 * 1024
 _LENGTH = Struct(">I")
-
-
-class Noted(Protocol):
-    """Work for the end of a loop iteration."""
-
-    def turn_ended(self) -> None: ...
 
 
 class Turn:
@@ -58,9 +51,9 @@ class Turn:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Use this loop, or the one running when a box is noted."""
         self._loop = loop
-        self._boxes: list[Noted] = []
+        self._boxes: list[Lanes] = []
 
-    def note(self, box: Noted) -> None:
+    def note(self, box: "Lanes") -> None:
         if not self._boxes:
             (self._loop or asyncio.get_running_loop()).call_soon(self.flush)
         self._boxes.append(box)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from octopia.net.broker.dispatch import LinkQueue
 from octopia.net.broker.operations.traces import Traces
 from octopia.routing import Decision, Notify, Recipient, Refusal
 from octopia.topology import BrokerId
 from octopia.wire import PROBE, Parcels, WireNotification, link_frames
 
 if TYPE_CHECKING:
+    from octopia.net.broker.links import Link
     from octopia.net.broker.sessions import Session
 
 
@@ -59,7 +59,7 @@ class Probing:
 
     def __init__(
         self,
-        links: Mapping[BrokerId, LinkQueue],
+        links: "Mapping[BrokerId, Link]",
         traces: Traces,
         recipients: Callable[[WireNotification], tuple[Recipient, ...]],
     ) -> None:

@@ -13,25 +13,20 @@ queue that is filling up: from half of the bound until a quarter is left.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RemoteProtocolError
-from octopia.net.broker.dispatch import (
-    ClientQueue,
-    Destination,
-    Dispatch,
-    LinkQueue,
-    Outgoing,
-    deliveries_of,
-    lane_of,
-    put_gathered,
-)
+from octopia.net.broker.dispatch import Destination, Dispatch, Outgoing, deliveries_of, lane_of, put_gathered
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.traces import Traces
 from octopia.routing import Decision, Recipient, Refusal, Stamp
 from octopia.topology import BrokerId
 from octopia.wire import TRACED, CopyHeader, Parcels, copy_heads, deliver_heads, split_stamp, stamp_block
+
+if TYPE_CHECKING:
+    from octopia.net.broker.links import Link
+    from octopia.net.broker.sessions import Session
 
 
 class LogMark:
@@ -74,8 +69,8 @@ class StampedDispatch:
         dispatch: Dispatch,
         read_stamp: Callable[[bytes], Stamp],
         *,
-        sessions: Mapping[str, ClientQueue],
-        links: Mapping[BrokerId, LinkQueue],
+        sessions: "Mapping[str, Session]",
+        links: "Mapping[BrokerId, Link]",
         intake: Intake,
         counters: Counters,
         traces: Traces,

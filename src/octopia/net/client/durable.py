@@ -121,13 +121,15 @@ class KeptClient(Client):
         if not answer.cancelled() and isinstance(error := answer.exception(), OctopiaError) and not self._life.closed:
             self._fail(error)
 
-    # -- called by the session: see `session.Keeping`
+    # -- called by the session
 
     def began(self, channel: Channel) -> None:
+        """A new session began."""
         self._fresh = False
         self._guarded(channel, lambda: self._keeper.session_began(self._session_now(0)))
 
     def resumed(self, channel: Channel, received: int) -> None:
+        """A session resumes; the broker has `received` of its frames."""
         if self._fresh:
             # Another process sent these.
             self._fresh, self.taken_up = False, True
@@ -135,12 +137,14 @@ class KeptClient(Client):
         self._hold_if_full(channel)
 
     def keep(self, channel: Channel, messages: list[Any]) -> list[Any]:
+        """Take the deliveries of one read; returns the rest, which the session handles before `kept`."""
         self._parcels = [message for message in messages if type(message) is bytes]
         if len(self._parcels) == len(messages):
             return []
         return [message for message in messages if type(message) is not bytes]
 
     def kept(self, channel: Channel) -> None:
+        """All of this read has been handled: store its deliveries."""
         parcels, self._parcels = self._parcels, []
         session = self._session_now(channel.connection.received)
         dropped, self._told_dropped = self.dropped - self._told_dropped, self.dropped

@@ -6,7 +6,7 @@ confirmed position. Sessions are the `Owner` of channels (see `channel.py`).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError
 from octopia.net.channel import Channel
@@ -34,25 +34,10 @@ from octopia.wire import (
 )
 
 if TYPE_CHECKING:
+    from octopia.net.client.durable import KeptClient
     from octopia.net.client.overlap import Move
 
 Lost = Callable[[Channel, str], None]
-
-
-class Keeping(Protocol):
-    """Stores some incoming messages before they are confirmed (`durable.py`)."""
-
-    def began(self, channel: Channel) -> None:
-        """A new session began."""
-
-    def resumed(self, channel: Channel, received: int) -> None:
-        """A session resumes; the broker has `received` of its frames."""
-
-    def keep(self, channel: Channel, messages: list[Any]) -> list[Any]:
-        """Store the relevant messages of one read; returns the rest."""
-
-    def kept(self, channel: Channel) -> None:
-        """The rest has been handled, too."""
 
 
 class Session:
@@ -68,7 +53,7 @@ class Session:
         self.dropped = 0
         self.too_old = 0
         self.box = journal.box
-        self.keeping: Keeping | None = None
+        self.keeping: KeptClient | None = None  # stores deliveries before they are confirmed
         self._journal = journal
         self._registry = registry
         self._life = life
