@@ -33,7 +33,7 @@ from octopia.wire import (
     subscribe_frame,
     unsubscribe_frame,
 )
-from tests.net.live import Live, in_overlay, overlay, run, take, until
+from tests.net.live import Live, asynchronous, in_overlay, overlay, take, until
 from tests.net.raw import RawPeer
 from tests.net.test_security import CLIENTS, Certificates, secure_url, with_tls
 
@@ -211,35 +211,32 @@ def test_unfinished_frames_have_a_bound() -> None:
     in_overlay(scene, tree="path:1", clusters=1, net_limits=limits)
 
 
-def test_when_only_a_blocking_client_is_left_publishers_wait_and_newcomers_are_refused() -> None:
-    async def scene(live: Live) -> None:
-        host = live.host("a,0")
-        publisher = await live.publisher("a,0", "n is not null and text is not null")
-        known = await RawPeer.enter(live, "a,0", Hello([1], "client", "known", session_s=300))
-        peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "slow"))
-        peer.send(subscribe_frame("s", parse_filter("n > 0"), "block", True))
-        await peer.next()
-        publishing = asyncio.ensure_future(publisher.publish_many({"n": n, "text": "x" * 1000} for n in range(1, 801)))
-        await until(lambda: host.memory.is_full)
-        assert host.sessions[publisher.name].channel.is_held
-        with pytest.raises(UnreachableError, match="no memory left"):
-            await live.client("a,0", connect_s=0.1)
-        # A client that returns to its session is admitted.
-        assert known.welcome is not None
-        known.vanish()
-        back = Hello([1], "client", "known", session=known.welcome.session, session_s=300)
-        assert isinstance(await (await RawPeer.dial(live, "a,0")).said(back), Welcome)
-        for n in range(1, 801):
-            assert (await peer.next()).notification["n"] == n
-            peer.send(message_frame(Ack(n + 1)))
-        await publishing
-        await publisher.flush()
-        await until(lambda: not host.memory.is_full)
-        await live.client("a,0")
-        assert host.counters.sessions_ended_for_memory == 0
-
-    limits = NetLimits(memory_bytes_max=400_000, window_frames=20)
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=limits)
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(memory_bytes_max=400_000, window_frames=20))
+async def test_when_only_a_blocking_client_is_left_publishers_wait_and_newcomers_are_refused(live: Live) -> None:
+    host = live.host("a,0")
+    publisher = await live.publisher("a,0", "n is not null and text is not null")
+    known = await RawPeer.enter(live, "a,0", Hello([1], "client", "known", session_s=300))
+    peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "slow"))
+    peer.send(subscribe_frame("s", parse_filter("n > 0"), "block", True))
+    await peer.next()
+    publishing = asyncio.ensure_future(publisher.publish_many({"n": n, "text": "x" * 1000} for n in range(1, 801)))
+    await until(lambda: host.memory.is_full)
+    assert host.sessions[publisher.name].channel.is_held
+    with pytest.raises(UnreachableError, match="no memory left"):
+        await live.client("a,0", connect_s=0.1)
+    # A client that returns to its session is admitted.
+    assert known.welcome is not None
+    known.vanish()
+    back = Hello([1], "client", "known", session=known.welcome.session, session_s=300)
+    assert isinstance(await (await RawPeer.dial(live, "a,0")).said(back), Welcome)
+    for n in range(1, 801):
+        assert (await peer.next()).notification["n"] == n
+        peer.send(message_frame(Ack(n + 1)))
+    await publishing
+    await publisher.flush()
+    await until(lambda: not host.memory.is_full)
+    await live.client("a,0")
+    assert host.counters.sessions_ended_for_memory == 0
 
 
 # -- connections that say nothing
@@ -352,22 +349,19 @@ class Greeting(asyncio.Protocol):
         transport.close()
 
 
-def test_a_listener_without_file_descriptors_rests_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_listener_without_file_descriptors_rests_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "RETRY_S", 0.01)
-
-    async def main() -> None:
-        with Stingy() as there:
-            there.setblocking(False)
-            there.bind(("127.0.0.1", 0))
-            port = Listener([there], Greeting, Arrivals(4, 4), lambda: None, Log("test"))
-            port.start()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
-            assert await reader.read() == b"hello"
-            writer.close()
-            port.close()
-        assert Stingy.failures == 0
-
-    run(main)
+    with Stingy() as there:
+        there.setblocking(False)
+        there.bind(("127.0.0.1", 0))
+        port = Listener([there], Greeting, Arrivals(4, 4), lambda: None, Log("test"))
+        port.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+        assert await reader.read() == b"hello"
+        writer.close()
+        port.close()
+    assert Stingy.failures == 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from octopia.errors import OctopiaError
 from octopia.net import Client, KeptClient, KeptSession
 from octopia.wire import Codec, Parcels, WireLimits
-from tests.net.live import Live, in_overlay, overlay, take, until
+from tests.net.live import Live, overlay, take, until
 
 FILTER = "n >= 0"
 
@@ -149,14 +149,12 @@ async def test_ids_count_from_the_first(live: Live) -> None:
     ] * 2
 
 
-def test_a_keeper_may_fail_at_once() -> None:
+@overlay()
+async def test_a_keeper_may_fail_at_once(live: Live) -> None:
     class Broken(List):
         def session_began(self, session: KeptSession) -> None:
             raise OctopiaError("no")
 
-    async def scene(live: Live) -> None:
-        client = KeptClient(live.url("c,2"), FILTER, Broken())
-        with pytest.raises(OctopiaError, match="no"):
-            await client.open()
-
-    in_overlay(scene)
+    client = KeptClient(live.url("c,2"), FILTER, Broken())
+    with pytest.raises(OctopiaError, match="no"):
+        await client.open()

@@ -38,7 +38,7 @@ from octopia.wire import (
     message_frame,
     subscribe_frame,
 )
-from tests.net.live import Coroutines, Live, Test, overlay, run, until
+from tests.net.live import Coroutines, Live, Test, asynchronous, overlay, until
 from tests.net.processes import own_host
 from tests.net.raw import RawPeer
 
@@ -265,7 +265,8 @@ async def test_a_broker_that_knows_the_secret_is_let_in_once_per_challenge(live:
 
 
 @pytest.mark.parametrize("welcomes", [True, False])
-def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neighbour(welcomes: bool) -> None:
+@asynchronous
+async def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neighbour(welcomes: bool) -> None:
     heard: list[Any] = []
 
     async def listening(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -278,24 +279,21 @@ def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neig
         heard.append((greeting[0], await reader.read(-1)))
         writer.close()
 
-    async def main() -> None:
-        overlay = Scot(parse_tree("path:2"), 1)
-        here, there = overlay.brokers
-        impostor = await asyncio.start_server(listening, own_host(), 0)
-        address = Address(own_host(), impostor.sockets[0].getsockname()[1])
-        addresses = {here: Address(own_host(), 0), there: address}
-        async with impostor, Server(overlay, addresses, brokers=[here], authority=NAMED) as server:
-            await until(lambda: len(heard) > 1)
-            link = server.hosts[here].links[there]
-            assert not link.is_up
-            assert link.channel is None
-        for greeting, then in heard:
-            assert (greeting.name, greeting.token) == ("(a,0)", "")
-            (last,) = Connection(Side.DIALLING_BROKER, Codec(WireLimits())).receive(then)
-            assert isinstance(last, Goodbye)
-            assert "the link token" in last.reason
-
-    run(main)
+    overlay = Scot(parse_tree("path:2"), 1)
+    here, there = overlay.brokers
+    impostor = await asyncio.start_server(listening, own_host(), 0)
+    address = Address(own_host(), impostor.sockets[0].getsockname()[1])
+    addresses = {here: Address(own_host(), 0), there: address}
+    async with impostor, Server(overlay, addresses, brokers=[here], authority=NAMED) as server:
+        await until(lambda: len(heard) > 1)
+        link = server.hosts[here].links[there]
+        assert not link.is_up
+        assert link.channel is None
+    for greeting, then in heard:
+        assert (greeting.name, greeting.token) == ("(a,0)", "")
+        (last,) = Connection(Side.DIALLING_BROKER, Codec(WireLimits())).receive(then)
+        assert isinstance(last, Goodbye)
+        assert "the link token" in last.reason
 
 
 # -- wrong tokens

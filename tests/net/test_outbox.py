@@ -10,7 +10,7 @@ from octopia.net import NetLimits
 from octopia.net.outbox import Outbox, Turn
 from octopia.topology import BrokerId
 from tests.effort import cases
-from tests.net.live import Live, channel_of, in_overlay, overlay, take, until
+from tests.net.live import Live, channel_of, overlay, take, until
 
 
 class Wire:
@@ -216,27 +216,26 @@ async def test_a_link_that_goes_down_while_it_is_dialled_begins_anew(live: Live)
     assert host.counters.peers_at_fault == live.host("b,0").counters.peers_at_fault == 0
 
 
-def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_comes_back() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null")
-        subscription = await live.subscriber("b,0", "n >= 0")
-        host = live.host("a,0")
-        link, dialler = host.links[BrokerId("b", 0)], host.diallers[BrokerId("b", 0)]
-        address, dialler.address = dialler.address, None
-        link.channel.abort()
-        await until(lambda: not link.is_up)
-        before = link.dropped
-        await publisher.publish_many({"n": n} for n in range(150))
-        await publisher.flush()
-        kept = len(link.box.waiting)
-        assert kept == 99
-        assert link.dropped - before == 51
-        dialler.address = address
-        dialler.dial_later()
-        assert [d.notification["n"] for d in await take(subscription, kept)] == list(range(kept))
-        await publisher.publish({"n": 1000})
-        assert [d.notification["n"] for d in await take(subscription, 1)] == [1000]
-        assert live.host("b,0").counters.peers_at_fault == 0
-
-    limits = NetLimits(link_grace_s=0.05, link_give_up_s=100, link_queue_frames_max=100)
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=limits)
+@overlay(
+    tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05, link_give_up_s=100, link_queue_frames_max=100)
+)
+async def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_comes_back(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null")
+    subscription = await live.subscriber("b,0", "n >= 0")
+    host = live.host("a,0")
+    link, dialler = host.links[BrokerId("b", 0)], host.diallers[BrokerId("b", 0)]
+    address, dialler.address = dialler.address, None
+    link.channel.abort()
+    await until(lambda: not link.is_up)
+    before = link.dropped
+    await publisher.publish_many({"n": n} for n in range(150))
+    await publisher.flush()
+    kept = len(link.box.waiting)
+    assert kept == 99
+    assert link.dropped - before == 51
+    dialler.address = address
+    dialler.dial_later()
+    assert [d.notification["n"] for d in await take(subscription, kept)] == list(range(kept))
+    await publisher.publish({"n": 1000})
+    assert [d.notification["n"] for d in await take(subscription, 1)] == [1000]
+    assert live.host("b,0").counters.peers_at_fault == 0

@@ -162,25 +162,25 @@ def test_a_reason_of_any_length_can_be_told() -> None:
         "true",
     ],
 )
-def test_a_subscription_outside_the_right_is_refused_also_with_or(wanted: str) -> None:
-    authority = Authority(
+@overlay(
+    tree="path:1",
+    clusters=1,
+    authority=Authority(
         (ClientEntry(Rights("desk", parse_filter("true"), parse_filter(EITHER)), token=TOKEN),), link_token=TOKEN
-    )
-
-    async def scene(live: Live) -> None:
-        client = await live.client("a,0", token=TOKEN)
-        with pytest.raises(RefusedError, match="desk may not subscribe"):
-            async with client.subscribe(wanted):
-                pass
-        await client.advertise("true or class is not null and price is not null and rate is not null")
-        async with client.subscribe("class = 'STOCK' and price > 5 or class = 'BOND' and rate > 1") as seen:
-            some: list[dict[str, Value]] = [
-                {"class": c, "price": p, "rate": r} for c in ("STOCK", "BOND", "X") for p in (0, 9) for r in (0, 9)
-            ]
-            await client.publish_many(some)
-            await client.flush()
-            expected = [one for one in some if one["class"] == "STOCK" and one["price"] == 9]
-            expected += [one for one in some if one["class"] == "BOND" and one["rate"] == 9]
-            assert [dict(d.notification) for d in await take(seen, len(expected))] == expected
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=authority)
+    ),
+)
+async def test_a_subscription_outside_the_right_is_refused_also_with_or(live: Live, wanted: str) -> None:
+    client = await live.client("a,0", token=TOKEN)
+    with pytest.raises(RefusedError, match="desk may not subscribe"):
+        async with client.subscribe(wanted):
+            pass
+    await client.advertise("true or class is not null and price is not null and rate is not null")
+    async with client.subscribe("class = 'STOCK' and price > 5 or class = 'BOND' and rate > 1") as seen:
+        some: list[dict[str, Value]] = [
+            {"class": c, "price": p, "rate": r} for c in ("STOCK", "BOND", "X") for p in (0, 9) for r in (0, 9)
+        ]
+        await client.publish_many(some)
+        await client.flush()
+        expected = [one for one in some if one["class"] == "STOCK" and one["price"] == 9]
+        expected += [one for one in some if one["class"] == "BOND" and one["rate"] == 9]
+        assert [dict(d.notification) for d in await take(seen, len(expected))] == expected

@@ -220,25 +220,25 @@ def test_deadlines_drop_exactly_what_is_too_old_and_count_it(routing: str) -> No
     in_overlay(scene, tree="path:2", clusters=2, routing=routing, net_limits=SLOW, qos=QOS, wall=clock)
 
 
-def test_a_cluster_grants_what_it_allows() -> None:
-    qos = (
+@overlay(
+    tree="path:2",
+    clusters=2,
+    qos=(
         Qos(Granted("block", 1, 0), ("block", "drop_oldest"), 2, is_timed=True),
         Qos(Granted("drop_oldest", 0, 500), SLOW_POLICIES, 3, is_timed=True),
-    )
-
-    async def scene(live: Live) -> None:
-        first, second = await live.client("a,0", name="one"), await live.client("a,1", name="two")
-        for client in (first, second):
-            await client.start_subscription(client.subscribe("x > 0", id="s"))
-        one, two = live.host("a,0").sessions["one"], live.host("a,1").sessions["two"]
-        assert (one.policies, one.priorities, one.deadline_ms_of("s")) == ({"s": "block"}, {"s": 1}, 0)
-        assert (two.policies, two.priorities, two.deadline_ms_of("s")) == ({"s": "drop_oldest"}, {}, 500)
-        await refused(first, "priority 3 is not allowed in this cluster; at most 2 is", priority=3)
-        await refused(first, "policy disconnect is not allowed in this cluster", policy="disconnect")
-        await second.start_subscription(second.subscribe("x > 0", id="u", priority=3, policy="disconnect"))
-        assert (two.policies["u"], two.priorities) == ("disconnect", {"u": 3})
-
-    in_overlay(scene, tree="path:2", clusters=2, qos=qos)
+    ),
+)
+async def test_a_cluster_grants_what_it_allows(live: Live) -> None:
+    first, second = await live.client("a,0", name="one"), await live.client("a,1", name="two")
+    for client in (first, second):
+        await client.start_subscription(client.subscribe("x > 0", id="s"))
+    one, two = live.host("a,0").sessions["one"], live.host("a,1").sessions["two"]
+    assert (one.policies, one.priorities, one.deadline_ms_of("s")) == ({"s": "block"}, {"s": 1}, 0)
+    assert (two.policies, two.priorities, two.deadline_ms_of("s")) == ({"s": "drop_oldest"}, {}, 500)
+    await refused(first, "priority 3 is not allowed in this cluster; at most 2 is", priority=3)
+    await refused(first, "policy disconnect is not allowed in this cluster", policy="disconnect")
+    await second.start_subscription(second.subscribe("x > 0", id="u", priority=3, policy="disconnect"))
+    assert (two.policies["u"], two.priorities) == ("disconnect", {"u": 3})
 
 
 @overlay(tree="path:2", clusters=2)
@@ -253,18 +253,18 @@ async def refused(client: Client, reason: str, **asked: Any) -> None:
         await client.start_subscription(client.subscribe("x > 0", **asked))
 
 
-def test_each_cluster_has_its_own_queues_and_congestion() -> None:
-    qos = (Qos(), Qos(limits={"client_queue_frames_max": 5, "link_queue_frames_max": 77}, tau=3.0, window_ms=20.0))
-
-    async def scene(live: Live) -> None:
-        plain, own = live.host("a,0"), live.host("a,1")
-        assert (own.net_limits.client_queue_frames_max, own.congestion.tau, own.congestion.window_s) == (5, 3.0, 0.02)
-        assert link(live, "a,1", "a,0").box.frames_max == 77
-        assert (plain.net_limits.client_queue_frames_max, plain.congestion.tau) == (10_000, 10.0)
-        client = await live.client("a,1", name="c")
-        assert own.sessions[client.name].box.frames_max == 5
-
-    in_overlay(scene, tree="path:2", clusters=2, qos=qos)
+@overlay(
+    tree="path:2",
+    clusters=2,
+    qos=(Qos(), Qos(limits={"client_queue_frames_max": 5, "link_queue_frames_max": 77}, tau=3.0, window_ms=20.0)),
+)
+async def test_each_cluster_has_its_own_queues_and_congestion(live: Live) -> None:
+    plain, own = live.host("a,0"), live.host("a,1")
+    assert (own.net_limits.client_queue_frames_max, own.congestion.tau, own.congestion.window_s) == (5, 3.0, 0.02)
+    assert link(live, "a,1", "a,0").box.frames_max == 77
+    assert (plain.net_limits.client_queue_frames_max, plain.congestion.tau) == (10_000, 10.0)
+    client = await live.client("a,1", name="c")
+    assert own.sessions[client.name].box.frames_max == 5
 
 
 @restarting(tree="path:1", clusters=1, qos=QOS[:1])

@@ -12,7 +12,7 @@ import pytest
 from octopia.net import NetLimits
 from octopia.routing import Notify
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, overlay, take, until
+from tests.net.live import Live, overlay, take, until
 
 LIMITS = NetLimits(reorder_hold_s=0.05)
 AT_A_TO_C = {"S1": "c,0", "S2": "c,1", "S3": "a,2", "S4": "c,2"}
@@ -125,32 +125,29 @@ def cases_of(live: Live) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_fig_7(name: str) -> None:
+@overlay(net_limits=LIMITS)
+async def test_fig_7(live: Live, name: str) -> None:
     places, overloads, messages, carrying = SCENES[name]
-
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("b,2", "probe is not null", name="P")
-        subscriptions = {client: await live.subscriber(at, "probe > 0") for client, at in places.items()}
-        recorder = Recorder(live)
-        clogs = [Clog(live, *each) for each in overloads]
-        for clog in clogs:
-            await clog.prepare()
-        for clog in clogs:
-            await clog.close()
-        before = cases_of(live)
-        await publisher.publish({"probe": 1})
-        await publisher.flush()
-        for clog in clogs:
-            clog.box.resume_writing()
-        for subscription in subscriptions.values():
-            assert [d.publisher for d in await take(subscription, 1)] == ["P"]
-        assert len(recorder.hops) == messages
-        assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
-        counted = {key: (n - before[key][0], c - before[key][1]) for key, (n, c) in cases_of(live).items()}
-        expected = {(broker, case): (1, copies) for broker, (case, copies) in CASES[name].items()}
-        assert {key: each for key, each in counted.items() if any(each)} == expected
-
-    in_overlay(scene, net_limits=LIMITS)
+    publisher = await live.publisher("b,2", "probe is not null", name="P")
+    subscriptions = {client: await live.subscriber(at, "probe > 0") for client, at in places.items()}
+    recorder = Recorder(live)
+    clogs = [Clog(live, *each) for each in overloads]
+    for clog in clogs:
+        await clog.prepare()
+    for clog in clogs:
+        await clog.close()
+    before = cases_of(live)
+    await publisher.publish({"probe": 1})
+    await publisher.flush()
+    for clog in clogs:
+        clog.box.resume_writing()
+    for subscription in subscriptions.values():
+        assert [d.publisher for d in await take(subscription, 1)] == ["P"]
+    assert len(recorder.hops) == messages
+    assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
+    counted = {key: (n - before[key][0], c - before[key][1]) for key, (n, c) in cases_of(live).items()}
+    expected = {(broker, case): (1, copies) for broker, (case, copies) in CASES[name].items()}
+    assert {key: each for key, each in counted.items() if any(each)} == expected
 
 
 @overlay(tree="h", clusters=3, routing="snr")

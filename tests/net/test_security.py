@@ -16,7 +16,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, channel_of, in_overlay, kill_host, overlay, run, take, until
+from tests.net.live import Live, asynchronous, channel_of, in_overlay, kill_host, overlay, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
@@ -197,26 +197,23 @@ def test_tls_that_is_not_good_enough(tmp_path: Path) -> None:
     in_overlay(scene, host="127.0.0.1", **with_tls(certificates))
 
 
-def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) -> None:
+@asynchronous
+async def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
-
-    async def main() -> None:
-        async with Live(**with_tls(certificates)) as live:
-            forged = BrokerId("a", 0)
-            host = live.servers[forged].hosts.pop(forged)
-            live.servers[forged]._servers[0].close()
-            kill_host(host)
-            certificates.sign("a-0", "(b,1)")
-            impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
-            await impostor.start()
-            neighbour = live.host("a,1")
-            before = neighbour.counters.peers_at_fault
-            await until(lambda: neighbour.counters.peers_at_fault > before)
-            assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
-            await impostor.stop()
-            del live.servers[forged]
-
-    run(main)
+    async with Live(**with_tls(certificates)) as live:
+        forged = BrokerId("a", 0)
+        host = live.servers[forged].hosts.pop(forged)
+        live.servers[forged]._servers[0].close()
+        kill_host(host)
+        certificates.sign("a-0", "(b,1)")
+        impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
+        await impostor.start()
+        neighbour = live.host("a,1")
+        before = neighbour.counters.peers_at_fault
+        await until(lambda: neighbour.counters.peers_at_fault > before)
+        assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
+        await impostor.stop()
+        del live.servers[forged]
 
 
 async def converse(url: str, data: bytes) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 
 from octopia.net import Client, NetLimits, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import Live, box_of, channel_of, in_overlay, overlay, take, until
+from tests.net.live import Live, box_of, channel_of, overlay, take, until
 
 PAYLOAD = "x" * 1000
 SMALL = NetLimits(
@@ -138,39 +138,41 @@ async def test_a_slow_link_stops_those_who_use_it_and_nobody_else(live: Live) ->
     await until(lambda: nobody_is_held(live))
 
 
-def test_holds_end_with_the_connection_and_are_asked_for_again() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("c,0", "n >= 0", policy="block")
-        name = subscription._client.name
-        await stop_reading(live, "c,0", name)
-        # Published for as long as the links break: any fixed number could fit into the queues before the last hold.
-        published: list[int] = []
-        is_over = False
+@overlay(
+    tree="path:3",
+    clusters=1,
+    net_limits=replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT, link_queue_frames_max=COUNT),
+    routing="snr",
+)
+async def test_holds_end_with_the_connection_and_are_asked_for_again(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("c,0", "n >= 0", policy="block")
+    name = subscription._client.name
+    await stop_reading(live, "c,0", name)
+    # Published for as long as the links break: any fixed number could fit into the queues before the last hold.
+    published: list[int] = []
+    is_over = False
 
-        def endless() -> Iterator[dict[str, Any]]:
-            while not is_over:
-                published.append(len(published))
-                yield {"n": published[-1], "s": PAYLOAD}
+    def endless() -> Iterator[dict[str, Any]]:
+        while not is_over:
+            published.append(len(published))
+            yield {"n": published[-1], "s": PAYLOAD}
 
-        publishing = asyncio.create_task(publisher.publish_many(endless()))
-        for region, other in (("b", "c"), ("a", "b"), ("b", "c")):
-            await until(is_held(live, "a,0", publisher))
-            link = live.host(f"{region},0").links[BrokerId(other, 0)]
-            channel = link.channel
-            channel.abort()
-            await until(lambda link=link, channel=channel: link.channel not in (None, channel))  # type: ignore[misc]
-        # Whoever goes on publishing into the full queue is held again.
+    publishing = asyncio.create_task(publisher.publish_many(endless()))
+    for region, other in (("b", "c"), ("a", "b"), ("b", "c")):
         await until(is_held(live, "a,0", publisher))
-        is_over = True
-        start_reading(live, name)
-        assert numbers(await take(subscription, len(published))) == published
-        assert await publishing == len(published)
-        await until(lambda: nobody_is_held(live))
-
+        link = live.host(f"{region},0").links[BrokerId(other, 0)]
+        channel = link.channel
+        channel.abort()
+        await until(lambda link=link, channel=channel: link.channel not in (None, channel))  # type: ignore[misc]
+    # Whoever goes on publishing into the full queue is held again.
+    await until(is_held(live, "a,0", publisher))
+    is_over = True
+    start_reading(live, name)
+    assert numbers(await take(subscription, len(published))) == published
+    assert await publishing == len(published)
+    await until(lambda: nobody_is_held(live))
     # Room for what comes between one hold and the next.
-    limits = replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT, link_queue_frames_max=COUNT)
-    in_overlay(scene, tree="path:3", clusters=1, net_limits=limits, routing="snr")
 
 
 @overlay(tree="path:2", clusters=1, net_limits=replace(SMALL, link_grace_s=100.0))
@@ -272,23 +274,20 @@ async def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege(live
     assert host.counters.blocks_lost == 1
 
 
-def test_a_subscriber_that_takes_enough_may_block_as_long_as_it_likes() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("b,0", "n >= 0", policy="block", inbox_max=100)
-        publishing = publish(publisher)
-        got: list[Any] = []
-        while len(got) < COUNT:
-            got += numbers(await take(subscription, 50))
-            await asyncio.sleep(0)
-        assert got == list(range(COUNT))
-        await publishing
-        assert live.host("a,0").counters.sources_held > 0
-        assert live.host("b,0").counters.blocks_lost == 0
-
+@overlay(tree="path:2", clusters=1, net_limits=replace(SMALL, block_frames_per_s_min=1, block_s=5.0))
+async def test_a_subscriber_that_takes_enough_may_block_as_long_as_it_likes(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("b,0", "n >= 0", policy="block", inbox_max=100)
+    publishing = publish(publisher)
+    got: list[Any] = []
+    while len(got) < COUNT:
+        got += numbers(await take(subscription, 50))
+        await asyncio.sleep(0)
+    assert got == list(range(COUNT))
+    await publishing
+    assert live.host("a,0").counters.sources_held > 0
+    assert live.host("b,0").counters.blocks_lost == 0
     # One frame a second is little enough for any machine.
-    limits = replace(SMALL, block_frames_per_s_min=1, block_s=5.0)
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=limits)
 
 
 @overlay(tree="path:1", clusters=1, net_limits=replace(STRICT, block_again_s=3600.0))

@@ -16,7 +16,7 @@ from octopia.watch import Reader, Watched
 from octopia.watch.fetch import get
 from octopia.wire import PROBE, Codec, Connection, Hello, ProbeRequest, Side, WireLimits, encode_parcel, message_frame
 from octopia.wire import probe_frame as frame_of
-from tests.net.live import asynchronous, run, until
+from tests.net.live import asynchronous, until
 from tests.watch.overlays import clients, url, watched_overlay
 
 ROUTINGS = ("snr", "idr", "fdr", "tid", "tid-dynamic")
@@ -94,41 +94,35 @@ def overload(server: Server, draw: random.Random) -> None:
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_probe_takes_the_way_of_the_notification_and_nobody_gets_it(routing: str, seed: int) -> None:
+@asynchronous
+async def test_a_probe_takes_the_way_of_the_notification_and_nobody_gets_it(routing: str, seed: int) -> None:
     draw = random.Random(seed * 100 + ROUTINGS.index(routing))
     tree, clusters = draw.choice(SHAPES)
-
-    async def main() -> None:
-        async with (
-            watched_overlay(tree, clusters, routing=routing) as (server, watched),
-            a_crowd(watched, seed) as (publisher, wanted),
-        ):
-            reader = Reader(watched)
-            for loaded in (False, True):
-                if loaded:
-                    overload(server, draw)
-                for price in (0, 4, 20):
-                    notification = {"class": "STOCK", "price": price}
-                    before = counted(server)
-                    number = await publisher.probe(notification)
-                    probed = await settled(reader, "publisher", number)
-                    assert counted(server) == before
-                    assert all(record["probe"] and not record["delivered"] for record in probed)
-                    would = {
-                        (r["client"], id)
-                        for record in probed
-                        for r in record["recipients"]
-                        for id in r["subscriptions"]
-                    }
-                    assert would == {(name, id) for name, _, id, filter in wanted if matches(filter, notification)}
-                    real = int(await publisher.publish(notification, traced=True))
-                    await publisher.flush()
-                    done = await settled(reader, "publisher", real)
-                    assert hops(done) == hops(probed)
-                    got = {name for record in done for name in record["delivered"]}
-                    assert got == {name for name, _ in would}
-
-    run(main)
+    async with (
+        watched_overlay(tree, clusters, routing=routing) as (server, watched),
+        a_crowd(watched, seed) as (publisher, wanted),
+    ):
+        reader = Reader(watched)
+        for loaded in (False, True):
+            if loaded:
+                overload(server, draw)
+            for price in (0, 4, 20):
+                notification = {"class": "STOCK", "price": price}
+                before = counted(server)
+                number = await publisher.probe(notification)
+                probed = await settled(reader, "publisher", number)
+                assert counted(server) == before
+                assert all(record["probe"] and not record["delivered"] for record in probed)
+                would = {
+                    (r["client"], id) for record in probed for r in record["recipients"] for id in r["subscriptions"]
+                }
+                assert would == {(name, id) for name, _, id, filter in wanted if matches(filter, notification)}
+                real = int(await publisher.publish(notification, traced=True))
+                await publisher.flush()
+                done = await settled(reader, "publisher", real)
+                assert hops(done) == hops(probed)
+                got = {name for record in done for name in record["delivered"]}
+                assert got == {name for name, _ in would}
 
 
 @asynchronous
@@ -152,40 +146,37 @@ async def test_fdr_streams_go_on_as_if_there_had_been_no_probe() -> None:
             assert got == list(range(60))
 
 
-def test_who_may_probe_what() -> None:
+@asynchronous
+async def test_who_may_probe_what() -> None:
     right = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, None, False, False)
     watch = Rights("watch", None, None, None, False, True)
     clients = (ClientEntry(right, "token of the feed"), ClientEntry(watch, "token of the watch"))
     authority = Authority(clients, "token of the links")
-
-    async def main() -> None:
-        async with (
-            watched_overlay("path:2", 1, authority=authority) as (_, watched),
-            connect(url(watched, "a,0"), name="feed", token="token of the feed") as feed,  # noqa: S106
-            connect(url(watched, "a,0"), name="watch", token="token of the watch") as watcher,  # noqa: S106
-        ):
-            with pytest.raises(RefusedError, match="feed has no advertisement"):
-                await feed.probe({"class": "STOCK", "price": 1})
-            await feed.advertise("class = 'STOCK' and price > 0 and size > 0")
+    async with (
+        watched_overlay("path:2", 1, authority=authority) as (_, watched),
+        connect(url(watched, "a,0"), name="feed", token="token of the feed") as feed,  # noqa: S106
+        connect(url(watched, "a,0"), name="watch", token="token of the watch") as watcher,  # noqa: S106
+    ):
+        with pytest.raises(RefusedError, match="feed has no advertisement"):
             await feed.probe({"class": "STOCK", "price": 1})
-            with pytest.raises(RefusedError, match=r"price > 0 failed: price is 0; each notification must match"):
-                await feed.probe({"class": "STOCK", "price": 0})
-            with pytest.raises(RefusedError, match="feed did not advertise this"):
-                await feed.probe({"class": "STOCK", "price": 1, "other": 1})
-            with pytest.raises(RefusedError, match="feed may not probe in the name of watch: set probe = true"):
-                await feed.probe({"class": "STOCK", "price": 1}, publisher="watch")
-            # who has the right probes as another, by that one's rights
-            number = await watcher.probe({"class": "STOCK", "price": 1}, publisher="feed")
-            (record,) = await Reader(watched).traces("feed", number)
-            assert (record["came_from"], record["notification"]) == ("feed", {"class": "STOCK", "price": 1})
-            with pytest.raises(RefusedError, match="each notification must match its right"):
-                await watcher.probe({"class": "STOCK", "price": 0}, publisher="feed")
-            with pytest.raises(RefusedError, match="no client named 'nobody' is connected"):
-                await watcher.probe({"x": 1}, publisher="nobody")
-            with pytest.raises(RefusedError, match="watch has no advertisement"):
-                await watcher.probe({"x": 1})
-
-    run(main)
+        await feed.advertise("class = 'STOCK' and price > 0 and size > 0")
+        await feed.probe({"class": "STOCK", "price": 1})
+        with pytest.raises(RefusedError, match=r"price > 0 failed: price is 0; each notification must match"):
+            await feed.probe({"class": "STOCK", "price": 0})
+        with pytest.raises(RefusedError, match="feed did not advertise this"):
+            await feed.probe({"class": "STOCK", "price": 1, "other": 1})
+        with pytest.raises(RefusedError, match="feed may not probe in the name of watch: set probe = true"):
+            await feed.probe({"class": "STOCK", "price": 1}, publisher="watch")
+        # who has the right probes as another, by that one's rights
+        number = await watcher.probe({"class": "STOCK", "price": 1}, publisher="feed")
+        (record,) = await Reader(watched).traces("feed", number)
+        assert (record["came_from"], record["notification"]) == ("feed", {"class": "STOCK", "price": 1})
+        with pytest.raises(RefusedError, match="each notification must match its right"):
+            await watcher.probe({"class": "STOCK", "price": 0}, publisher="feed")
+        with pytest.raises(RefusedError, match="no client named 'nobody' is connected"):
+            await watcher.probe({"x": 1}, publisher="nobody")
+        with pytest.raises(RefusedError, match="watch has no advertisement"):
+            await watcher.probe({"x": 1})
 
 
 @asynchronous

@@ -12,7 +12,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, conne
 from octopia.net.broker.qos import Qos
 from octopia.topology import BrokerId
 from octopia.watch import Place, Reader, Watched, advertise_exactly, probe, why, why_traced
-from tests.net.live import asynchronous, run, until
+from tests.net.live import asynchronous, until
 from tests.net.processes import own_host
 from tests.watch.overlays import clients, url, watched_overlay
 
@@ -24,49 +24,47 @@ def prober(token: str = "") -> Callable[[str], Client]:
 
 
 @pytest.mark.parametrize("routing", ["idr", "fdr", "tid-dynamic"])
-def test_delivered_exactly_where_brute_force_says_so(routing: str) -> None:
+@asynchronous
+async def test_delivered_exactly_where_brute_force_says_so(routing: str) -> None:
     draw = random.Random(routing)
 
     def condition() -> str:
         return f"{draw.choice('xy')} {draw.choice(['>', '<', '<>'])} {draw.randrange(4)}"
 
-    async def main() -> None:
-        async with watched_overlay("path:2", 2, routing=routing) as (_, watched), AsyncExitStack() as stack:
-            brokers = watched.scot.brokers
-            wanted: dict[str, list[str]] = {}
-            promised = {"p0": "x >= 0 and y >= 0", "p1": "x > 1 and y > 1"}
-            for number, (name, text) in enumerate(promised.items()):
-                at = watched.places[brokers[number]].url
-                await (await stack.enter_async_context(connect(at, name=name))).advertise(text)
-            for number in range(5):
-                name = f"s{number}"
-                client = await stack.enter_async_context(connect(watched.places[draw.choice(brokers)].url, name=name))
-                wanted[name] = [condition() for _ in range(min(number, 2))]
-                for each in wanted[name]:
-                    await stack.enter_async_context(client.subscribe(each))
-            reader = Reader(watched)
-            seen_causes = set()
-            for _ in range(24):
-                notification = {name: draw.randrange(-1, 4) for name in draw.sample("xyz", draw.randrange(1, 3))}
-                publisher = draw.choice([None, "p0", "p1"])
-                sources = list(promised) if publisher is None else [publisher]
-                client_name = draw.choice(list(wanted))
-                answer = await why(reader, client_name, notification, publisher=publisher, make_client=prober())
-                can = any(conforms(notification, promised[each]) for each in sources)
-                wants = any(matches(each, notification) for each in wanted[client_name])
-                assert answer.delivered == (can and wants), (answer, notification)
-                assert answer.reasons
-                seen_causes.add(answer.cause)
-                expected = (
-                    "delivered" if can and wants
-                    else "advertisement" if wants
-                    else "predicate" if wanted[client_name]
-                    else "subscription"
-                )  # fmt: skip
-                assert answer.cause == expected
-            assert len(seen_causes) >= 3
-
-    run(main)
+    async with watched_overlay("path:2", 2, routing=routing) as (_, watched), AsyncExitStack() as stack:
+        brokers = watched.scot.brokers
+        wanted: dict[str, list[str]] = {}
+        promised = {"p0": "x >= 0 and y >= 0", "p1": "x > 1 and y > 1"}
+        for number, (name, text) in enumerate(promised.items()):
+            at = watched.places[brokers[number]].url
+            await (await stack.enter_async_context(connect(at, name=name))).advertise(text)
+        for number in range(5):
+            name = f"s{number}"
+            client = await stack.enter_async_context(connect(watched.places[draw.choice(brokers)].url, name=name))
+            wanted[name] = [condition() for _ in range(min(number, 2))]
+            for each in wanted[name]:
+                await stack.enter_async_context(client.subscribe(each))
+        reader = Reader(watched)
+        seen_causes = set()
+        for _ in range(24):
+            notification = {name: draw.randrange(-1, 4) for name in draw.sample("xyz", draw.randrange(1, 3))}
+            publisher = draw.choice([None, "p0", "p1"])
+            sources = list(promised) if publisher is None else [publisher]
+            client_name = draw.choice(list(wanted))
+            answer = await why(reader, client_name, notification, publisher=publisher, make_client=prober())
+            can = any(conforms(notification, promised[each]) for each in sources)
+            wants = any(matches(each, notification) for each in wanted[client_name])
+            assert answer.delivered == (can and wants), (answer, notification)
+            assert answer.reasons
+            seen_causes.add(answer.cause)
+            expected = (
+                "delivered" if can and wants
+                else "advertisement" if wants
+                else "predicate" if wanted[client_name]
+                else "subscription"
+            )  # fmt: skip
+            assert answer.cause == expected
+        assert len(seen_causes) >= 3
 
 
 @asynchronous
@@ -135,41 +133,38 @@ async def test_each_reason_of_the_tables() -> None:
             assert "(a,1) may, and does not answer" in lines
 
 
-def test_rights_that_stop_it() -> None:
+@asynchronous
+async def test_rights_that_stop_it() -> None:
     feed = Rights("feed", parse_filter("x > 0"), None, None, False, False)
     desk = Rights("desk", None, parse_filter("x > 10"), None, False, False)
     watch = Rights("watch", None, None, None, False, True)
     tokens = {"feed": "token of the feed", "desk": "token of the desk", "watch": "token of the watch"}
     entries = tuple(ClientEntry(rights, tokens[rights.name]) for rights in (feed, desk, watch))
-
-    async def main() -> None:
-        async with (
-            watched_overlay("path:2", 1, authority=Authority(entries, LINKS)) as (_, watched),
-            connect(url(watched, "a,0"), name="feed", token=tokens["feed"]) as publisher,
-            connect(url(watched, "b,0"), name="desk", token=tokens["desk"]) as reader,
-        ):
-            await publisher.advertise("x > 0")
-            as_watch: dict[str, Any] = {"make_client": prober(tokens["watch"])}
-            with pytest.raises(Exception, match="may not subscribe"):
-                await reader.start_subscription(reader.subscribe("x > 5"))
-            told, lines = await cause(watched, "desk", {"x": 20}, **as_watch)
-            assert told == "right"
-            assert "desk may not subscribe to x > 5" in lines
-            async with reader.subscribe("x > 10", id="ten"):
-                answer = await why(Reader(watched), "desk", {"x": 20}, **as_watch)
-                assert (answer.delivered, answer.publisher) == (True, "feed")
-                # who may not probe in the name of others is told so
-                told, lines = await cause(watched, "desk", {"x": 20}, make_client=prober(tokens["desk"]))
-                assert (told, "may not probe in the name of feed" in lines) == ("right", True)
-            async with reader.subscribe("x > 10 and y > 0"):
-                told, lines = await cause(watched, "desk", {"x": 20, "y": 1}, publisher="desk", **as_watch)
-                assert (told, lines) == ("right", "desk may not publish anything")
-            # a narrow right is enough to probe what it allows
-            await advertise_exactly(publisher, {"x": 3, "w": "any"})
-            path = await probe(publisher, Reader(watched), {"x": 3, "w": "any"})
-            assert (path.refused, path.broker) == ("", "(a,0)")
-
-    run(main)
+    async with (
+        watched_overlay("path:2", 1, authority=Authority(entries, LINKS)) as (_, watched),
+        connect(url(watched, "a,0"), name="feed", token=tokens["feed"]) as publisher,
+        connect(url(watched, "b,0"), name="desk", token=tokens["desk"]) as reader,
+    ):
+        await publisher.advertise("x > 0")
+        as_watch: dict[str, Any] = {"make_client": prober(tokens["watch"])}
+        with pytest.raises(Exception, match="may not subscribe"):
+            await reader.start_subscription(reader.subscribe("x > 5"))
+        told, lines = await cause(watched, "desk", {"x": 20}, **as_watch)
+        assert told == "right"
+        assert "desk may not subscribe to x > 5" in lines
+        async with reader.subscribe("x > 10", id="ten"):
+            answer = await why(Reader(watched), "desk", {"x": 20}, **as_watch)
+            assert (answer.delivered, answer.publisher) == (True, "feed")
+            # who may not probe in the name of others is told so
+            told, lines = await cause(watched, "desk", {"x": 20}, make_client=prober(tokens["desk"]))
+            assert (told, "may not probe in the name of feed" in lines) == ("right", True)
+        async with reader.subscribe("x > 10 and y > 0"):
+            told, lines = await cause(watched, "desk", {"x": 20, "y": 1}, publisher="desk", **as_watch)
+            assert (told, lines) == ("right", "desk may not publish anything")
+        # a narrow right is enough to probe what it allows
+        await advertise_exactly(publisher, {"x": 3, "w": "any"})
+        path = await probe(publisher, Reader(watched), {"x": 3, "w": "any"})
+        assert (path.refused, path.broker) == ("", "(a,0)")
 
 
 @asynchronous
