@@ -98,7 +98,7 @@ class Service:
         """A client for a browser: with its own token, or with the console's credentials if it has none."""
         if not token and not name:
             name = self._own_name(secrets.token_hex(3))
-        return self._client(self._urls(), name, token or self.settings.client_token)
+        return self._client(self._urls(), name, token or self.settings.client_token, session_s=5.0)
 
     def _own_name(self, part: str) -> str:
         """A name below the console's; empty if the broker is to choose."""
@@ -106,9 +106,10 @@ class Service:
 
     def _station(self, broker: BrokerId) -> Client:
         name = self._own_name(f"meter-{broker.region}-{broker.cluster}")
-        return self._client(self.hub.watched.places[broker].url, name, self.settings.client_token)
+        settings, url = self.settings, self.hub.watched.places[broker].url
+        return Client(url, name=name, token=settings.client_token, tls=settings.client_tls, session_s=5.0)
 
-    def _client(self, url: str | Sequence[str], name: str, token: str, session_s: float = 5.0) -> Client:
+    def _client(self, url: str | Sequence[str], name: str, token: str, session_s: float) -> Client:
         tls = self.settings.client_tls
         return Client(url, name=name, token=token, tls=tls, connect_s=CONNECT_S, session_s=session_s)
 
