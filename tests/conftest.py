@@ -9,12 +9,14 @@ interrupt would wait for ever.
 """
 
 import atexit
+import gc
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 # None of the others takes more than a hundredth of the whole.
 SLOW_FIRST = (
@@ -44,6 +46,10 @@ SLOW_FIRST = (
     "tests/pipeline/test_source_retry.py",
 )
 
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("octopia", deadline=None)
+settings.load_profile("octopia")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -54,6 +60,14 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 
 def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections, one of which begins every simulation, skip modules and thousands of tests from now on."""
+    gc.collect()
+    gc.freeze()
+    # In the end modules are freed, and duckdb would complain about what is left of it.
+    atexit.register(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
 import octopia
 from octopia.cli import app
+from tests.commands import Command, run
 
 ROOT = Path(__file__).parent.parent.parent
 SCENES = ROOT / "src" / "octopia" / "scenes"
@@ -32,6 +34,9 @@ PLAIN = {
     # Where coverage or a virtual environment needs them.
     **{name: os.environ[name] for name in ("PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT") if name in os.environ},
 }
+
+# What Python heeds only when it starts.
+OF_PYTHON = {"LC_ALL", "PYTHONHASHSEED", "PYTHONIOENCODING"}
 
 EXAMPLE: dict[str, Any] = {
     "tree": [["a", "b"], ["b", "c"]],
@@ -113,11 +118,14 @@ def test_tables_at_the_end_are_in_the_order_of_the_overlay(tmp_path: Path) -> No
 def octopia_command(
     *arguments: str, environment: dict[str, str] | None = None, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
+    environment = PLAIN | (environment or {})
+    if not environment.keys() & OF_PYTHON:
+        return run(*arguments, env=environment, cwd=cwd)
     return subprocess.run(
         [sys.executable, "-m", "octopia", *arguments],
         capture_output=True,
         encoding="utf-8",
-        env=PLAIN | (environment or {}),
+        env=environment,
         cwd=cwd,
         check=False,
     )
@@ -529,32 +537,18 @@ def test_a_reader_that_went_away(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "octopia", *arguments],
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            env=PLAIN,
-            cwd=ROOT,
-            check=False,
-        )
+        command = Command(*arguments, stdout=writer, stderr=PIPE, env=PLAIN, cwd=ROOT)
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (command.communicate(), command.returncode) == (("", ""), 1)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 @pytest.mark.parametrize("arguments", [["replay", FIG7B], ["replay", FIG7B, "--json"], ["--help"]])
 def test_a_full_disk(arguments: list[str]) -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "octopia", *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=PLAIN,
-            cwd=ROOT,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (1, b"octopia: cannot write: No space left on device\n")
+    with Path("/dev/full").open("w") as full:
+        command = Command(*arguments, stdout=full, stderr=PIPE, env=PLAIN, cwd=ROOT)
+    assert (command.communicate(), command.returncode) == (("", "octopia: cannot write: No space left on device\n"), 1)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell is asked")
@@ -568,28 +562,15 @@ def test_closed_streams(example: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
-    """The scenario comes through an endless pipe: once more is gone than a pipe can hold, it is being read.
-
-    A shell without job control starts its children with interrupts ignored, so the child turns them on first.
-    """
+    """The scenario comes through an endless pipe: once more is gone than a pipe can hold, it is being read."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    heeding = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from octopia.cli import main; main()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", heeding, "replay", str(pipe)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=PLAIN,
-        cwd=ROOT,
-    ) as process:
-        with pipe.open("wb", buffering=0) as endless:
-            endless.write(b" " * 2_000_000)
-            process.send_signal(signal.SIGINT)
-        # closed only now: an interrupt that came between two reads is heeded when the next one ends
-        output, errors = process.communicate()
-    assert (process.returncode, output, errors) == (130, b"", b"")
+    command = Command("replay", pipe, stdout=PIPE, stderr=PIPE, env=PLAIN, cwd=ROOT)
+    with pipe.open("wb", buffering=0) as endless:
+        endless.write(b" " * 2_000_000)
+        command.send_signal(signal.SIGINT)
+    # closed only now: an interrupt that came between two reads is heeded when the next one ends
+    assert (command.communicate(), command.returncode) == (("", ""), 130)
 
 
 @pytest.mark.parametrize("module", ["octopia.cli.entry", "octopia.cli.app", "octopia.cli.topology"])

@@ -4,19 +4,20 @@ import io
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from octopia.cli import live_options, main
 from octopia.net import connect_sync
-from tests.net.processes import OCTOPIA, Processes, octopia
+from tests.commands import Command
+from tests.net.processes import Processes, octopia
 from tests.net.test_http_and_sync import serving
 from tests.net.test_http_and_sync import url as url_of
 
@@ -48,8 +49,8 @@ def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-def started(*arguments: object) -> "subprocess.Popen[str]":
-    return subprocess.Popen([str(OCTOPIA), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+def started(*arguments: object) -> Command:
+    return Command(*arguments, stdout=PIPE)
 
 
 def test_pub_and_sub_in_a_pipe(overlay: Processes) -> None:
@@ -69,7 +70,7 @@ def test_pub_and_sub_in_a_pipe(overlay: Processes) -> None:
 
 def test_sub_says_that_nobody_publishes_for_it_and_when_somebody_does(overlay: Processes) -> None:
     arguments = ("sub", "unheard > 1", "--url", overlay.url("b,1"), "--count", "1")
-    subscriber = subprocess.Popen([str(OCTOPIA), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    subscriber = Command(*arguments, stdout=PIPE, stderr=PIPE)
     assert subscriber.stderr is not None
     nobody = "octopia: in force at (b,1); no publisher advertises anything that matches yet (Ctrl-C ends)\n"
     assert subscriber.stderr.readline() == nobody

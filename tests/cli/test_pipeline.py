@@ -2,15 +2,17 @@
 
 import os
 import signal
-import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE, CompletedProcess
 
 import pyarrow.parquet as pq
 import pytest
 
 from octopia.cli import entry
+from tests.commands import Command, run
 from tests.patience import PATIENT_SPARK
 
 # A run takes a minute of an idle machine, and a busy one has other things to do.
@@ -29,14 +31,8 @@ QUICK = [
 TINY = "--overlay path:2 --clusters 2 --publishers 3 --subscribers 8 --notifications 20 --scale 0.2 --selectivity 0.3"
 
 
-def octopia(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "octopia", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "200"},
-    )
+def octopia(*arguments: str) -> CompletedProcess[str]:
+    return run(*arguments, env={**os.environ, "COLUMNS": "200"})
 
 
 Here = Callable[..., tuple[int, str, str]]
@@ -115,19 +111,12 @@ def test_reproduce_is_stopped_and_goes_on(tmp_path: Path) -> None:
     command += ["--set", "overlay=path:3", "--grid", "clusters=2,3", "--set", "subscribers=5", "--out", str(out)]
     command += ["--set", "notifications_per_publisher=20", "--master", "local[1]", *QUICK]
     command += ["--set", "points=[100, 200]"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PATIENT_OCTOPIA, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    with process:
-        while not list(out.glob("clusters=2/publishers/runs/*/result.json")):
-            assert process.poll() is None, process.communicate()
-            try:
-                process.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-        os.killpg(process.pid, signal.SIGINT)
-        screen, errors = process.communicate()
+    process = Command(*command, script=PATIENT_OCTOPIA, stdout=PIPE, stderr=PIPE, start_new_session=True)
+    while not list(out.glob("clusters=2/publishers/runs/*/result.json")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    screen, errors = process.communicate()
     assert (process.returncode, screen) == (130, "")
     assert errors.startswith("Interrupted: finished runs are kept in")
     kept = {file: file.stat().st_mtime_ns for file in out.glob("clusters=2/publishers/runs/*/result.json")}

@@ -2,12 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+
+from tests.commands import OCTOPIA, run
 
 SMALL = ("--overlay", "path:3", "--clusters", "3", "--seeds", "2", "--jobs", "1", "--selectivity", "0.25")
 ENVIRONMENT = {
@@ -21,12 +22,9 @@ ENVIRONMENT = {
 }
 
 
-def octopia(folder: Path, *words: str, code: int | None = 0, script: str = "") -> subprocess.CompletedProcess[str]:
+def octopia(folder: Path, *words: str, code: int | None = 0, script: str = "") -> CompletedProcess[str]:
     """Run the command in a folder; `script` is Python to run before it, in its process."""
-    start = f"{script}\nimport sys; sys.argv[0] = 'octopia'\nfrom octopia.cli import main\nmain()"
-    done = subprocess.run(
-        [sys.executable, "-c", start, *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+    done = run(*words, script=f"{script}\n{OCTOPIA}", cwd=folder, env=ENVIRONMENT)
     assert code is None or done.returncode == code, done.stderr
     return done
 

@@ -1,10 +1,10 @@
 """The commands that start a console: their output, and that they leave nothing behind."""
 
 import json
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
@@ -13,8 +13,9 @@ import pytest
 from octopia.console.demo.contents import FEEDS, READERS
 from octopia.console.demo.quotes import quotes
 from octopia.language import conforms, matches, parse_filter
+from tests.commands import Command, run
 from tests.console.served import ask
-from tests.net.processes import OCTOPIA, own_host
+from tests.net.processes import own_host
 from tests.patience import HANG_S
 
 
@@ -22,9 +23,7 @@ from tests.patience import HANG_S
 def demo() -> Iterator[str]:
     """The address of a demo. Its brokers look for free ports themselves."""
     listen = f"{own_host()}:18400"
-    process = subprocess.Popen(
-        [OCTOPIA, "console", "--demo", "--listen", listen], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = Command("console", "--demo", "--listen", listen, stdout=PIPE, stderr=PIPE)
     assert process.stdout is not None
     yield process.stdout.readline().strip()
     children = psutil.Process(process.pid).children(recursive=True)
@@ -123,12 +122,7 @@ def test_serve_prints_the_brokers_and_the_address_of_the_console(tmp_path: Path)
         f'[overlay]\ntree = "path:1"\nclusters = 2\n[brokers]\nhost = "{own_host()}"\nport = 7800\nhttp_port = 9800\n'
         'http_host = "same"\nhttp_token = "a-token-of-the-brokers"\nopen = true\n'
     )
-    process = subprocess.Popen(
-        [OCTOPIA, "serve", str(file), "--no-state", "--console"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = Command("serve", file, "--no-state", "--console", stdout=PIPE, stderr=PIPE)
     assert process.stdout is not None
     lines = [process.stdout.readline().strip() for _ in range(3)]
     assert lines[:2] == [f"(a,{n}) octopia://{own_host()}:{7800 + n} http://{own_host()}:{9800 + n}" for n in (0, 1)]
@@ -151,7 +145,7 @@ def test_serve_prints_the_brokers_and_the_address_of_the_console(tmp_path: Path)
     ],
 )
 def test_what_makes_no_sense_is_one_line(given: list[str], said: str, tmp_path: Path) -> None:
-    done = subprocess.run([OCTOPIA, "console", *given], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run("console", *given, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1

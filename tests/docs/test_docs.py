@@ -9,14 +9,14 @@ In an `sh` block every line must be a target of the Makefile. Commands of a runn
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from octopia.cli.app import loaded
+from tests.commands import run, typed
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -34,7 +34,8 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 def test_block_is_true(kind: str, body: str, tmp_path: Path) -> None:
     assert kind in KINDS, f"a fence of kind {kind!r} is not run by any test"
     if kind == "python":
-        subprocess.run([sys.executable, "-W", "error", "-c", body], cwd=tmp_path, check=True)
+        done = run(script=body, cwd=tmp_path, env=os.environ | {"PYTHONWARNINGS": "error"})
+        assert done.returncode == 0, done.stderr
     elif kind == "console":
         run_console(body, tmp_path)
     elif kind == "sh":
@@ -59,24 +60,14 @@ def run_console(body: str, tmp_path: Path) -> None:
     """Run the commands of a block where files of the repository are in reach and written files do no harm."""
     for name in ("src", "docs", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "COLUMNS": "80",
-        "NO_COLOR": "1",
-    }
+    environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
         assert command.startswith("octopia "), command
-        done = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {command}"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-        assert_shows(tidy(done.stdout), tidy(expected))
+        done = typed(command, cwd=tmp_path, env=environment, stderr=PIPE)
+        shown, told = done.communicate()
+        assert done.returncode == 0, f"{command}\n{told}"
+        assert_shows(tidy(shown), tidy(expected))
 
 
 def tidy(text: str) -> list[str]:
@@ -133,8 +124,7 @@ def test_the_readme_opens_with_what_it_is_then_the_two_commands_then_the_example
 )
 def test_pictures_are_what_the_command_draws(picture: str, command: list[str], tmp_path: Path) -> None:
     drawn = tmp_path / picture
-    octopia = Path(sys.executable).parent / "octopia"
-    subprocess.run([octopia, *command, str(drawn)], cwd=ROOT, check=True, capture_output=True)
+    assert run(*command, drawn, cwd=ROOT).returncode == 0
     kept = (ROOT / "docs" / "images" / picture).read_text(encoding="utf-8")
     assert shapes(drawn.read_text(encoding="utf-8")) == shapes(kept)
 

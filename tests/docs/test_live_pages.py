@@ -9,14 +9,13 @@ command of the page must be used: a new one fails here until it is.
 import os
 import re
 import signal
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import Command, typed
 from tests.docs.test_docs import FENCE, PAGES, ROOT, assert_shows, tidy
 from tests.net.processes import own_host
 
@@ -36,15 +35,14 @@ class Terminals:
         self._folder = folder
         self._replace = replace
         self._shown: dict[str, list[str]] = {}
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[Command] = []
         for kind, body in FENCE.findall(page_text(page)):
             if kind != "text" or not PROMPT.search(body):
                 continue
             for part in PROMPT.split(body)[1:]:
                 command, _, shown = re.sub(r"\\\n *", "", part).partition("\n")
                 self._shown[command] = tidy(self.ours(shown))
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+        self._environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "100"}
 
     def ours(self, text: str) -> str:
         """With addresses and folders of this test."""
@@ -52,16 +50,9 @@ class Terminals:
             text = text.replace(theirs, ours)
         return text
 
-    def _start(self, command: str, more: str) -> tuple[subprocess.Popen[str], list[str]]:
+    def _start(self, command: str, more: str) -> tuple[Command, list[str]]:
         shown = self._shown.pop(command)
-        return subprocess.Popen(
-            ["bash", "-c", f"set -o pipefail; exec {self.ours(command)} {more}".replace("exec echo", "echo")],
-            cwd=self._folder,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ), shown
+        return typed(f"{self.ours(command)} {more}", cwd=self._folder, env=self._environment), shown
 
     def run(self, command: str, more: str = "", code: int = 0) -> None:
         """Run it to its end, with this exit code and the output on the page."""
@@ -70,7 +61,7 @@ class Terminals:
         assert process.returncode == code, f"{command}\n{out}"
         assert_shows(same(tidy(out)), same(shown))
 
-    def start(self, command: str, more: str = "", *, shows: bool = True) -> subprocess.Popen[str]:
+    def start(self, command: str, more: str = "", *, shows: bool = True) -> Command:
         """Keep it running until the test ends.
 
         The page's output comes first, except for lines after `…`, which may come later.
@@ -84,7 +75,7 @@ class Terminals:
             assert process.stdout.readline().rstrip() == line
         return process
 
-    def serve(self, command: str) -> subprocess.Popen[str]:
+    def serve(self, command: str) -> Command:
         """A command that the page takes for granted."""
         self._shown[command] = []
         return self.start(command)
@@ -114,12 +105,12 @@ def same(lines: list[str]) -> list[str]:
     return lines
 
 
-def next_line(process: subprocess.Popen[str]) -> str:
+def next_line(process: Command) -> str:
     assert process.stdout is not None
     return process.stdout.readline().rstrip()
 
 
-def next_notification(process: subprocess.Popen[str]) -> str:
+def next_notification(process: Command) -> str:
     """The next line of `octopia sub` that is not its word about a new publisher, which may come first or not at all."""
     line = next_line(process)
     return next_line(process) if line == "octopia: a publisher now advertises notifications that may match" else line

@@ -8,14 +8,13 @@ import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from octopia.cli.app import loaded
+from tests.commands import Command, typed
 from tests.docs.test_docs import ROOT, USAGES
 from tests.docs.test_live_pages import write_overlay
 from tests.net.processes import own_host
@@ -91,7 +90,7 @@ class Running:
 
     def __init__(self, folder: Path, line: str, more: str, says: str) -> None:
         self._says = says
-        self._process = popen(folder, f"exec {line} {more}")
+        self._process = popen(folder, f"{line} {more}")
 
     def __enter__(self) -> None:
         assert self._process.stdout is not None
@@ -107,24 +106,11 @@ class Running:
         self._process.communicate()
 
 
-def popen(folder: Path, line: str) -> "subprocess.Popen[str]":
+def popen(folder: Path, line: str) -> Command:
     host = own_host()
     for theirs in ("127.0.0.1", "//e1", "//w1"):
         line = line.replace(theirs, f"//{host}" if theirs.startswith("//") else host)
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "NO_COLOR": "1",
-        "COLUMNS": "100",
-    }
-    return subprocess.Popen(
-        ["bash", "-c", line],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return typed(line, cwd=folder, env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"})
 
 
 def run(folder: Path, line: str) -> None:

@@ -1,5 +1,6 @@
 """Many cells: side by side, taken up again, failing, interrupted."""
 
+import importlib
 import os
 import signal
 from collections.abc import Callable
@@ -33,6 +34,22 @@ def test_in_processes_and_here_the_results_are_the_same_bytes(tmp_path: Path) ->
     assert told == sorted(told)
     assert told[-1][0] == pytest.approx(1.0)
     assert told[-1][1] == len(cells)
+
+
+def test_without_a_number_of_jobs_little_work_is_done_here_and_more_in_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = small_cells("publishers")
+    started: list[int] = []
+    module = importlib.import_module(SWEEP)
+    monkeypatch.setattr(module._Work, "run_in_processes", lambda work, jobs: started.append(jobs))
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    monkeypatch.setattr(module, "HERE_COST_MAX", sum(cell.cost for cell in cells) - 1)
+    sweep(cells, tmp_path)
+    assert started == [2]
+    monkeypatch.setattr(module, "HERE_COST_MAX", sum(cell.cost for cell in cells))
+    assert len(sweep(cells, tmp_path).results) == len(cells)
+    assert started == [2]
 
 
 def test_what_is_finished_is_not_run_again_unless_it_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,12 @@
 """The simulator compared with live brokers: one small validation, from the command to the page."""
 
 import json
-import subprocess
 from pathlib import Path
 
 from octopia.experiments import VALIDATION, VALIDATION_HEADS, Compared, Seen, Validation
 from octopia.experiments.validation_report import rows, unequal_words
 from octopia.sim import LiveFacts, load_model
-from tests.net.processes import OCTOPIA
+from tests.commands import run
 
 
 def test_messages_are_equal_and_the_page_says_what_was_run(tmp_path: Path) -> None:
@@ -15,22 +14,9 @@ def test_messages_are_equal_and_the_page_says_what_was_run(tmp_path: Path) -> No
     docs.mkdir()
     page = docs / "validation.md"
     page.write_text("before\n<!-- validation: begin -->\nold\n<!-- validation: end -->\nafter\n", encoding="utf-8")
-    command = [str(OCTOPIA), "validate", "--overlay", "path:2", "--clusters", "2", "--systems", "snr"]
-    command += ["--publishers", "3", "--subscribers", "8", "--notifications", "30", "--rates", "6000"]
-    done = subprocess.run(
-        [
-            *command,
-            "--out",
-            str(tmp_path / "out"),
-            "--calibrate",
-            str(tmp_path / "ours.toml"),
-            "--write-docs",
-            str(docs),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = "validate --overlay path:2 --clusters 2 --systems snr --publishers 3 --subscribers 8 --notifications 30"
+    places = ("--out", tmp_path / "out", "--calibrate", tmp_path / "ours.toml", "--write-docs", docs)
+    done = run(*command.split(), "--rates", "6000", *places)
     assert done.returncode == 0, done.stderr
     assert "Numbers of messages are equal, kind by kind, in all runs." in done.stdout
     said = json.loads((tmp_path / "out" / "validation.json").read_text())

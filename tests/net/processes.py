@@ -8,15 +8,15 @@ gives out: nobody else can be there.
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import PIPE, CompletedProcess
 from typing import Any
 
-OCTOPIA = Path(sys.executable).parent / "octopia"
+from tests.commands import Command, run
+
 PORT, HTTP_PORT = 7400, 9400
 
 
@@ -56,15 +56,15 @@ class Processes:
         )
         self._state = ["--state", str(folder / "state")] if saves else ["--no-state"]
         self._log = (folder / "log.txt").open("a")
-        self.running: dict[str, subprocess.Popen[str]] = {}
+        self.running: dict[str, Command] = {}
 
     def start(self, *parts: str) -> None:
         """Start the named processes, or all that are not running, and wait until they listen."""
         wanted = parts or tuple(part for part in self._parts if part not in self.running)
         for part in wanted:
             only = [] if part == "all" else ["--broker", part]
-            command = [str(OCTOPIA), "serve", str(self.file), *self._state, *only]
-            self.running[part] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
+            command = ("serve", self.file, *self._state, *only)
+            self.running[part] = Command(*command, stdout=PIPE, stderr=self._log)
         for part in wanted:
             stdout = self.running[part].stdout
             assert stdout is not None
@@ -75,7 +75,7 @@ class Processes:
         process = self.running.pop(part)
         process.send_signal(number)
         process.communicate()
-        return process.returncode
+        return process.wait()
 
     def close(self) -> None:
         for part in list(self.running):
@@ -103,10 +103,8 @@ def state_of(address: object) -> dict[str, Any]:
         return state
 
 
-def octopia(*arguments: object, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+def octopia(*arguments: object, stdin: str = "", code: int = 0) -> CompletedProcess[str]:
     """Run a command to its end, which must be with this exit code."""
-    done = subprocess.run(
-        [str(OCTOPIA), *map(str, arguments)], input=stdin, text=True, capture_output=True, check=False
-    )
+    done = run(*arguments, stdin=stdin)
     assert done.returncode == code, done.stderr
     return done

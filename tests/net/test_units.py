@@ -5,18 +5,19 @@ import configparser
 import os
 import signal
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from octopia.cli.units import unit_files
 from octopia.net import load_config
 from octopia.net.broker.systemd import Systemd
-from tests.net.processes import OCTOPIA, own_host
+from tests.commands import Command
+from tests.net.processes import own_host
 
 OVERLAY = '[overlay]\nname = "x"\ntree = "path:2"\nclusters = 2\n'
 
@@ -99,7 +100,7 @@ def test_a_served_overlay_tells_systemd_that_it_is_ready_alive_and_stopping(tmp_
     file.write_text(f'[overlay]\ntree = "path:1"\nclusters = 1\n{brokers}', encoding="utf-8")
     with manager() as (told, path):
         environment = os.environ | {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "20000"}
-        process = subprocess.Popen([str(OCTOPIA), "serve", str(file)], stdout=subprocess.PIPE, env=environment)
+        process = Command("serve", file, stdout=PIPE, env=environment)
         try:
             assert [told.recv(100) for _ in range(4)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"]
             # Ready means that it listens.

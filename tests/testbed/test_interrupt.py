@@ -2,14 +2,14 @@
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import pytest
 
 from octopia.testbed import run_live
-from tests.net.processes import OCTOPIA
+from tests.commands import Command
 from tests.testbed.worlds import OVERLAY, run_spec, workload
 
 
@@ -40,13 +40,8 @@ def test_an_interrupt_while_publishing_ends_all_processes(tmp_path: Path) -> Non
 
 
 def test_ctrl_c_ends_the_command_and_its_processes(tmp_path: Path) -> None:
-    command = [str(OCTOPIA), "simulate", "delivery", "--small", "--host", "live", "--processes", "1"]
-    process = subprocess.Popen(
-        [*command, "--points", "10", "--systems", "snr", "--seeds", "1", "--out", str(tmp_path / "out")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = "simulate delivery --small --host live --processes 1 --points 10 --systems snr --seeds 1 --out"
+    process = Command(*command.split(), tmp_path / "out", stdout=DEVNULL, stderr=PIPE)
     while not (started := children_of(process.pid)):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -3,6 +3,7 @@
 Times differ, of course, and are compared with nothing but each other.
 """
 
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from octopia.testbed import Place, Testbed, places_of, run_live
 from octopia.topology import Sites
 from octopia.trace import TABLES
 from octopia.workload import ChurnSpec, WishSpec
-from tests.net.processes import OCTOPIA, own_host
+from tests.net.processes import own_host
 from tests.testbed.worlds import OVERLAY, overlay_file, pairs, run_spec, wanted, workload
 
 TIMES = ("at_ns", "queued_ns", "left_ns", "arrived_ns", "handled_ns", "issued_ns", "delivered_ns", "queue")
@@ -57,7 +58,7 @@ def test_machines_get_their_processes_by_the_command_that_was_given_and_sites_th
     file = overlay_file(tmp_path, f'machines = {{ m1 = "{own_host()}", m2 = "{own_host()}" }}')
     played = workload(ChurnSpec(changes_per_minute=24_000))
     assert len(played.changes) == 10
-    command = f"{OCTOPIA} join {{experiment}} --machine {{machine}}"
+    command = f"{sys.executable} -m octopia join {{experiment}} --machine {{machine}}"
     spec = structs.replace(run_spec("idr"), sites=Sites.even(OVERLAY, "cluster", 2, delay_ms=2))
     places = places_of(str(file), OVERLAY)
     run = run_live(played, OVERLAY, spec, tmp_path / "live", places=places, testbed=Testbed(start=command))

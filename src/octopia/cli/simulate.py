@@ -96,7 +96,7 @@ def simulate(
             "-j",
             metavar="N",
             help="Parallel runs; each run of a full burst takes 2 GB.",
-            show_default="all cores",
+            show_default="one a core",
         ),
     ] = None,
     file: Annotated[
@@ -259,7 +259,6 @@ def _run(
     from octopia.experiments import (
         REPORT_FILE,
         RUNS_FOLDER,
-        cores,
         make_outcome,
         read_series,
         report_html,
@@ -273,7 +272,7 @@ def _run(
         (folder / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
-    done = _sweep(experiment, cells, folder, jobs or cores(), keep_traces, again, testbed)
+    done = _sweep(experiment, cells, folder, jobs, keep_traces, again, testbed)
     results = done.results
     console = out()
     if results:
@@ -291,7 +290,7 @@ def _sweep(
     experiment: "Experiment",
     cells: "list[Cell]",
     folder: Path,
-    jobs: int,
+    jobs: int | None,
     keep_traces: bool,
     again: bool,
     testbed: "Testbed",

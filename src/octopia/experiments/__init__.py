@@ -35,7 +35,7 @@ from octopia.experiments.run_cell import (
 )
 from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml, small
 from octopia.experiments.summary import Summary
-from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, cores, sweep
+from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, sweep
 from octopia.experiments.sweep_report import (
     difference_text,
     ours_text,
@@ -89,7 +89,6 @@ __all__ = [
     "cell_bytes",
     "changed",
     "compare",
-    "cores",
     "details_html",
     "difference_text",
     "experiment_named",

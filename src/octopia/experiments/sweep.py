@@ -6,7 +6,6 @@ Processes are spawned, not forked, so no state of this one leaks into a run. Not
 """
 
 import multiprocessing
-import os
 import shutil
 import signal
 import threading
@@ -24,9 +23,11 @@ from octopia.errors import OctopiaError
 from octopia.experiments.cell import LIVE, Cell
 from octopia.experiments.result import Result
 from octopia.experiments.run_cell import finished, run_cell
-from octopia.testbed import Testbed
+from octopia.testbed import Testbed, cores
 
 RUNS_FOLDER: Final = "runs"
+# Cells of less cost in all (about 4 s) are run here: a process of their own takes 2 s to start.
+HERE_COST_MAX: Final = 200_000
 _POLL_S: Final = 0.2
 
 # Called with the share that is done, the number of finished cells (including earlier ones), and the latest end, if any.
@@ -49,16 +50,11 @@ class Sweep(Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def sweep(
     cells: Sequence[Cell],
     folder: Path,
     *,
-    jobs: int,
+    jobs: int | None = None,
     keep_trace: Callable[[Cell], bool] = lambda cell: False,
     again: bool = False,
     on_progress: OnProgress | None = None,
@@ -66,11 +62,14 @@ def sweep(
 ) -> Sweep:
     """Run these cells into `folder/runs`, at most `jobs` at once; `again` also runs finished ones.
 
+    Without `jobs`, there is one for each core, and a single one for little work.
     Runs on live brokers have the machine to themselves: one at a time, with processes started as `testbed` says.
     """
     work = _Work(cells, folder / RUNS_FOLDER, keep_trace, again, on_progress)
     if any(cell.host == LIVE for cell in work.waiting):
         jobs = 1
+    elif jobs is None:
+        jobs = 1 if work.cost <= HERE_COST_MAX else cores()
     interrupted = False
     try:
         with _ending_is_interrupting():
@@ -107,7 +106,7 @@ class _Work:
             else:
                 self.results[cell.name] = known
         self.reused = len(self.results)
-        self._cost = sum(cell.cost for cell in self.waiting)
+        self.cost = sum(cell.cost for cell in self.waiting)
         self._shares = dict.fromkeys((cell.name for cell in self.waiting), 0.0)
         self._costs = {cell.name: cell.cost for cell in self.waiting}
 
@@ -169,7 +168,7 @@ class _Work:
     def tell(self, news: Result | Failure | None = None) -> None:
         if self._on_progress is not None:
             done = sum(share * self._costs[name] for name, share in list(self._shares.items()))
-            self._on_progress(done / (self._cost or 1.0), len(self.results) + len(self.failures), news)
+            self._on_progress(done / (self.cost or 1.0), len(self.results) + len(self.failures), news)
 
     def _where(self, cell: Cell) -> tuple[Path, bool]:
         return self._folder / cell.name, self._keep_trace(cell)

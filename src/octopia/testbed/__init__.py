@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from octopia.testbed.brokers import Brokers
     from octopia.testbed.calibrate import calibrated, model_toml
     from octopia.testbed.faults import check_live
-    from octopia.testbed.groups import HERE, Group, Place, Processes, groups_of, places_of
+    from octopia.testbed.groups import HERE, Group, Place, Processes, cores, groups_of, places_of
     from octopia.testbed.live_run import run_live
     from octopia.testbed.worker import join
     from octopia.testbed.workers import VARIABLE, Testbed
@@ -23,6 +23,7 @@ __all__ = [
     "Testbed",
     "calibrated",
     "check_live",
+    "cores",
     "groups_of",
     "join",
     "model_toml",
@@ -36,7 +37,7 @@ __getattr__, __dir__ = lazily(
         "octopia.testbed.brokers": "Brokers",
         "octopia.testbed.calibrate": "calibrated model_toml",
         "octopia.testbed.faults": "check_live",
-        "octopia.testbed.groups": "HERE Group Place Processes groups_of places_of",
+        "octopia.testbed.groups": "HERE Group Place Processes cores groups_of places_of",
         "octopia.testbed.live_run": "run_live",
         "octopia.testbed.worker": "join",
         "octopia.testbed.workers": "VARIABLE Testbed",

@@ -59,7 +59,7 @@ def places_of(overlay_file: str, overlay: Scot) -> tuple[Place, ...]:
 def groups_of(overlay: Scot, processes: int, places: Sequence[Place] = ()) -> tuple[Group, ...]:
     """The processes of a run: `processes` on each machine; if 0, one per core here and one elsewhere."""
     if not places:
-        return tuple(_split(HERE, dict.fromkeys(overlay.brokers, ANYWHERE), overlay, processes or _cores()))
+        return tuple(_split(HERE, dict.fromkeys(overlay.brokers, ANYWHERE), overlay, processes or cores()))
     _check(overlay, places)
     machines: dict[str, dict[BrokerId, str]] = {}
     for each in places:
@@ -102,5 +102,6 @@ def _split(machine: str, brokers: Mapping[BrokerId, str], overlay: Scot, process
     return [Group(machine, {str(id): brokers[id] for id in share}) for share in shares]
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
