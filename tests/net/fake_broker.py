@@ -46,6 +46,7 @@ from octopia.wire import (
     encode_parcel,
     message_frame,
 )
+from tests.net.live import Coroutines, Test, provided
 
 CODEC = Codec(WireLimits())
 CONFIRM_S = 0.025
@@ -113,6 +114,11 @@ def run_virtual(main: Callable[["FakeNetwork"], Coroutine[Any, Any, None]], seed
         asyncio.Runner(loop_factory=VirtualLoop) as runner,
     ):
         runner.run(with_network())
+
+
+def virtual(test: Coroutines) -> Test:
+    """For a test in its own network, which is its first argument; it follows from its `seed`, if it has one."""
+    return provided(test, lambda given: run_virtual(lambda network: test(network, **given), given.get("seed", 0)))
 
 
 class FakeNetwork:
@@ -333,6 +339,21 @@ class FakeBroker:
             if ids:
                 parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
                 session.put_frame(deliver_frame(ids, parcel))
+
+    def cut(self) -> None:
+        """Break all connections to this broker."""
+        for line in [line for line in self.network.lines if line.talk.broker is self]:
+            line.cut()
+
+    def restart(self) -> None:
+        """It is back at once, and knows nobody."""
+        self.forget()
+        self.cut()
+
+    def kill(self) -> None:
+        """End it without a word, and all it knew."""
+        self.up = False
+        self.restart()
 
     def forget(self) -> None:
         """All sessions end, as after a restart of the broker or a long absence."""
