@@ -291,10 +291,10 @@ class FakeSession:
     def put(self, message: Any) -> None:
         self.put_frame(message_frame(message))
 
-    def deliver(self, subscription: str, number: int) -> None:
+    def deliver(self, *subscriptions: str, number: int) -> None:
         """Deliver {"n": number}, of some publisher."""
         parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
-        self.put_frame(deliver_frame((subscription,), parcel))
+        self.put_frame(deliver_frame(subscriptions, parcel))
 
     def put_frame(self, frame: bytes) -> None:
         self.out.append(frame)
@@ -335,10 +335,8 @@ class FakeBroker:
     def deliver(self, number: int) -> None:
         """Deliver {"n": number} to every session, for all subscriptions that it was told are in force."""
         for session in self.sessions.values():
-            ids = tuple(session.listening)
-            if ids:
-                parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
-                session.put_frame(deliver_frame(ids, parcel))
+            if session.listening:
+                session.deliver(*session.listening, number=number)
 
     def cut(self) -> None:
         """Break all connections to this broker."""

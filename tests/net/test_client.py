@@ -351,7 +351,7 @@ async def test_a_busy_name_is_waited_for_as_long_as_it_takes_later(network: Fake
     await client.flush()
     assert client.failure is None
     assert broker.session.routed == [1]
-    broker.session.deliver("s", 7)
+    broker.session.deliver("s", number=7)
     assert (await subscription.next())["n"] == 7
     await client.close()
 
@@ -455,7 +455,7 @@ async def test_what_is_refused_when_registered_anew_is_reported_and_nothing_hang
     await client.publish({"m": 1})
     await client.flush()
     assert (list(broker.session.advertised), list(broker.session.subscribed)) == (["b"], ["kept"])
-    broker.session.deliver("kept", 3)
+    broker.session.deliver("kept", number=3)
     assert (await kept.next())["n"] == 3
     # It stays so.
     broker.refuses = lambda request: ""
@@ -493,7 +493,7 @@ async def test_a_cancelled_subscribe_leaves_nothing_that_fills_up(network: FakeN
         async with asyncio.timeout(0.5):
             await client.advertise("m > 0", id="b")
     for n in range(5):
-        broker.session.deliver("s", n)
+        broker.session.deliver("s", number=n)
     await asyncio.sleep(2)
     assert (list(broker.session.advertised), list(broker.session.subscribed)) == (["a"], [])
     await client.unadvertise("a")  # still reads answers
@@ -506,7 +506,7 @@ async def test_a_full_inbox_stays_bounded_on_the_next_connection(network: FakeNe
     client = await publisher(broker)
     subscription = await subscribed(client, "n >= 0", id="s", inbox_max=3)
     for n in range(100):
-        broker.session.deliver("s", n)
+        broker.session.deliver("s", number=n)
         await asyncio.sleep(0.01)
         if n % 10 == 5:
             network.cut_all()

@@ -41,7 +41,7 @@ class Feed:
         for session, ids in targets:
             if not session.over:
                 for id in ids:
-                    session.deliver(id, number)
+                    session.deliver(id, number=number)
 
     def stop(self) -> int:
         self._task.cancel()

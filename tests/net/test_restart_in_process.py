@@ -9,13 +9,12 @@ from typing import Any, Self
 
 from octopia.errors import UndeliveredError
 from octopia.language import parse_filter
-from octopia.net import Address, Authority, Client, ClientEntry, NetLimits, Rights, Server, Subscription
+from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Subscription
 from octopia.net.broker.saved import Place, take
-from octopia.topology import BrokerId, Scot, parse_tree
+from octopia.topology import BrokerId
 from octopia.wire import Kind, advertise_frame, subscribe_frame
-from tests.net.live import Coroutines, Test, provided, run, until, waiting
+from tests.net.live import Coroutines, Live, Test, provided, run, until, waiting
 from tests.net.live import take as take_deliveries
-from tests.net.processes import own_host
 
 HANG_S = 1000.0
 # Nothing here may depend on time: whatever is waited for comes, or the test hangs.
@@ -24,22 +23,18 @@ PATIENT = NetLimits(
 )
 
 
-class Apart:
+class Apart(Live):
     """Brokers of an overlay that stop and start one by one, with a place to save what a restart needs."""
 
     def __init__(self, folder: Path, tree: str = "path:3", clusters: int = 1, **options: Any) -> None:
-        self.scot = Scot(parse_tree(tree), clusters)
+        super().__init__(tree, clusters, **{"net_limits": PATIENT, **options})
         self.folder = folder
-        self.options = {"net_limits": PATIENT, **options}
-        self.addresses: dict[BrokerId, Address] = {}
-        self.servers: dict[BrokerId, Server] = {}
-        self.clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
-        first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address(own_host(), 0)), **self.options)
-        await first.start()
-        self.addresses = dict(first.addresses)
-        await first.stop()
+        await super().__aenter__()
+        # Only now their ports are known.
+        await self.servers[self.scot.brokers[0]].stop()
+        self.options["state"] = self.folder
         for broker in self.scot.brokers:
             await self.start(str(broker))
         await self.all_up()
@@ -51,43 +46,18 @@ class Apart:
                 await client.close(0)
         await asyncio.gather(*(server.stop(for_good=True) for server in self.servers.values()))
 
-    async def start(self, broker: str) -> None:
-        id = BrokerId.parse(broker)
-        self.servers[id] = Server(self.scot, self.addresses, brokers=[id], state=self.folder, **self.options)
-        await self.servers[id].start()
-
     async def stop(self, broker: str, **how: Any) -> None:
         await self.servers.pop(BrokerId.parse(broker)).stop(**how)
 
     async def all_up(self) -> None:
-        await until(
-            lambda: all(
-                link.channel is not None and link.is_up
-                for id, server in self.servers.items()
-                for neighbour, link in server.hosts[id].links.items()
-                if neighbour in self.servers
-            )
-        )
-
-    def host(self, broker: str) -> Any:
-        id = BrokerId.parse(broker)
-        return self.servers[id].hosts[id]
+        await until(self.all_links_up)
 
     def place(self, broker: str) -> Place:
         id = BrokerId.parse(broker)
         return Place(self.folder, "", id, self.addresses[id])
 
-    async def client(self, broker: str, **options: Any) -> Client:
-        client = Client(f"octopia://{self.addresses[BrokerId.parse(broker)]}", **options)
-        await client.open()
-        self.clients.append(client)
-        return client
-
     async def subscriber(self, broker: str, filter: str = "n >= 0", **options: Any) -> Subscription:
-        client = await self.client(broker)
-        subscription = client.subscribe(filter, **options)
-        await client.start_subscription(subscription)
-        return subscription
+        return await super().subscriber(broker, filter, **options)
 
 
 def apart(scene: Callable[[Apart], Awaitable[None]], folder: Path, **options: Any) -> None:

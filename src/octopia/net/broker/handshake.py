@@ -136,21 +136,17 @@ def greet(door: Door, peer: Channel, hello: Hello) -> None:
         peer.close(door.farewell, "this broker is about to stop")
         return
     try:
-        _greet(door, peer, hello)
+        if hello.role == ROLE_CLIENT:
+            _greet_client(door, peer, hello)
+        elif hello.role == ROLE_BROKER:
+            _greet_broker(door, peer, hello)
+        elif hello.role == ROLE_PROBE:
+            peer.say(Load(str(door.identity.broker), door.is_overloaded()))
+            peer.hang_up()
+        else:
+            raise RefusedError(f"unknown role {hello.role!r}; expected {ROLE_CLIENT} or {ROLE_BROKER}")
     except UnknownPeerError as error:
         _not_authentic(door, peer, error)
-
-
-def _greet(door: Door, peer: Channel, hello: Hello) -> None:
-    if hello.role == ROLE_CLIENT:
-        _greet_client(door, peer, hello)
-    elif hello.role == ROLE_BROKER:
-        _greet_broker(door, peer, hello)
-    elif hello.role == ROLE_PROBE:
-        peer.say(Load(str(door.identity.broker), door.is_overloaded()))
-        peer.hang_up()
-    else:
-        raise RefusedError(f"unknown role {hello.role!r}; expected {ROLE_CLIENT} or {ROLE_BROKER}")
 
 
 def _not_authentic(door: Door, peer: Channel, error: UnknownPeerError) -> None:

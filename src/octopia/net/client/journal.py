@@ -12,9 +12,9 @@ its registrations followed by entries, without a gap, and the confirmed position
 While the client moves to another broker, the journal pauses: entries wait until those before them are confirmed. They
 then go to the next session or, if the move fails, to the same one.
 
-Bounds: at `frames_max` waiting entries or `bytes_max` waiting bytes, `has_room` is False until half of them are gone.
-The entries of one call to `publish_many` between two of its pauses may come on top, as may entries that were sent but
-not confirmed when a session ended.
+Bounds: at `QUEUE_FRAMES_MAX` waiting entries or `QUEUE_BYTES_MAX` waiting bytes, `has_room` is False until half of
+them are gone. The entries of one call to `publish_many` between two of its pauses may come on top, as may entries that
+were sent but not confirmed when a session ended.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _PING = message_frame(Ping())
 class Journal:
     """The entries of one client."""
 
-    def __init__(self, frames_max: int = QUEUE_FRAMES_MAX, bytes_max: int = QUEUE_BYTES_MAX) -> None:
-        self.box = Outbox(Turn(), frames_max, bytes_max)
+    def __init__(self) -> None:
+        self.box = Outbox(Turn(), QUEUE_FRAMES_MAX, QUEUE_BYTES_MAX)
         # Appends an entry. Replaced while entries are held, so that publishing need not check.
         self.put: Callable[[bytes], None] = self.box.put
         # The same for a number of entries in one buffer, given their count.
