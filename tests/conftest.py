@@ -63,7 +63,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Garbage collections, of which each simulation begins with one, need not examine modules and thousands of tests."""
+    """Garbage collections, one of which begins every simulation, skip modules and thousands of tests from now on."""
     gc.collect()
     gc.freeze()
     # In the end modules are freed, and duckdb would complain about what is left of it.

@@ -7,18 +7,23 @@
 Names only; the work is done in `octopia.pipeline`, the one folder that imports pyspark.
 """
 
-from octopia.pipeline import (
-    SparkSettings,
-    Subscriptions,
-    WatchOptions,
-    match,
-    open_session,
-    register,
-    review,
-    stream_errors,
-    subscribe,
-    watch,
-)
+from typing import TYPE_CHECKING
+
+from octopia.lazy import lazily
+
+if TYPE_CHECKING:
+    from octopia.pipeline import (
+        SparkSettings,
+        Subscriptions,
+        WatchOptions,
+        match,
+        open_session,
+        register,
+        review,
+        stream_errors,
+        subscribe,
+        watch,
+    )
 
 __all__ = [
     "SparkSettings",
@@ -32,3 +37,5 @@ __all__ = [
     "subscribe",
     "watch",
 ]
+
+__getattr__, __dir__ = lazily(__name__, {"octopia.pipeline": " ".join(__all__)})

@@ -46,6 +46,7 @@ from octopia.wire import (
     encode_parcel,
     message_frame,
 )
+from tests.net.live import Coroutines, Test, provided
 
 CODEC = Codec(WireLimits())
 CONFIRM_S = 0.025
@@ -113,6 +114,11 @@ def run_virtual(main: Callable[["FakeNetwork"], Coroutine[Any, Any, None]], seed
         asyncio.Runner(loop_factory=VirtualLoop) as runner,
     ):
         runner.run(with_network())
+
+
+def virtual(test: Coroutines) -> Test:
+    """For a test in its own network, which is its first argument; it follows from its `seed`, if it has one."""
+    return provided(test, lambda given: run_virtual(lambda network: test(network, **given), given.get("seed", 0)))
 
 
 class FakeNetwork:
@@ -285,10 +291,10 @@ class FakeSession:
     def put(self, message: Any) -> None:
         self.put_frame(message_frame(message))
 
-    def deliver(self, subscription: str, number: int) -> None:
+    def deliver(self, *subscriptions: str, number: int) -> None:
         """Deliver {"n": number}, of some publisher."""
         parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
-        self.put_frame(deliver_frame((subscription,), parcel))
+        self.put_frame(deliver_frame(subscriptions, parcel))
 
     def put_frame(self, frame: bytes) -> None:
         self.out.append(frame)
@@ -329,10 +335,23 @@ class FakeBroker:
     def deliver(self, number: int) -> None:
         """Deliver {"n": number} to every session, for all subscriptions that it was told are in force."""
         for session in self.sessions.values():
-            ids = tuple(session.listening)
-            if ids:
-                parcel = encode_parcel(parse_notification({"n": number}), "someone", number)
-                session.put_frame(deliver_frame(ids, parcel))
+            if session.listening:
+                session.deliver(*session.listening, number=number)
+
+    def cut(self) -> None:
+        """Break all connections to this broker."""
+        for line in [line for line in self.network.lines if line.talk.broker is self]:
+            line.cut()
+
+    def restart(self) -> None:
+        """It is back at once, and knows nobody."""
+        self.forget()
+        self.cut()
+
+    def kill(self) -> None:
+        """End it without a word, and all it knew."""
+        self.up = False
+        self.restart()
 
     def forget(self) -> None:
         """All sessions end, as after a restart of the broker or a long absence."""

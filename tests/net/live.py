@@ -7,6 +7,8 @@ true; `asyncio.timeout` ends a test that waits in vain.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import wraps
+from inspect import Signature, signature
 from typing import Any, Self
 
 from octopia.errors import OctopiaError
@@ -16,6 +18,9 @@ from octopia.net.outbox import Outbox
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Delivery
 from tests.net.processes import own_host
+
+Coroutines = Callable[..., Coroutine[Any, Any, None]]
+Test = Callable[..., None]
 
 WAIT_S = 200.0
 QUICK = NetLimits(link_grace_s=0.3, link_give_up_s=2.0, heartbeat_s=5.0)
@@ -29,6 +34,27 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
             await main()
 
     asyncio.run(limited())
+
+
+def asynchronous(test: Coroutines) -> Test:
+    """For a test that is a coroutine."""
+
+    @wraps(test)
+    def played(**given: Any) -> None:
+        run(lambda: test(**given))
+
+    return played
+
+
+def provided(test: Coroutines, play: Callable[[dict[str, Any]], None]) -> Test:
+    """For a test whose first argument pytest does not know: `play` is called with the others."""
+
+    @wraps(test)
+    def played(**given: Any) -> None:
+        play(given)
+
+    played.__signature__ = Signature(list(signature(test).parameters.values())[1:])  # type: ignore[attr-defined]
+    return played
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -162,3 +188,16 @@ def in_overlay(scene: Scene, **options: Any) -> None:
             await scene(live)
 
     run(main)
+
+
+def overlay(*arguments: str, **options: Any) -> Callable[[Coroutines], Test]:
+    """For a test in a fresh overlay, which is its first argument; `arguments` of the test are options, too."""
+
+    def decorated(test: Coroutines) -> Test:
+        def play(given: dict[str, Any]) -> None:
+            more = {name: given[name] for name in arguments}
+            in_overlay(lambda live: test(live, **given), **options, **more)
+
+        return provided(test, play)
+
+    return decorated

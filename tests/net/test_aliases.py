@@ -13,7 +13,7 @@ from octopia.net import Qos
 from octopia.net.broker.aliases import REMEMBERED_MAX, Aliases
 from octopia.net.broker.config import load_config
 from octopia.wire import deliver_frame, encode_parcel, timed, with_publisher
-from tests.net.live import Live, channel_of, in_overlay, take
+from tests.net.live import Live, channel_of, in_overlay, overlay, take
 
 TOKEN = "aliases-of-this-overlay"  # noqa: S105
 NAME = "the-secret-feed"
@@ -68,29 +68,25 @@ def test_subscribers_see_the_same_alias_everywhere_and_never_the_name(routing: s
     in_overlay(scene, routing=routing, alias_token=TOKEN, **options)
 
 
-def test_what_is_sent_again_on_another_connection_has_the_same_alias() -> None:
-    async def scene(live: Live) -> None:
-        feed = await live.publisher("b,2", "x >= 0", name=NAME)
-        subscription = await live.subscriber("a,0", "x >= 0")
-        for x in range(50):
-            await feed.publish({"x": x})
-            if x % 10 == 5:
-                channel_of(live.clients[-1]).transport.abort()
-        got = await take(subscription, 50)
-        assert [delivery.notification["x"] for delivery in got] == list(range(50))
-        assert {delivery.publisher for delivery in got} == {Aliases(TOKEN).of(NAME)}
-
-    in_overlay(scene, alias_token=TOKEN)
+@overlay(alias_token=TOKEN)
+async def test_what_is_sent_again_on_another_connection_has_the_same_alias(live: Live) -> None:
+    feed = await live.publisher("b,2", "x >= 0", name=NAME)
+    subscription = await live.subscriber("a,0", "x >= 0")
+    for x in range(50):
+        await feed.publish({"x": x})
+        if x % 10 == 5:
+            channel_of(live.clients[-1]).transport.abort()
+    got = await take(subscription, 50)
+    assert [delivery.notification["x"] for delivery in got] == list(range(50))
+    assert {delivery.publisher for delivery in got} == {Aliases(TOKEN).of(NAME)}
 
 
-def test_without_the_token_subscribers_see_the_name() -> None:
-    async def scene(live: Live) -> None:
-        feed = await live.publisher("b,2", "x >= 0", name=NAME)
-        subscription = await live.subscriber("a,0", "x >= 0")
-        await feed.publish({"x": 1})
-        assert (await take(subscription, 1))[0].publisher == NAME
-
-    in_overlay(scene)
+@overlay()
+async def test_without_the_token_subscribers_see_the_name(live: Live) -> None:
+    feed = await live.publisher("b,2", "x >= 0", name=NAME)
+    subscription = await live.subscriber("a,0", "x >= 0")
+    await feed.publish({"x": 1})
+    assert (await take(subscription, 1))[0].publisher == NAME
 
 
 def test_the_token_is_read_as_any_other(tmp_path: Path) -> None:

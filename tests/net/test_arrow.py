@@ -10,7 +10,7 @@ import pytest
 
 from octopia.errors import InputError, RefusedError
 from octopia.net import connect_sync
-from tests.net.live import Live, channel_of, run, take, until
+from tests.net.live import Live, asynchronous, channel_of, run, take, until
 
 ROWS: list[dict[str, Any]] = [
     {"n": n, "text": "größer" * (n % 5), "price": n / 8} | ({"even": True} if n % 2 == 0 else {}) for n in range(6000)
@@ -32,112 +32,101 @@ async def collect(subscription: Any, count: int, **options: Any) -> list[pa.Reco
     return got
 
 
-def test_what_goes_in_as_a_table_comes_out_as_batches_and_one_by_one(kernels: str) -> None:
-    async def main() -> None:
-        async with Live("path:2", 1) as live:
-            publisher = await live.publisher("a,0", ALL, name="arrow")
-            reader = await live.client("b,0")
-            columns = reader.subscribe("n >= 0", policy="block")
-            few = reader.subscribe("even = true and n < 100", policy="block")
-            async with columns, few:
-                collecting = asyncio.create_task(collect(columns, len(ROWS), metadata=True, rows_max=1000))
-                assert await publisher.publish_batch(TABLE) == len(ROWS)
-                await publisher.flush()
-                got = await collecting
-                assert max(map(len, got)) <= 1000
-                assert rows_of(got) == [{"_publisher": "arrow", "_id": at, **row} for at, row in enumerate(ROWS, 1)]
-                singles = await take(few, 50)
-                assert [dict(one.notification) for one in singles] == ROWS[:100:2]
-
-    run(main)
-
-
-def test_batches_wait_for_more_rows_as_long_as_they_are_told(kernels: str) -> None:
-    async def main() -> None:
-        async with Live("path:1", 1) as live:
-            publisher = await live.publisher("a,0", ALL)
-            subscription = await live.subscriber("a,0", "n >= 0")
-            batches = subscription.batches(rows_max=40, within_s=100.0)
-            waiting = asyncio.ensure_future(anext(batches))
-            for at in range(0, 50, 10):
-                await publisher.publish_batch(TABLE.slice(at, 10))
-                await publisher.flush()
-            assert rows_of([await waiting]) == ROWS[:40]
-            # what is left comes when the time is over, here at the end of the subscription
-            waiting = asyncio.ensure_future(anext(batches))
-            await until(lambda: subscription._arrived == 10)
-            await subscription.close()
-            assert rows_of([await waiting]) == ROWS[40:50]
-
-    run(main)
-
-
-def test_a_value_that_does_not_fit_is_said_and_nothing_is_lost(kernels: str) -> None:
-    async def main() -> None:
-        async with Live("path:1", 1) as live:
-            publisher = await live.publisher("a,0", ALL)
-            subscription = await live.subscriber("a,0", "n >= 0")
-            await publisher.publish_batch(TABLE.slice(0, 300))
+@asynchronous
+async def test_what_goes_in_as_a_table_comes_out_as_batches_and_one_by_one(kernels: str) -> None:
+    async with Live("path:2", 1) as live:
+        publisher = await live.publisher("a,0", ALL, name="arrow")
+        reader = await live.client("b,0")
+        columns = reader.subscribe("n >= 0", policy="block")
+        few = reader.subscribe("even = true and n < 100", policy="block")
+        async with columns, few:
+            collecting = asyncio.create_task(collect(columns, len(ROWS), metadata=True, rows_max=1000))
+            assert await publisher.publish_batch(TABLE) == len(ROWS)
             await publisher.flush()
-            wrong = pa.schema([("text", pa.int64())])
-            with pytest.raises(InputError, match="'text' is '', which does not fit a column of type int64"):
-                await collect(subscription, 300, schema=wrong)
-            assert rows_of(await collect(subscription, 300)) == ROWS[:300]
+            got = await collecting
+            assert max(map(len, got)) <= 1000
+            assert rows_of(got) == [{"_publisher": "arrow", "_id": at, **row} for at, row in enumerate(ROWS, 1)]
+            singles = await take(few, 50)
+            assert [dict(one.notification) for one in singles] == ROWS[:100:2]
 
-    run(main)
 
-
-def test_a_row_that_was_not_advertised_is_said_and_those_before_it_are_published() -> None:
-    async def main() -> None:
-        async with Live("path:1", 1) as live:
-            publisher = await live.publisher("a,0", ALL.replace("n is not null", "n < 700", 1))
-            subscription = await live.subscriber("a,0", "n >= 0")
-            with pytest.raises(RefusedError, match=r"row 700: .* did not advertise this"):
-                await publisher.publish_batch(TABLE)
-            assert publisher.last_id == 700
+@asynchronous
+async def test_batches_wait_for_more_rows_as_long_as_they_are_told(kernels: str) -> None:
+    async with Live("path:1", 1) as live:
+        publisher = await live.publisher("a,0", ALL)
+        subscription = await live.subscriber("a,0", "n >= 0")
+        batches = subscription.batches(rows_max=40, within_s=100.0)
+        waiting = asyncio.ensure_future(anext(batches))
+        for at in range(0, 50, 10):
+            await publisher.publish_batch(TABLE.slice(at, 10))
             await publisher.flush()
-            assert rows_of(await collect(subscription, 700)) == ROWS[:700]
+        assert rows_of([await waiting]) == ROWS[:40]
+        # what is left comes when the time is over, here at the end of the subscription
+        waiting = asyncio.ensure_future(anext(batches))
+        await until(lambda: subscription._arrived == 10)
+        await subscription.close()
+        assert rows_of([await waiting]) == ROWS[40:50]
 
-    run(main)
+
+@asynchronous
+async def test_a_value_that_does_not_fit_is_said_and_nothing_is_lost(kernels: str) -> None:
+    async with Live("path:1", 1) as live:
+        publisher = await live.publisher("a,0", ALL)
+        subscription = await live.subscriber("a,0", "n >= 0")
+        await publisher.publish_batch(TABLE.slice(0, 300))
+        await publisher.flush()
+        wrong = pa.schema([("text", pa.int64())])
+        with pytest.raises(InputError, match="'text' is '', which does not fit a column of type int64"):
+            await collect(subscription, 300, schema=wrong)
+        assert rows_of(await collect(subscription, 300)) == ROWS[:300]
 
 
-def test_broken_connections_lose_no_row(kernels: str) -> None:
+@asynchronous
+async def test_a_row_that_was_not_advertised_is_said_and_those_before_it_are_published() -> None:
+    async with Live("path:1", 1) as live:
+        publisher = await live.publisher("a,0", ALL.replace("n is not null", "n < 700", 1))
+        subscription = await live.subscriber("a,0", "n >= 0")
+        with pytest.raises(RefusedError, match=r"row 700: .* did not advertise this"):
+            await publisher.publish_batch(TABLE)
+        assert publisher.last_id == 700
+        await publisher.flush()
+        assert rows_of(await collect(subscription, 700)) == ROWS[:700]
+
+
+@asynchronous
+async def test_broken_connections_lose_no_row(kernels: str) -> None:
     """Both ends are cut again and again; sessions continue, so each row arrives once and in order."""
+    async with Live("path:2", 1) as live:
+        publisher = await live.publisher("a,0", ALL)
+        reader = await live.client("b,0")
+        async with reader.subscribe("n >= 0", policy="block", inbox_max=700) as subscription:
+            got: list[pa.RecordBatch] = []
 
-    async def main() -> None:
-        async with Live("path:2", 1) as live:
-            publisher = await live.publisher("a,0", ALL)
-            reader = await live.client("b,0")
-            async with reader.subscribe("n >= 0", policy="block", inbox_max=700) as subscription:
-                got: list[pa.RecordBatch] = []
+            async def read() -> None:
+                async for batch in subscription.batches(rows_max=300):
+                    got.append(batch)
+                    if sum(map(len, got)) == 4 * len(ROWS):
+                        return
 
-                async def read() -> None:
-                    async for batch in subscription.batches(rows_max=300):
-                        got.append(batch)
-                        if sum(map(len, got)) == 4 * len(ROWS):
-                            return
+            reading = asyncio.create_task(read())
+            for whole in range(len(ROWS), 5 * len(ROWS), len(ROWS)):
+                publishing = asyncio.create_task(publisher.publish_batch(TABLE))
 
-                reading = asyncio.create_task(read())
-                for whole in range(len(ROWS), 5 * len(ROWS), len(ROWS)):
-                    publishing = asyncio.create_task(publisher.publish_batch(TABLE))
+                def has_more(seen: int, whole: int = whole) -> bool:
+                    """Whether more has come; or all has, before anyone asked."""
+                    return len(got) > seen or sum(map(len, got)) == whole
 
-                    def has_more(seen: int, whole: int = whole) -> bool:
-                        """Whether more has come; or all has, before anyone asked."""
-                        return len(got) > seen or sum(map(len, got)) == whole
-
-                    for client in (publisher, reader, publisher):
-                        await until(partial(has_more, len(got)))
-                        if client.is_connected:
-                            channel_of(client).abort()
-                    await publishing
-                    # A reader that is away does not block: no more may wait for it than its queue takes.
-                    await until(lambda whole=whole: sum(map(len, got)) == whole)  # type: ignore[misc]
-                await publisher.flush()
-                await reading
-                assert rows_of(got) == ROWS * 4
-                assert publisher.reconnects > 0
-
-    run(main)
+                for client in (publisher, reader, publisher):
+                    await until(partial(has_more, len(got)))
+                    if client.is_connected:
+                        channel_of(client).abort()
+                await publishing
+                # A reader that is away does not block: no more may wait for it than its queue takes.
+                await until(lambda whole=whole: sum(map(len, got)) == whole)  # type: ignore[misc]
+            await publisher.flush()
+            await reading
+            assert rows_of(got) == ROWS * 4
+            assert publisher.reconnects > 0
 
 
 def test_the_blocking_client_does_the_same(kernels: str) -> None:
@@ -175,13 +164,11 @@ def test_the_blocking_client_does_the_same(kernels: str) -> None:
         thread.join()
 
 
-def test_options_that_make_no_sense_are_refused() -> None:
-    async def main() -> None:
-        async with Live("path:1", 1) as live:
-            subscription = await live.subscriber("a,0", "n >= 0")
-            with pytest.raises(InputError, match="rows_max is 0"):
-                await collect(subscription, 1, rows_max=0)
-            with pytest.raises(InputError, match="unfit is 'ignore'; choose from error, null"):
-                await collect(subscription, 1, unfit="ignore")
-
-    run(main)
+@asynchronous
+async def test_options_that_make_no_sense_are_refused() -> None:
+    async with Live("path:1", 1) as live:
+        subscription = await live.subscriber("a,0", "n >= 0")
+        with pytest.raises(InputError, match="rows_max is 0"):
+            await collect(subscription, 1, rows_max=0)
+        with pytest.raises(InputError, match="unfit is 'ignore'; choose from error, null"):
+            await collect(subscription, 1, unfit="ignore")

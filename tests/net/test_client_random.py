@@ -17,7 +17,7 @@ import pytest
 
 from octopia.net import Client
 from octopia.wire import Goodbye
-from tests.net.fake_broker import FakeBroker, FakeNetwork, FakeSession, run_virtual
+from tests.net.fake_broker import FakeBroker, FakeNetwork, FakeSession, virtual
 
 WORKERS = 3
 
@@ -160,34 +160,32 @@ def judge(network: FakeNetwork, brokers: list[FakeBroker], last: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_breaks_what_was_flushed_was_routed_once_and_in_order(seed: int) -> None:
-    async def main(network: FakeNetwork) -> None:
-        draw = network.draw
-        brokers = [network.add(), network.add()]
-        for broker in brokers:
-            broker.answer_s = lambda: draw.choice([0.0, 0.0, 0.005, 0.05])
-        client = Client([broker.url for broker in brokers], name="me")
-        # Small, so that it is full more often than not.
-        box = client._journal.box
-        box.frames_max, box.window = draw.choice([(20, 8), (100, 1000), (5, 300)])
-        await client.open()
-        program = Program(client, draw)
-        breaking = asyncio.create_task(trouble(network, brokers, 12))
-        await asyncio.gather(*(program.work(25) for _ in range(WORKERS)))
-        await breaking
-        judge(network, brokers, program.flushed)
-        assert program.flushed == client.last_id
-        (session,) = await settled(client, brokers)
-        assert set(session.advertised) == program.advertised
-        assert set(session.subscribed) == program.subscribed
-        breaking = asyncio.create_task(trouble(network, brokers, 3))
-        await client.advertise("last is not null")
-        await client.publish_many({"last": 1} for _ in range(50))
-        await client.close(1000)
-        judge(network, brokers, client.last_id)
-        await breaking
-
-    run_virtual(main, seed)
+@virtual
+async def test_whatever_breaks_what_was_flushed_was_routed_once_and_in_order(network: FakeNetwork, seed: int) -> None:
+    draw = network.draw
+    brokers = [network.add(), network.add()]
+    for broker in brokers:
+        broker.answer_s = lambda: draw.choice([0.0, 0.0, 0.005, 0.05])
+    client = Client([broker.url for broker in brokers], name="me")
+    # Small, so that it is full more often than not.
+    box = client._journal.box
+    box.frames_max, box.window = draw.choice([(20, 8), (100, 1000), (5, 300)])
+    await client.open()
+    program = Program(client, draw)
+    breaking = asyncio.create_task(trouble(network, brokers, 12))
+    await asyncio.gather(*(program.work(25) for _ in range(WORKERS)))
+    await breaking
+    judge(network, brokers, program.flushed)
+    assert program.flushed == client.last_id
+    (session,) = await settled(client, brokers)
+    assert set(session.advertised) == program.advertised
+    assert set(session.subscribed) == program.subscribed
+    breaking = asyncio.create_task(trouble(network, brokers, 3))
+    await client.advertise("last is not null")
+    await client.publish_many({"last": 1} for _ in range(50))
+    await client.close(1000)
+    judge(network, brokers, client.last_id)
+    await breaking
 
 
 async def settled(client: Client, brokers: list[FakeBroker]) -> list[FakeSession]:

@@ -148,136 +148,120 @@ OVERLAY = '[overlay]\ntree = "path:3"\nclusters = 3\n'
 WRONG = [
     ("", "the table [overlay] is missing"),
     ("[overlay", "is not TOML"),
-    (OVERLAY + "[rooting]\n", "line 4: rooting: unknown (did you mean routing?)"),
     ("links = 3\n" + OVERLAY, "line 1: links: must be a table: write [links]"),
     ("\nport = 3\n" + OVERLAY, "line 2: port: unknown; known are overlay"),
     (OVERLAY.replace("path:3", "paht:3"), "line 2: overlay.tree: "),
-    (OVERLAY + '[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),
-    (OVERLAY + "[routing]\ntau = -1\n", "line 5: routing.tau: tau must be a positive number"),
-    (OVERLAY + '[routing]\ntau = "ten"\n', "line 5: routing.tau: must be a number, not 'ten'"),
-    (OVERLAY + '[routing]\ncovering = "hosts"\n', "line 5: routing.covering: unknown covering 'hosts' (did you mean"),
-    (OVERLAY + '[routing]\nname = "fdr"\ncovering = "link"\n', "line 6: routing.covering: fdr routing cannot cover"),
-    (OVERLAY + "[routing]\nwindow = 3\n", "line 5: routing.window: unknown key (did you mean window_ms?)"),
-    (OVERLAY + "[brokers]\nport = 65535\n", "line 5: brokers.port: 65535 leaves no room for 9 brokers"),
-    (OVERLAY + "[brokers]\nport = true\n", "line 5: brokers.port: must be a port number, not True"),
-    (OVERLAY + '[brokers]\naddresses = { "z,1" = "x:1" }\n', "line 5: brokers.addresses: there is no broker (z,1)"),
-    (OVERLAY + '[brokers]\naddresses = { "a,1" = "x:y" }\n', "line 5: brokers.addresses: 'x:y' is not an address"),
-    (OVERLAY + '[brokers]\nmachines = { m1 = "x" }\n', "line 5: brokers.machines: there is no machine 'm1'"),
-    (OVERLAY + "[limits]\nframe_bytes_max = 3\n", "line 5: limits.frame_bytes_max: frame_bytes_max is 3"),
-    (OVERLAY + "[limits]\nstall = 3\n", "line 5: limits.stall: unknown key (did you mean stall_s?)"),
-    (OVERLAY + "[limits]\nstall_s = 0\n", "line 5: limits.stall_s: must be a number above 0, not 0"),
-    (OVERLAY + '[tls]\ncertificate = "x"\n', "line 4: tls: key is missing"),
-    (OVERLAY + '[[clients]]\ntoken = "x"\n', "line 4: clients: name is missing"),
+    (OVERLAY.replace("clusters = 3", 'clusters = "3"'), "line 3: overlay.clusters: the number of clusters must be"),
+    ("qos = 3\n" + OVERLAY, "line 1: qos: must be a table: write [qos]"),
+]
+# Behind the tables above.
+WRONG_AFTER_IT = [
+    ("[rooting]\n", "line 4: rooting: unknown (did you mean routing?)"),
+    ('[routing]\n\nname = "ird"\n', "line 6: routing.name: unknown routing 'ird'"),
+    ("[routing]\ntau = -1\n", "line 5: routing.tau: tau must be a positive number"),
+    ('[routing]\ntau = "ten"\n', "line 5: routing.tau: must be a number, not 'ten'"),
+    ('[routing]\ncovering = "hosts"\n', "line 5: routing.covering: unknown covering 'hosts' (did you mean"),
+    ('[routing]\nname = "fdr"\ncovering = "link"\n', "line 6: routing.covering: fdr routing cannot cover"),
+    ("[routing]\nwindow = 3\n", "line 5: routing.window: unknown key (did you mean window_ms?)"),
+    ("[brokers]\nport = 65535\n", "line 5: brokers.port: 65535 leaves no room for 9 brokers"),
+    ("[brokers]\nport = true\n", "line 5: brokers.port: must be a port number, not True"),
+    ('[brokers]\naddresses = { "z,1" = "x:1" }\n', "line 5: brokers.addresses: there is no broker (z,1)"),
+    ('[brokers]\naddresses = { "a,1" = "x:y" }\n', "line 5: brokers.addresses: 'x:y' is not an address"),
+    ('[brokers]\nmachines = { m1 = "x" }\n', "line 5: brokers.machines: there is no machine 'm1'"),
+    ("[limits]\nframe_bytes_max = 3\n", "line 5: limits.frame_bytes_max: frame_bytes_max is 3"),
+    ("[limits]\nstall = 3\n", "line 5: limits.stall: unknown key (did you mean stall_s?)"),
+    ("[limits]\nstall_s = 0\n", "line 5: limits.stall_s: must be a number above 0, not 0"),
+    ('[tls]\ncertificate = "x"\n', "line 4: tls: key is missing"),
+    ('[[clients]]\ntoken = "x"\n', "line 4: clients: name is missing"),
+    (f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nblock = "yes"\n', "line 7: clients.block: must be true or false"),
+    ('[[clients]]\nname = "x"\n', "line 4: clients: x needs a token or a certificate"),
     (
-        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nblock = "yes"\n',
-        "line 7: clients.block: must be true or false",
-    ),
-    (OVERLAY + '[[clients]]\nname = "x"\n', "line 4: clients: x needs a token or a certificate"),
-    (
-        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n',
+        f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n',
         "line 4: clients: clients are named, and anyone could call itself a broker",
     ),
-    (OVERLAY + '[[clients]]\nname = "x"\ntoken = "1"\n', "line 6: clients.token: a token has at least 16 characters"),
-    (OVERLAY + '[links]\ntoken = "short"\n', "line 5: links.token: a token has at least 16 characters, not 5"),
-    (OVERLAY + '[brokers]\nhttp_token = "x"\n', "line 5: brokers.http_token: a token has at least 16 characters"),
-    (OVERLAY + f'[links]\ntoken = "{"x" * 5000}"\n', "line 5: links.token: a token has at most 4096 characters"),
-    (OVERLAY + '[links]\ntoken = "sha256:0123456789"\n', "line 5: links.token: a token must not begin with sha256:"),
+    ('[[clients]]\nname = "x"\ntoken = "1"\n', "line 6: clients.token: a token has at least 16 characters"),
+    ('[links]\ntoken = "short"\n', "line 5: links.token: a token has at least 16 characters, not 5"),
+    ('[brokers]\nhttp_token = "x"\n', "line 5: brokers.http_token: a token has at least 16 characters"),
+    (f'[links]\ntoken = "{"x" * 5000}"\n', "line 5: links.token: a token has at most 4096 characters"),
+    ('[links]\ntoken = "sha256:0123456789"\n', "line 5: links.token: a token must not begin with sha256:"),
+    (f'[links]\ntoken = "{LONG}"\ntoken_env = "X"\n', "line 6: links.token_env: give token or token_env, not both"),
+    ('[links]\ntoken_file = "none"\n', "line 5: links.token_file: {folder}/none cannot be read: No such file"),
+    ('[links]\ntoken_file = "."\n', "line 5: links.token_file: {folder} cannot be read: Is a directory"),
+    ('[links]\ntoken_env = "NO_SUCH"\n', "line 5: links.token_env: the environment variable 'NO_SUCH' is not"),
+    (f'[links]\ntoken_sha256 = "{"0" * 64}"\n', "line 5: links.token_sha256: a broker must know the token"),
     (
-        OVERLAY + f'[links]\ntoken = "{LONG}"\ntoken_env = "X"\n',
-        "line 6: links.token_env: give token or token_env, not both",
-    ),
-    (
-        OVERLAY + '[links]\ntoken_file = "none"\n',
-        "line 5: links.token_file: {folder}/none cannot be read: No such file",
-    ),
-    (OVERLAY + '[links]\ntoken_file = "."\n', "line 5: links.token_file: {folder} cannot be read: Is a directory"),
-    (
-        OVERLAY + '[links]\ntoken_env = "NO_SUCH"\n',
-        "line 5: links.token_env: the environment variable 'NO_SUCH' is not",
-    ),
-    (OVERLAY + f'[links]\ntoken_sha256 = "{"0" * 64}"\n', "line 5: links.token_sha256: a broker must know the token"),
-    (
-        OVERLAY + '[[clients]]\nname = "x"\ntoken_sha256 = "0123"\n',
+        '[[clients]]\nname = "x"\ntoken_sha256 = "0123"\n',
         "line 6: clients.token_sha256: must be the 64 hex digits of a SHA-256",
     ),
     (
-        OVERLAY + '[brokers]\nhost = "0.0.0.0"\n',
+        '[brokers]\nhost = "0.0.0.0"\n',
         "line 4: brokers: everyone who reaches 0.0.0.0:7400 could publish and subscribe; add tables [tls] and",
     ),
-    (OVERLAY + '[brokers]\nopen = "yes"\n', "line 5: brokers.open: must be true or false, not 'yes'"),
+    ('[brokers]\nopen = "yes"\n', "line 5: brokers.open: must be true or false, not 'yes'"),
     (
-        OVERLAY + '[brokers]\naddresses = { "b,1" = "10.0.0.1:7400" }\n',
+        '[brokers]\naddresses = { "b,1" = "10.0.0.1:7400" }\n',
         "line 4: brokers: everyone who reaches 10.0.0.1:7400 could",
     ),
-    (OVERLAY.replace("clusters = 3", 'clusters = "3"'), "line 3: overlay.clusters: the number of clusters must be"),
     (
-        OVERLAY
-        + '[[clients]]\nname = "x"\ntoken = "0123456789abcdef"\n'
-        + '[[clients]]\nname = "y"\ncertificate = "2"\nsubscribe = "p >"\n',
+        (
+            '[[clients]]\nname = "x"\ntoken = "0123456789abcdef"\n'
+            '[[clients]]\nname = "y"\ncertificate = "2"\nsubscribe = "p >"\n'
+        ),
         "line 10: clients.subscribe: ",
     ),
     (
-        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n[[clients]]\nname = "y"\ntoken = "{LONG}"\n',
+        f'[[clients]]\nname = "x"\ntoken = "{LONG}"\n[[clients]]\nname = "y"\ntoken = "{LONG}"\n',
         "line 9: clients.token: y and x have the same token",
     ),
     (
-        OVERLAY + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0, 3]\n',
+        f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0, 3]\n',
         "line 7: clients.clusters: there is no cluster 3; the clusters are 0 to 2",
     ),
     (
-        OVERLAY
-        + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0]\n'
-        + f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [1, 0]\n',
+        (
+            f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [0]\n'
+            f'[[clients]]\nname = "x"\ntoken = "{LONG}"\nclusters = [1, 0]\n'
+        ),
         "line 10: clients.token: two entries of x hold in one cluster",
     ),
     (
-        OVERLAY + '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "0123456789abcdef"\n',
+        '[brokers]\nhost = "10.0.0.1"\n[links]\ntoken = "0123456789abcdef"\n',
         "line 4: brokers: tokens and notifications would travel in the clear to 10.0.0.1:7400",
     ),
-    (OVERLAY + "clients = 3\n", "unknown key"),
-    (OVERLAY + "qos = 3\n", "unknown key"),
-    ("qos = 3\n" + OVERLAY, "line 1: qos: must be a table: write [qos]"),
-    (OVERLAY + "[qos]\npriorities = 3\n", "line 5: qos.priorities: unknown key (did you mean priority?)"),
-    (OVERLAY + "[qos]\npriority = 4\n", "line 5: qos.priority: must be a whole number from 0 to 3, not 4"),
-    (OVERLAY + "[qos]\npriority_max = 1.5\n", "line 5: qos.priority_max: must be a whole number from 0 to 3, not 1.5"),
+    ("clients = 3\n", "unknown key"),
+    ("qos = 3\n", "unknown key"),
+    ("[qos]\npriorities = 3\n", "line 5: qos.priorities: unknown key (did you mean priority?)"),
+    ("[qos]\npriority = 4\n", "line 5: qos.priority: must be a whole number from 0 to 3, not 4"),
+    ("[qos]\npriority_max = 1.5\n", "line 5: qos.priority_max: must be a whole number from 0 to 3, not 1.5"),
     (
-        OVERLAY + "[qos]\npriority_max = 1\npriority = 2\n",
+        "[qos]\npriority_max = 1\npriority = 2\n",
         "line 6: qos.priority: the default priority, 2, is above priority_max, 1",
     ),
     (
-        OVERLAY + "[qos]\npriority = 2\n[[qos.clusters]]\nclusters = [1]\npriority_max = 1\n",
+        "[qos]\npriority = 2\n[[qos.clusters]]\nclusters = [1]\npriority_max = 1\n",
         "line 8: qos.clusters.priority_max: the default priority, 2, is above priority_max, 1",
     ),
+    ('[qos]\npolicy = "drop"\n', "line 5: qos.policy: 'drop' is not among the policies allowed here: drop_old"),
+    ('[qos]\npolicies = ["wait"]\n', "line 5: qos.policies: must be a list of some of drop_oldest, drop_newest"),
+    ('[qos]\npolicies = ["block"]\n', "line 5: qos.policies: the default, drop_oldest, is not among them"),
+    ("[qos]\ndeadline_ms = -1\n", "line 5: qos.deadline_ms: must be a whole number from 0 to 31,622,400,000"),
+    ("[qos]\nclient_queue_frames_max = 0\n", "line 5: qos.client_queue_frames_max: must be a whole number above"),
+    ('[qos]\ntau = "ten"\n', "line 5: qos.tau: must be a number, not 'ten'"),
+    ("[qos]\nwindow_ms = 0\n", "line 5: qos.window_ms: window_s must be a positive number of seconds"),
+    ("[qos]\nclusters = [1]\n", "line 5: qos.clusters: must be tables: write [[qos.clusters]]"),
+    ("[[qos.clusters]]\npriority = 1\n", "line 4: qos.clusters: clusters must be a list of cluster numbers"),
     (
-        OVERLAY + '[qos]\npolicy = "drop"\n',
-        "line 5: qos.policy: 'drop' is not among the policies allowed here: drop_old",
-    ),
-    (
-        OVERLAY + '[qos]\npolicies = ["wait"]\n',
-        "line 5: qos.policies: must be a list of some of drop_oldest, drop_newest",
-    ),
-    (OVERLAY + '[qos]\npolicies = ["block"]\n', "line 5: qos.policies: the default, drop_oldest, is not among them"),
-    (OVERLAY + "[qos]\ndeadline_ms = -1\n", "line 5: qos.deadline_ms: must be a whole number from 0 to 31,622,400,000"),
-    (
-        OVERLAY + "[qos]\nclient_queue_frames_max = 0\n",
-        "line 5: qos.client_queue_frames_max: must be a whole number above",
-    ),
-    (OVERLAY + '[qos]\ntau = "ten"\n', "line 5: qos.tau: must be a number, not 'ten'"),
-    (OVERLAY + "[qos]\nwindow_ms = 0\n", "line 5: qos.window_ms: window_s must be a positive number of seconds"),
-    (OVERLAY + "[qos]\nclusters = [1]\n", "line 5: qos.clusters: must be tables: write [[qos.clusters]]"),
-    (OVERLAY + "[[qos.clusters]]\npriority = 1\n", "line 4: qos.clusters: clusters must be a list of cluster numbers"),
-    (
-        OVERLAY + "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [3]\n",
+        "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [3]\n",
         "line 7: qos.clusters.clusters: there is no cluster 3; the clusters are 0 to 2",
     ),
     (
-        OVERLAY + "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [1, 0]\ntau = 3\n",
+        "[[qos.clusters]]\nclusters = [0]\n[[qos.clusters]]\nclusters = [1, 0]\ntau = 3\n",
         "line 7: qos.clusters.clusters: cluster 0 is named twice",
     ),
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
+@pytest.mark.parametrize(("text", "said"), [*WRONG, *((OVERLAY + text, said) for text, said in WRONG_AFTER_IT)])
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(InputError) as caught:

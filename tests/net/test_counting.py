@@ -12,8 +12,8 @@ from octopia.net.broker.counting import QUESTIONS_MAX, Counting, Done, count_for
 from octopia.net.broker.rights import Rights
 from octopia.topology import BrokerId
 from octopia.wire import Codec, Connection, Counted, CountRequest, Side, WireLimits
-from tests.net.fake_broker import FakeNetwork, run_virtual
-from tests.net.live import Live, run
+from tests.net.fake_broker import FakeNetwork, virtual
+from tests.net.live import Live, asynchronous
 
 ANY = parse_filter("price > 0")
 
@@ -117,32 +117,28 @@ def test_a_broker_with_too_many_questions_counts_only_its_own() -> None:
 
 
 @pytest.mark.parametrize("routing", ["idr", "fdr", "tid-dynamic"])
-def test_a_client_learns_how_many_advertisements_overlap(routing: str) -> None:
-    async def main() -> None:
-        async with Live("path:3", 2, routing=routing) as live:
-            asker = await live.client("a,0")
-            assert await asker.overlapping("price > 100") == 0
-            await live.publisher("c,1", "price > 0", "price > 50 and symbol is not null")
-            await live.publisher("a,0", "price < 10")
-            while (found := await asker.overlapping("price > 100")) != 2 and routing == "tid-dynamic":
-                await asyncio.sleep(0.002)  # not confirmed under this routing
-            assert found == 2
-            assert await asker.overlapping("price > 100 and symbol = 'A'") == 1
-            assert await asker.overlapping("volume > 1") == 0
-            assert await asker.overlapping("price > 5") == 3
-
-    run(main)
+@asynchronous
+async def test_a_client_learns_how_many_advertisements_overlap(routing: str) -> None:
+    async with Live("path:3", 2, routing=routing) as live:
+        asker = await live.client("a,0")
+        assert await asker.overlapping("price > 100") == 0
+        await live.publisher("c,1", "price > 0", "price > 50 and symbol is not null")
+        await live.publisher("a,0", "price < 10")
+        while (found := await asker.overlapping("price > 100")) != 2 and routing == "tid-dynamic":
+            await asyncio.sleep(0.002)  # not confirmed under this routing
+        assert found == 2
+        assert await asker.overlapping("price > 100 and symbol = 'A'") == 1
+        assert await asker.overlapping("volume > 1") == 0
+        assert await asker.overlapping("price > 5") == 3
 
 
-def test_a_broker_that_knows_no_such_question_is_not_asked() -> None:
-    async def main(network: FakeNetwork) -> None:
-        broker = network.add()
-        client = Client(broker.url, name="me")
-        await client.open()
-        assert await client.overlapping("price > 0") is None
-        await client.close()
-
-    run_virtual(main)
+@virtual
+async def test_a_broker_that_knows_no_such_question_is_not_asked(network: FakeNetwork) -> None:
+    broker = network.add()
+    client = Client(broker.url, name="me")
+    await client.open()
+    assert await client.overlapping("price > 0") is None
+    await client.close()
 
 
 def test_a_client_learns_nothing_of_what_it_may_not_subscribe_to() -> None:
@@ -153,5 +149,5 @@ def test_a_client_learns_nothing_of_what_it_may_not_subscribe_to() -> None:
         done(7, True)
 
     for number, filter in enumerate((parse_filter("price > 200"), parse_filter("price > 0"), None)):
-        count_for(CountRequest(number, filter), answers.append, rights.check_subscribe, BrokerId("a", 0), ask)
+        count_for(CountRequest(number, filter), answers.append, rights.check_subscribe, ask)
     assert answers == [Counted(0, 7, True), Counted(1, 0, False), Counted(2, 0, False)]

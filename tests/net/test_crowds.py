@@ -33,7 +33,7 @@ from octopia.wire import (
     subscribe_frame,
     unsubscribe_frame,
 )
-from tests.net.live import Live, in_overlay, run, take, until
+from tests.net.live import Live, asynchronous, in_overlay, overlay, take, until
 from tests.net.raw import RawPeer
 from tests.net.test_security import CLIENTS, Certificates, secure_url, with_tls
 
@@ -101,55 +101,51 @@ def address_of(live: Live, broker: str) -> Address:
 # -- unread answers
 
 
-def test_who_confirms_no_answer_is_disconnected() -> None:
-    async def scene(live: Live) -> None:
-        bystanders = await Bystanders.come(live)
-        peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "greedy"))
-        host = live.host("a,0")
-        session = host.sessions["greedy"]
-        requests = 2 * ANSWERS_MAX
-        peer.send(unsubscribe_frame("x") * requests)
-        most = 0
+@overlay(tree="path:1", clusters=1)
+async def test_who_confirms_no_answer_is_disconnected(live: Live) -> None:
+    bystanders = await Bystanders.come(live)
+    peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "greedy"))
+    host = live.host("a,0")
+    session = host.sessions["greedy"]
+    requests = 2 * ANSWERS_MAX
+    peer.send(unsubscribe_frame("x") * requests)
+    most = 0
 
-        def is_over() -> bool:
-            nonlocal most
-            most = max(most, len(session.box.waiting))
-            channel = session.channel
-            return "greedy" not in host.sessions or channel is None or channel.connection.received == requests
+    def is_over() -> bool:
+        nonlocal most
+        most = max(most, len(session.box.waiting))
+        channel = session.channel
+        return "greedy" not in host.sessions or channel is None or channel.connection.received == requests
 
-        await until(is_over)
-        await until(lambda: "greedy" not in host.sessions)
-        assert most <= ANSWERS_MAX
-        assert host.counters.sessions_ended_slow == 1
-        await bystanders.are_served()
-
-    in_overlay(scene, tree="path:1", clusters=1)
+    await until(is_over)
+    await until(lambda: "greedy" not in host.sessions)
+    assert most <= ANSWERS_MAX
+    assert host.counters.sessions_ended_slow == 1
+    await bystanders.are_served()
 
 
-def test_who_confirms_and_does_not_read_is_not_read_from() -> None:
-    async def scene(live: Live) -> None:
-        bystanders = await Bystanders.come(live)
-        peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "greedy"))
-        session = live.host("a,0").sessions["greedy"]
-        channel, box = session.channel, session.box
-        asked = 0
-        while not channel.is_held:
-            # Answers are large, so that the system's own buffers fill soon.
-            peer.send(unsubscribe_frame("x" * 250) * 1000 + message_frame(Ack(box.sent)))
-            asked += 1000
-            await until(partial(has_read, channel, asked))
-        assert len(box.waiting) < 2000
-        await bystanders.are_served()
-        # It reads, and is read from again.
-        answers = 0
-        while answers < asked:
-            assert await peer.next() is not None
-            answers += 1
-            if answers % 500 == 0:
-                peer.send(message_frame(Ack(answers)))
-        assert not channel.is_held
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(client_queue_frames_max=500))
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(client_queue_frames_max=500))
+async def test_who_confirms_and_does_not_read_is_not_read_from(live: Live) -> None:
+    bystanders = await Bystanders.come(live)
+    peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "greedy"))
+    session = live.host("a,0").sessions["greedy"]
+    channel, box = session.channel, session.box
+    asked = 0
+    while not channel.is_held:
+        # Answers are large, so that the system's own buffers fill soon.
+        peer.send(unsubscribe_frame("x" * 250) * 1000 + message_frame(Ack(box.sent)))
+        asked += 1000
+        await until(partial(has_read, channel, asked))
+    assert len(box.waiting) < 2000
+    await bystanders.are_served()
+    # It reads, and is read from again.
+    answers = 0
+    while answers < asked:
+        assert await peer.next() is not None
+        answers += 1
+        if answers % 500 == 0:
+            peer.send(message_frame(Ack(answers)))
+    assert not channel.is_held
 
 
 # -- sessions and frames that are left behind
@@ -215,57 +211,52 @@ def test_unfinished_frames_have_a_bound() -> None:
     in_overlay(scene, tree="path:1", clusters=1, net_limits=limits)
 
 
-def test_when_only_a_blocking_client_is_left_publishers_wait_and_newcomers_are_refused() -> None:
-    async def scene(live: Live) -> None:
-        host = live.host("a,0")
-        publisher = await live.publisher("a,0", "n is not null and text is not null")
-        known = await RawPeer.enter(live, "a,0", Hello([1], "client", "known", session_s=300))
-        peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "slow"))
-        peer.send(subscribe_frame("s", parse_filter("n > 0"), "block", True))
-        await peer.next()
-        publishing = asyncio.ensure_future(publisher.publish_many({"n": n, "text": "x" * 1000} for n in range(1, 801)))
-        await until(lambda: host.memory.is_full)
-        assert host.sessions[publisher.name].channel.is_held
-        with pytest.raises(UnreachableError, match="no memory left"):
-            await live.client("a,0", connect_s=0.1)
-        # A client that returns to its session is admitted.
-        assert known.welcome is not None
-        known.vanish()
-        back = Hello([1], "client", "known", session=known.welcome.session, session_s=300)
-        assert isinstance(await (await RawPeer.dial(live, "a,0")).said(back), Welcome)
-        for n in range(1, 801):
-            assert (await peer.next()).notification["n"] == n
-            peer.send(message_frame(Ack(n + 1)))
-        await publishing
-        await publisher.flush()
-        await until(lambda: not host.memory.is_full)
-        await live.client("a,0")
-        assert host.counters.sessions_ended_for_memory == 0
-
-    limits = NetLimits(memory_bytes_max=400_000, window_frames=20)
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=limits)
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(memory_bytes_max=400_000, window_frames=20))
+async def test_when_only_a_blocking_client_is_left_publishers_wait_and_newcomers_are_refused(live: Live) -> None:
+    host = live.host("a,0")
+    publisher = await live.publisher("a,0", "n is not null and text is not null")
+    known = await RawPeer.enter(live, "a,0", Hello([1], "client", "known", session_s=300))
+    peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "slow"))
+    peer.send(subscribe_frame("s", parse_filter("n > 0"), "block", True))
+    await peer.next()
+    publishing = asyncio.ensure_future(publisher.publish_many({"n": n, "text": "x" * 1000} for n in range(1, 801)))
+    await until(lambda: host.memory.is_full)
+    assert host.sessions[publisher.name].channel.is_held
+    with pytest.raises(UnreachableError, match="no memory left"):
+        await live.client("a,0", connect_s=0.1)
+    # A client that returns to its session is admitted.
+    assert known.welcome is not None
+    known.vanish()
+    back = Hello([1], "client", "known", session=known.welcome.session, session_s=300)
+    assert isinstance(await (await RawPeer.dial(live, "a,0")).said(back), Welcome)
+    for n in range(1, 801):
+        assert (await peer.next()).notification["n"] == n
+        peer.send(message_frame(Ack(n + 1)))
+    await publishing
+    await publisher.flush()
+    await until(lambda: not host.memory.is_full)
+    await live.client("a,0")
+    assert host.counters.sessions_ended_for_memory == 0
 
 
 # -- connections that say nothing
 
 
-def test_who_says_nothing_keeps_nobody_out() -> None:
-    async def scene(live: Live) -> None:
-        host = live.host("b,0")
-        silent = Silent(live, address_of(live, "b,0"), 50)
-        bystanders = await Bystanders.come(live, "b,0")
-        await bystanders.are_served()
-        # A neighbour comes back, too.
-        link = host.links[BrokerId("a", 0)]
-        before = link.channel
-        before.abort()
-        await until(lambda: link.channel not in (None, before) and live.all_links_up())
-        assert len(host.door.arrivals) <= 8
-        assert host.counters.handshakes_crowded_out >= 42
-        await until(lambda: len(host.channels) <= 2 + 8 + 1)
-        await until(lambda: silent.closed >= 42)
-
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=SMALL)
+@overlay(tree="path:2", clusters=1, net_limits=SMALL)
+async def test_who_says_nothing_keeps_nobody_out(live: Live) -> None:
+    host = live.host("b,0")
+    silent = Silent(live, address_of(live, "b,0"), 50)
+    bystanders = await Bystanders.come(live, "b,0")
+    await bystanders.are_served()
+    # A neighbour comes back, too.
+    link = host.links[BrokerId("a", 0)]
+    before = link.channel
+    before.abort()
+    await until(lambda: link.channel not in (None, before) and live.all_links_up())
+    assert len(host.door.arrivals) <= 8
+    assert host.counters.handshakes_crowded_out >= 42
+    await until(lambda: len(host.channels) <= 2 + 8 + 1)
+    await until(lambda: silent.closed >= 42)
 
 
 def test_who_does_not_begin_with_tls_counts_too(tmp_path: Path) -> None:
@@ -358,22 +349,19 @@ class Greeting(asyncio.Protocol):
         transport.close()
 
 
-def test_a_listener_without_file_descriptors_rests_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_listener_without_file_descriptors_rests_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "RETRY_S", 0.01)
-
-    async def main() -> None:
-        with Stingy() as there:
-            there.setblocking(False)
-            there.bind(("127.0.0.1", 0))
-            port = Listener([there], Greeting, Arrivals(4, 4), lambda: None, Log("test"))
-            port.start()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
-            assert await reader.read() == b"hello"
-            writer.close()
-            port.close()
-        assert Stingy.failures == 0
-
-    run(main)
+    with Stingy() as there:
+        there.setblocking(False)
+        there.bind(("127.0.0.1", 0))
+        port = Listener([there], Greeting, Arrivals(4, 4), lambda: None, Log("test"))
+        port.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+        assert await reader.read() == b"hello"
+        writer.close()
+        port.close()
+    assert Stingy.failures == 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from octopia.net import Address, NetLimits
 from octopia.net.broker.dialler import Dialler
 from octopia.topology import BrokerId
 from octopia.wire import message_frame
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, overlay, take, until
 
 A, B = BrokerId("a", 0), BrokerId("b", 0)
 HANG_S = 1000.0
@@ -115,85 +115,80 @@ class Gate:
 
 
 @pytest.mark.parametrize("way", ["reset", "silent"])
-def test_a_link_that_is_cut_and_back_within_its_grace_loses_nothing(way: str) -> None:
+@overlay(
+    tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S)
+)
+async def test_a_link_that_is_cut_and_back_within_its_grace_loses_nothing(live: Live, way: str) -> None:
     """Where packets vanish an attempt would hang for `handshake_s`: for ever, here."""
-
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null")
-        subscription = await live.subscriber("b,0", "n >= 0")
-        link, dialler = live.host("a,0").links[B], live.host("a,0").diallers[B]
-        gate = Gate(live.addresses[B])
-        dialler.address = await gate.open()
-        direct = link.channel
-        direct.abort()
-        await until(lambda: link.channel not in (None, direct))
-        await publisher.publish_many({"n": n} for n in range(500))
-        gate.cut(way)
-        await publisher.publish_many({"n": n} for n in range(500, 1000))
-        await publisher.flush()
-        await until(lambda: gate.refused > 1)
-        assert link.channel is None
-        gate.cut("forward")
-        assert [d.notification["n"] for d in await take(subscription, 1000)] == list(range(1000))
-        assert link.dropped == live.host("b,0").links[A].dropped == 0
-        assert link.is_up
-        await gate.close()
-
-    patient = NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S)
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=patient)
+    publisher = await live.publisher("a,0", "n is not null")
+    subscription = await live.subscriber("b,0", "n >= 0")
+    link, dialler = live.host("a,0").links[B], live.host("a,0").diallers[B]
+    gate = Gate(live.addresses[B])
+    dialler.address = await gate.open()
+    direct = link.channel
+    direct.abort()
+    await until(lambda: link.channel not in (None, direct))
+    await publisher.publish_many({"n": n} for n in range(500))
+    gate.cut(way)
+    await publisher.publish_many({"n": n} for n in range(500, 1000))
+    await publisher.flush()
+    await until(lambda: gate.refused > 1)
+    assert link.channel is None
+    gate.cut("forward")
+    assert [d.notification["n"] for d in await take(subscription, 1000)] == list(range(1000))
+    assert link.dropped == live.host("b,0").links[A].dropped == 0
+    assert link.is_up
+    await gate.close()
 
 
-def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the_same() -> None:
+@overlay(
+    tree="path:2",
+    clusters=1,
+    net_limits=NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S, link_give_up_s=HANG_S),
+)
+async def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the_same(live: Live) -> None:
     """A fresh link: the answer to its first call is lost, with all that was sent after it."""
-
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("b,0", "n is not null")
-        subscription = await live.subscriber("a,0", "n >= 0")
-        dialling, accepting = live.host("a,0").links[B], live.host("b,0").links[A]
-        dialler = live.host("a,0").diallers[B]
-        gate = Gate(live.addresses[B])
-        dialler.address = await gate.open()
-        gate.cut("reset")
-        dialling.channel.abort()
-        await until(lambda: gate.refused > 1)
-        for link in (dialling, accepting):
-            link.go_down()
-        await publisher.publish_many({"n": n} for n in range(100))
-        await publisher.flush()
-        assert len(accepting.box.waiting) == 100
-        # The call gets through, and nothing comes back.
-        _, writer = await asyncio.open_connection(live.addresses[B].host, live.addresses[B].port)
-        writer.write(message_frame(dialling.hello(b"")))
-        await until(lambda: accepting.channel is not None and accepting.box.sent > 100)
-        writer.transport.abort()
-        await until(lambda: accepting.channel is None)
-        gate.cut("forward")
-        assert [d.notification["n"] for d in await take(subscription, 100)] == list(range(100))
-        await gate.close()
-
-    patient = NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S, link_give_up_s=HANG_S)
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=patient)
+    publisher = await live.publisher("b,0", "n is not null")
+    subscription = await live.subscriber("a,0", "n >= 0")
+    dialling, accepting = live.host("a,0").links[B], live.host("b,0").links[A]
+    dialler = live.host("a,0").diallers[B]
+    gate = Gate(live.addresses[B])
+    dialler.address = await gate.open()
+    gate.cut("reset")
+    dialling.channel.abort()
+    await until(lambda: gate.refused > 1)
+    for link in (dialling, accepting):
+        link.go_down()
+    await publisher.publish_many({"n": n} for n in range(100))
+    await publisher.flush()
+    assert len(accepting.box.waiting) == 100
+    # The call gets through, and nothing comes back.
+    _, writer = await asyncio.open_connection(live.addresses[B].host, live.addresses[B].port)
+    writer.write(message_frame(dialling.hello(b"")))
+    await until(lambda: accepting.channel is not None and accepting.box.sent > 100)
+    writer.transport.abort()
+    await until(lambda: accepting.channel is None)
+    gate.cut("forward")
+    assert [d.notification["n"] for d in await take(subscription, 100)] == list(range(100))
+    await gate.close()
 
 
-def test_a_link_that_is_taken_up_while_it_is_about_to_be_given_up_stays_up() -> None:
+@overlay(tree="path:2", clusters=1)
+async def test_a_link_that_is_taken_up_while_it_is_about_to_be_given_up_stays_up(live: Live) -> None:
     """Its queue was full while it was broken, and a turn later it is connected again."""
-
-    async def scene(live: Live) -> None:
-        link = live.host("a,0").links[B]
-        later: list[Callable[[], None]] = []
-        soon, link._soon = link._soon, later.append
-        assert link.channel is not None
-        link.channel.abort()
-        await until(lambda: link.channel is None)
-        link._overflow()
-        link._soon = soon
-        await until(lambda: link.channel is not None)
-        for call in later:
-            call()
-        assert link.is_up
-        subscription = await live.subscriber("b,0", "x > 0")
-        publisher = await live.publisher("a,0", "x > 0")
-        await publisher.publish({"x": 1})
-        assert len(await take(subscription, 1)) == 1
-
-    in_overlay(scene, tree="path:2", clusters=1)
+    link = live.host("a,0").links[B]
+    later: list[Callable[[], None]] = []
+    soon, link._soon = link._soon, later.append
+    assert link.channel is not None
+    link.channel.abort()
+    await until(lambda: link.channel is None)
+    link._overflow()
+    link._soon = soon
+    await until(lambda: link.channel is not None)
+    for call in later:
+        call()
+    assert link.is_up
+    subscription = await live.subscriber("b,0", "x > 0")
+    publisher = await live.publisher("a,0", "x > 0")
+    await publisher.publish({"x": 1})
+    assert len(await take(subscription, 1)) == 1

@@ -53,7 +53,7 @@ from octopia.wire import (
     unsubscribe_frame,
     wire_notification,
 )
-from tests.net.live import run
+from tests.net.live import asynchronous
 
 SCOT = Scot(parse_tree("path:2"), 3)
 OWN = BrokerId("b", 2)
@@ -401,30 +401,27 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("kind", [History, StampedHistory, UsualHistory, UsualStampedHistory])
 @pytest.mark.parametrize("part", range(4))
-def test_the_same_for_everyone_at_every_step(
+@asynchronous
+async def test_the_same_for_everyone_at_every_step(
     part: int, kind: type[History], monkeypatch: pytest.MonkeyPatch, carried: list[int]
 ) -> None:
     # Keys begin at the clock: all brokers must make the same.
     monkeypatch.setattr("octopia.wire.connection.HAUL_MIN", 1)
     SCANNING.start_scanning()
     monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
+    held = 0
+    for seed in range(part * 20, part * 20 + (10 if issubclass(kind, UsualHistory) else 20)):
+        history = kind(seed)
+        try:
+            await history.run()
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+        held += history.halves[0].host.counters.sources_held
 
-    async def main() -> None:
-        held = 0
-        for seed in range(part * 20, part * 20 + (10 if issubclass(kind, UsualHistory) else 20)):
-            history = kind(seed)
-            try:
-                await history.run()
-            except AssertionError as error:
-                error.add_note(f"seed {seed}")
-                raise
-            held += history.halves[0].host.counters.sources_held
-
-        assert held, "no queue asked anyone to pause"
-        if issubclass(kind, UsualHistory) and kernels_in_use() == "numba":
-            assert {1, 2, 7} <= set(carried)
-
-    run(main)
+    assert held, "no queue asked anyone to pause"
+    if issubclass(kind, UsualHistory) and kernels_in_use() == "numba":
+        assert {1, 2, 7} <= set(carried)
 
 
 def mutated(draw: random.Random, data: bytes) -> bytes:
@@ -437,57 +434,52 @@ def mutated(draw: random.Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-def test_the_short_cut_makes_of_any_bytes_what_the_ordinary_way_makes_of_them(
+@asynchronous
+async def test_the_short_cut_makes_of_any_bytes_what_the_ordinary_way_makes_of_them(
     monkeypatch: pytest.MonkeyPatch, carried: list[int]
 ) -> None:
     monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
     SCANNING.start_scanning()
-
-    async def main() -> None:
-        for seed in range(60):
-            history = UsualHistory(seed)
-            for name in ("r0", "p0", *NEIGHBOURS):
-                for half in history.halves:
-                    await half.connect(name)
-            await history.tell(NEIGHBOURS[0], b"".join(link_frames(SubscriptionsComplete())))
-            await history.tell("r0", subscribe_frame("s", drawn_filter(history.draw), "block", True))
-            await history.tell("p0", advertise_frame("a", history.advertised))
-            await history.tables_settle()
-            sequence = 0
-            for changes in (False, False, True, False):
-                data, sequence = drawn_read(history.draw, "p0", sequence, 0.0)
-                await history.tell("p0", mutated(history.draw, data) if changes else data)
-                first, *others = (half.state() for half in history.halves)
-                assert all(first == other for other in others), seed
+    for seed in range(60):
+        history = UsualHistory(seed)
+        for name in ("r0", "p0", *NEIGHBOURS):
             for half in history.halves:
-                half.end()
-        if kernels_in_use() == "numba":
-            assert len(carried) > 60
+                await half.connect(name)
+        await history.tell(NEIGHBOURS[0], b"".join(link_frames(SubscriptionsComplete())))
+        await history.tell("r0", subscribe_frame("s", drawn_filter(history.draw), "block", True))
+        await history.tell("p0", advertise_frame("a", history.advertised))
+        await history.tables_settle()
+        sequence = 0
+        for changes in (False, False, True, False):
+            data, sequence = drawn_read(history.draw, "p0", sequence, 0.0)
+            await history.tell("p0", mutated(history.draw, data) if changes else data)
+            first, *others = (half.state() for half in history.halves)
+            assert all(first == other for other in others), seed
+        for half in history.halves:
+            half.end()
+    if kernels_in_use() == "numba":
+        assert len(carried) > 60
 
-    run(main)
 
-
-def test_a_publication_in_the_name_of_another_ends_the_connection_after_what_came_before() -> None:
-    async def main() -> None:
-        half = Half(True, NetLimits(), lambda: 0.0)
-        await half.connect("r")
-        await half.connect("p")
-        half.peers["r"].data_received(subscribe_frame("s", parse_filter("x > 0"), "block", True))
-        half.peers["p"].data_received(advertise_frame("a", parse_filter("x > 0")))
-        await settled()
-        half.sockets["r"].written = b""
-        frames = [
-            publish_frame(encode_parcel(parse_notification({"x": n}), name, n))
-            for n, name in [(1, "p"), (2, "p"), (3, "q"), (4, "p"), (5, "p")]
-        ]
-        half.peers["p"].data_received(b"".join(frames))
-        await settled()
-        assert kinds(half.sockets["r"].written) == [Kind.DELIVER, Kind.DELIVER]
-        assert half.sockets["p"].closed
-        assert b"p published in the name of q" in half.sockets["p"].written
-        half.end()
-
-    run(main)
+@asynchronous
+async def test_a_publication_in_the_name_of_another_ends_the_connection_after_what_came_before() -> None:
+    half = Half(True, NetLimits(), lambda: 0.0)
+    await half.connect("r")
+    await half.connect("p")
+    half.peers["r"].data_received(subscribe_frame("s", parse_filter("x > 0"), "block", True))
+    half.peers["p"].data_received(advertise_frame("a", parse_filter("x > 0")))
+    await settled()
+    half.sockets["r"].written = b""
+    frames = [
+        publish_frame(encode_parcel(parse_notification({"x": n}), name, n))
+        for n, name in [(1, "p"), (2, "p"), (3, "q"), (4, "p"), (5, "p")]
+    ]
+    half.peers["p"].data_received(b"".join(frames))
+    await settled()
+    assert kinds(half.sockets["r"].written) == [Kind.DELIVER, Kind.DELIVER]
+    assert half.sockets["p"].closed
+    assert b"p published in the name of q" in half.sockets["p"].written
+    half.end()
 
 
 def kinds(data: bytes) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 from octopia.errors import OctopiaError, UndeliveredError
 from octopia.net import Client, NetLimits, Subscription, UnreachableError, connect
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, box_of, in_overlay, run, take, until, waiting
+from tests.net.live import QUICK, Live, box_of, overlay, run, take, until, waiting
 from tests.net.processes import Processes
 from tests.patience import HANG_S
 
@@ -84,57 +84,50 @@ def test_a_stop_for_good_under_load_delivers_what_was_confirmed_and_no_more(
         processes.close()
 
 
-def test_a_broker_waits_for_those_who_read_slowly() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null", reconnect=False)
-        subscription = await live.subscriber("c,2", "n >= 0")
-        session = live.host("c,2").sessions[subscription._client.name]
-        session.box.writable = False
-        await publisher.publish_many({"n": n} for n in range(500))
-        await publisher.flush()
-        stopping = asyncio.create_task(live.servers[BrokerId("a", 0)].stop())
-        await until(lambda: live.host("a,0").draining)
-        assert not live.host("c,2").is_drained
-        assert waiting(subscription) == []
-        # Taken no more, and not confirmed: it stays with the publisher.
-        await publisher.publish({"n": 500})
-        await until(lambda: not box_of(publisher).waiting)
-        await until(lambda: len(session.box.waiting) == 500)
-        session.box.resume_writing()
-        assert [d.notification["n"] for d in await take(subscription, 500)] == list(range(500))
-        await stopping
-        assert waiting(subscription) == []
-        assert box_of(publisher).confirmed == 500 + REQUESTS
-
-    in_overlay(scene, net_limits=PATIENT)
+@overlay(net_limits=PATIENT)
+async def test_a_broker_waits_for_those_who_read_slowly(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null", reconnect=False)
+    subscription = await live.subscriber("c,2", "n >= 0")
+    session = live.host("c,2").sessions[subscription._client.name]
+    session.box.writable = False
+    await publisher.publish_many({"n": n} for n in range(500))
+    await publisher.flush()
+    stopping = asyncio.create_task(live.servers[BrokerId("a", 0)].stop())
+    await until(lambda: live.host("a,0").draining)
+    assert not live.host("c,2").is_drained
+    assert waiting(subscription) == []
+    # Taken no more, and not confirmed: it stays with the publisher.
+    await publisher.publish({"n": 500})
+    await until(lambda: not box_of(publisher).waiting)
+    await until(lambda: len(session.box.waiting) == 500)
+    session.box.resume_writing()
+    assert [d.notification["n"] for d in await take(subscription, 500)] == list(range(500))
+    await stopping
+    assert waiting(subscription) == []
+    assert box_of(publisher).confirmed == 500 + REQUESTS
 
 
-def test_a_broker_does_not_wait_longer_than_it_may() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null", reconnect=False)
-        subscription = await live.subscriber("c,2", "n >= 0")
-        session = live.host("c,2").sessions[subscription._client.name]
-        session.box.writable = False
-        await publisher.publish({"n": 1})
-        await publisher.flush()
-        await live.servers[BrokerId("a", 0)].stop()
-        assert waiting(subscription) == []
-        assert len(session.box.waiting) == 1
-
-    in_overlay(scene, net_limits=NetLimits(drain_s=0.2))
+@overlay(net_limits=NetLimits(drain_s=0.2))
+async def test_a_broker_does_not_wait_longer_than_it_may(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null", reconnect=False)
+    subscription = await live.subscriber("c,2", "n >= 0")
+    session = live.host("c,2").sessions[subscription._client.name]
+    session.box.writable = False
+    await publisher.publish({"n": 1})
+    await publisher.flush()
+    await live.servers[BrokerId("a", 0)].stop()
+    assert waiting(subscription) == []
+    assert len(session.box.waiting) == 1
 
 
-def test_who_comes_during_the_drain_is_sent_on() -> None:
+@overlay()
+async def test_who_comes_during_the_drain_is_sent_on(live: Live) -> None:
     """Not refused for good: it may come back, or go to another broker."""
-
-    async def scene(live: Live) -> None:
-        live.host("a,0").drain()
-        with pytest.raises(UnreachableError, match="this broker is about to stop"):
-            await live.client("a,0")
-        # Another broker of the same overlay is not about to stop.
-        client = Client([live.url("a,0"), live.url("b,0")])
-        await client.open()
-        assert client.broker == "(b,0)"
-        await client.close()
-
-    in_overlay(scene)
+    live.host("a,0").drain()
+    with pytest.raises(UnreachableError, match="this broker is about to stop"):
+        await live.client("a,0")
+    # Another broker of the same overlay is not about to stop.
+    client = Client([live.url("a,0"), live.url("b,0")])
+    await client.open()
+    assert client.broker == "(b,0)"
+    await client.close()

@@ -20,7 +20,7 @@ from octopia.net import (
     parse_urls,
 )
 from octopia.topology import BrokerId
-from tests.net.live import Live, box_of, channel_of, in_overlay, run, take, until
+from tests.net.live import Live, asynchronous, box_of, channel_of, in_overlay, overlay, run, take, until
 from tests.net.processes import Processes, own_host
 
 TOKEN = "of a client in this test"  # noqa: S105
@@ -40,16 +40,14 @@ def test_urls_in_a_list_or_with_commas_each_once() -> None:
         parse_urls([f"a:{port}" for port in range(1, 66)])
 
 
-def test_the_first_that_answers_is_used() -> None:
-    async def scene(live: Live) -> None:
-        async with connect([NOWHERE, live.url("b,0"), live.url("a,0")]) as client:
-            assert client.broker == "(b,0)"
-            assert str(client.url) == live.url("b,0")
-        url = f"{NOWHERE},{live.url('a,0')}"
-        broker = await asyncio.to_thread(lambda: _broker_of(url))
-        assert broker == "(a,0)"
-
-    in_overlay(scene, tree="path:2", clusters=1)
+@overlay(tree="path:2", clusters=1)
+async def test_the_first_that_answers_is_used(live: Live) -> None:
+    async with connect([NOWHERE, live.url("b,0"), live.url("a,0")]) as client:
+        assert client.broker == "(b,0)"
+        assert str(client.url) == live.url("b,0")
+    url = f"{NOWHERE},{live.url('a,0')}"
+    broker = await asyncio.to_thread(lambda: _broker_of(url))
+    assert broker == "(a,0)"
 
 
 def _broker_of(url: str) -> str:
@@ -57,15 +55,13 @@ def _broker_of(url: str) -> str:
         return client.broker
 
 
-def test_where_none_answers_all_are_named() -> None:
-    async def main() -> None:
-        other = f"octopia://{own_host()}:2"
-        with pytest.raises(UnreachableError) as caught:
-            await Client([NOWHERE, other]).open()
-        assert NOWHERE in str(caught.value)
-        assert other in str(caught.value)
-
-    run(main)
+@asynchronous
+async def test_where_none_answers_all_are_named() -> None:
+    other = f"octopia://{own_host()}:2"
+    with pytest.raises(UnreachableError) as caught:
+        await Client([NOWHERE, other]).open()
+    assert NOWHERE in str(caught.value)
+    assert other in str(caught.value)
 
 
 def test_refused_by_one_is_not_refused_by_all() -> None:
@@ -83,50 +79,46 @@ def test_refused_by_one_is_not_refused_by_all() -> None:
     in_overlay(scene, tree="path:2", clusters=2, authority=Authority((entry,), link_token=TOKEN))
 
 
-def test_a_cut_connection_is_taken_up_at_the_same_broker() -> None:
-    async def scene(live: Live) -> None:
-        client = Client([live.url("a,0"), live.url("b,0")])
-        await client.open()
-        live.clients.append(client)
-        for _ in range(3):
-            before = client.reconnects
-            channel_of(client).transport.abort()
-            await until(lambda: client.reconnects > before)  # noqa: B023  within the round
-            assert client.broker == "(a,0)"
-        assert live.host("a,0").counters.sessions_resumed == 3
-
-    in_overlay(scene, tree="path:2", clusters=1)
+@overlay(tree="path:2", clusters=1)
+async def test_a_cut_connection_is_taken_up_at_the_same_broker(live: Live) -> None:
+    client = Client([live.url("a,0"), live.url("b,0")])
+    await client.open()
+    live.clients.append(client)
+    for _ in range(3):
+        before = client.reconnects
+        channel_of(client).transport.abort()
+        await until(lambda: client.reconnects > before)  # noqa: B023  within the round
+        assert client.broker == "(a,0)"
+    assert live.host("a,0").counters.sessions_resumed == 3
 
 
-def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_there() -> None:
-    async def scene(live: Live) -> None:
-        far = await live.subscriber("b,1", "n >= 0")
-        publisher = await live.publisher("b,1", "m is not null")
-        client = Client([live.url("a,0"), live.url("a,1")], name="moving")
-        await client.open()
-        live.clients.append(client)
-        await client.advertise("n is not null")
-        own = client.subscribe("m >= 0")
-        await client.start_subscription(own)
-        await client.publish_many({"n": n} for n in range(100))
-        await client.flush()
-        host = live.host("a,0")
-        host.drain()
-        # Not confirmed by a broker that stops: published again at the next.
-        await client.publish_many({"n": n} for n in range(100, 200))
-        await until(lambda: not box_of(client).waiting)
-        host.freeze()
-        host.part("shutdown", "the broker stops")
-        await until(lambda: client.broker == "(a,1)")
-        # Registered there when it may publish again.
-        await client.flush()
-        assert [d.notification["n"] for d in await take(far, 200)] == list(range(200))
-        assert live.host("a,1").sessions["moving"].policies == {"s1": "drop_oldest"}
-        await client.unadvertise("none")  # answered after the subscription was
-        await publisher.publish({"m": 1})
-        assert [d.notification["m"] for d in await take(own, 1)] == [1]
-
-    in_overlay(scene, tree="path:2", clusters=2)
+@overlay(tree="path:2", clusters=2)
+async def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_registered_there(live: Live) -> None:
+    far = await live.subscriber("b,1", "n >= 0")
+    publisher = await live.publisher("b,1", "m is not null")
+    client = Client([live.url("a,0"), live.url("a,1")], name="moving")
+    await client.open()
+    live.clients.append(client)
+    await client.advertise("n is not null")
+    own = client.subscribe("m >= 0")
+    await client.start_subscription(own)
+    await client.publish_many({"n": n} for n in range(100))
+    await client.flush()
+    host = live.host("a,0")
+    host.drain()
+    # Not confirmed by a broker that stops: published again at the next.
+    await client.publish_many({"n": n} for n in range(100, 200))
+    await until(lambda: not box_of(client).waiting)
+    host.freeze()
+    host.channels.part("shutdown", "the broker stops")
+    await until(lambda: client.broker == "(a,1)")
+    # Registered there when it may publish again.
+    await client.flush()
+    assert [d.notification["n"] for d in await take(far, 200)] == list(range(200))
+    assert live.host("a,1").sessions["moving"].policies == {"s1": "drop_oldest"}
+    await client.unadvertise("none")  # answered after the subscription was
+    await publisher.publish({"m": 1})
+    assert [d.notification["m"] for d in await take(own, 1)] == [1]
 
 
 def test_a_killed_broker_is_left_for_the_next(tmp_path: Path) -> None:
@@ -193,18 +185,16 @@ def test_a_full_queue_moves_to_the_next_broker_in_order(tmp_path: Path) -> None:
         processes.close()
 
 
-def test_the_first_broker_is_used_again_when_the_second_is_gone() -> None:
-    async def scene(live: Live) -> None:
-        a, b = BrokerId("a", 0), BrokerId("b", 0)
-        client = Client([f"octopia://{live.addresses[a]}", f"octopia://{live.addresses[b]}"])
-        await client.open()
-        live.clients.append(client)
-        for broker, other in ((a, b), (b, a), (a, b)):
-            assert client.broker == str(broker)
-            (session,) = live.host(f"{broker.region},0").sessions.values()
-            # The broker forgets it, and says that it stops.
-            session.channel.close("shutdown", "the broker stops")
-            await until(lambda other=other: client.broker == str(other))  # type: ignore[misc]
-            live.host(f"{broker.region},0").sessions.forget(session)
-
-    in_overlay(scene, tree="path:2", clusters=1)
+@overlay(tree="path:2", clusters=1)
+async def test_the_first_broker_is_used_again_when_the_second_is_gone(live: Live) -> None:
+    a, b = BrokerId("a", 0), BrokerId("b", 0)
+    client = Client([f"octopia://{live.addresses[a]}", f"octopia://{live.addresses[b]}"])
+    await client.open()
+    live.clients.append(client)
+    for broker, other in ((a, b), (b, a), (a, b)):
+        assert client.broker == str(broker)
+        (session,) = live.host(f"{broker.region},0").sessions.values()
+        # The broker forgets it, and says that it stops.
+        session.channel.close("shutdown", "the broker stops")
+        await until(lambda other=other: client.broker == str(other))  # type: ignore[misc]
+        live.host(f"{broker.region},0").sessions.forget(session)

@@ -14,7 +14,7 @@ import pytest
 
 from octopia.net import Client, NetLimits, Subscription
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, in_overlay, overlay, take, until
 
 # Detours at once; a dead neighbour is given up soon, so that a broker that restarts does not wait for it.
 LIMITS = NetLimits(detour_grace_s=0.05, link_give_up_s=0.3, link_heartbeat_s=0.3)
@@ -102,18 +102,16 @@ def everyone(live: Live) -> list[str]:
     return [f"{broker.region},{broker.cluster}" for broker in live.scot.brokers]
 
 
-def test_every_pair_and_the_log_is_empty_at_the_end() -> None:
-    async def scene(live: Live) -> None:
-        async def nothing(live: Live, part: int) -> None: ...
+@overlay(routing="fdr", net_limits=LIMITS)
+async def test_every_pair_and_the_log_is_empty_at_the_end(live: Live) -> None:
+    async def nothing(live: Live, part: int) -> None: ...
 
-        pairs = await with_faults(live, everyone(live), nothing)
-        for host in (live.host(broker) for broker in everyone(live)):
-            host.broker.streams.owed._after_s = 0.05
-        await pairs.publish(COUNT, COUNT + 1)
-        await until(pairs.quiet)
-        nobody_met_a_fault(live)
-
-    in_overlay(scene, routing="fdr", net_limits=LIMITS)
+    pairs = await with_faults(live, everyone(live), nothing)
+    for host in (live.host(broker) for broker in everyone(live)):
+        host.broker.streams.owed._after_s = 0.05
+    await pairs.publish(COUNT, COUNT + 1)
+    await until(pairs.quiet)
+    nobody_met_a_fault(live)
 
 
 @pytest.mark.parametrize("limits", [LIMITS, NARROW], ids=["wide", "narrow"])
@@ -180,37 +178,33 @@ def reset_a_link(live: Live, draw: random.Random) -> None:
     draw.choice(channels).abort()
 
 
-def test_a_subscription_made_during_an_outage_is_in_force_when_it_is_accepted() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("c,0", "n is not null", name="p")
-        for broker in ("b,0", "b,1"):
-            live.crash(broker)
-        # both ends of all links know of it
-        late = await live.subscriber("a,0", "n >= 0", policy="block")
-        for n in range(50):
-            await publisher.publish({"n": n})
-        assert [d.notification["n"] for d in await take(late, 50)] == list(range(50))
-        new = await live.publisher("a,1", "n is not null", name="q")
-        for n in range(50):
-            await new.publish({"n": n})
-        assert [(d.publisher, d.notification["n"]) for d in await take(late, 50)] == [("q", n) for n in range(50)]
-
-    in_overlay(scene, routing="fdr", net_limits=LIMITS)
+@overlay(routing="fdr", net_limits=LIMITS)
+async def test_a_subscription_made_during_an_outage_is_in_force_when_it_is_accepted(live: Live) -> None:
+    publisher = await live.publisher("c,0", "n is not null", name="p")
+    for broker in ("b,0", "b,1"):
+        live.crash(broker)
+    # both ends of all links know of it
+    late = await live.subscriber("a,0", "n >= 0", policy="block")
+    for n in range(50):
+        await publisher.publish({"n": n})
+    assert [d.notification["n"] for d in await take(late, 50)] == list(range(50))
+    new = await live.publisher("a,1", "n is not null", name="q")
+    for n in range(50):
+        await new.publish({"n": n})
+    assert [(d.publisher, d.notification["n"]) for d in await take(late, 50)] == [("q", n) for n in range(50)]
 
 
-def test_publishers_pause_before_the_log_is_full() -> None:
-    async def scene(live: Live) -> None:
-        host = live.host("a,0")
-        log = host.broker.streams.log
-        log._entries_max = 100
-        reader = await live.subscriber("b,0", "n >= 0", policy="block")
-        for broker in everyone(live):
-            live.host(broker).broker.streams.owed._every = 10_000
-            live.host(broker).broker.streams.owed._after_s = 0.1
-        publisher = await live.publisher("a,0", "n is not null", name="p")
-        for n in range(3000):
-            await publisher.publish({"n": n})
-        assert [d.notification["n"] for d in await take(reader, 3000)] == list(range(3000))
-        assert host.counters.sources_held > 0
-
-    in_overlay(scene, routing="fdr", net_limits=LIMITS, tree="path:2", clusters=2)
+@overlay(routing="fdr", net_limits=LIMITS, tree="path:2", clusters=2)
+async def test_publishers_pause_before_the_log_is_full(live: Live) -> None:
+    host = live.host("a,0")
+    log = host.broker.streams.log
+    log._entries_max = 100
+    reader = await live.subscriber("b,0", "n >= 0", policy="block")
+    for broker in everyone(live):
+        live.host(broker).broker.streams.owed._every = 10_000
+        live.host(broker).broker.streams.owed._after_s = 0.1
+    publisher = await live.publisher("a,0", "n is not null", name="p")
+    for n in range(3000):
+        await publisher.publish({"n": n})
+    assert [d.notification["n"] for d in await take(reader, 3000)] == list(range(3000))
+    assert host.counters.sources_held > 0

@@ -38,7 +38,7 @@ from octopia.wire import (
     message_frame,
     subscribe_frame,
 )
-from tests.net.live import Live, in_overlay, run, until
+from tests.net.live import Coroutines, Live, Test, asynchronous, overlay, until
 from tests.net.processes import own_host
 from tests.net.raw import RawPeer
 
@@ -63,8 +63,8 @@ def hello(name: str = "n", token: str = "", **fields: Any) -> Hello:
 LONG = NetLimits(session_s_max=LONG_S, heartbeat_s=LONG_S, handshake_s=LONG_S)
 
 
-def in_one(scene: Callable[[Live], Any], **options: Any) -> None:
-    in_overlay(scene, **({"tree": "path:1", "clusters": 1, "net_limits": LONG} | options))
+def one(**options: Any) -> Callable[[Coroutines], Test]:
+    return overlay(**({"tree": "path:1", "clusters": 1, "net_limits": LONG} | options))
 
 
 async def code(live: Live, greeting: Hello) -> str:
@@ -86,116 +86,99 @@ async def gone(live: Live, peer: RawPeer, name: str = "n") -> None:
 # -- names
 
 
-def test_a_stranger_cannot_end_a_session_that_is_away() -> None:
-    async def scene(live: Live) -> None:
-        first = await RawPeer.enter(live, "a,0", hello())
-        first.send(subscribe_frame("s", EVERYTHING, "block", True))
-        await first.next()
-        assert first.welcome is not None
-        await gone(live, first)
-        session = live.host("a,0").sessions["n"]
-        for _ in range(3):
-            assert await code(live, hello()) == "busy"
-            assert await code(live, hello(session=b"not the secret")) == "busy"
-        assert live.host("a,0").sessions["n"] is session
-        publisher = await live.publisher("a,0", "x > 0")
-        await publisher.publish({"x": 1})
-        await publisher.flush()
-        back = await RawPeer.enter(live, "a,0", hello(session=first.welcome.session, received=1))
-        assert back.welcome is not None
-        assert back.welcome.resumed
-        delivery = await back.next()
-        assert isinstance(delivery, Delivery)
-        assert dict(delivery.notification) == {"x": 1}
-
-    in_one(scene)
+@one()
+async def test_a_stranger_cannot_end_a_session_that_is_away(live: Live) -> None:
+    first = await RawPeer.enter(live, "a,0", hello())
+    first.send(subscribe_frame("s", EVERYTHING, "block", True))
+    await first.next()
+    assert first.welcome is not None
+    await gone(live, first)
+    session = live.host("a,0").sessions["n"]
+    for _ in range(3):
+        assert await code(live, hello()) == "busy"
+        assert await code(live, hello(session=b"not the secret")) == "busy"
+    assert live.host("a,0").sessions["n"] is session
+    publisher = await live.publisher("a,0", "x > 0")
+    await publisher.publish({"x": 1})
+    await publisher.flush()
+    back = await RawPeer.enter(live, "a,0", hello(session=first.welcome.session, received=1))
+    assert back.welcome is not None
+    assert back.welcome.resumed
+    delivery = await back.next()
+    assert isinstance(delivery, Delivery)
+    assert dict(delivery.notification) == {"x": 1}
 
 
-def test_the_name_is_free_when_the_time_of_a_session_is_over() -> None:
-    async def scene(live: Live) -> None:
-        first = await RawPeer.enter(live, "a,0", hello(session_s=0.01))
-        first.vanish()
-        await until(lambda: "n" not in live.host("a,0").sessions)
-        assert await code(live, hello()) == "welcome"
-
-    in_one(scene)
+@one()
+async def test_the_name_is_free_when_the_time_of_a_session_is_over(live: Live) -> None:
+    first = await RawPeer.enter(live, "a,0", hello(session_s=0.01))
+    first.vanish()
+    await until(lambda: "n" not in live.host("a,0").sessions)
+    assert await code(live, hello()) == "welcome"
 
 
-def test_a_connection_that_answers_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+@one()
+async def test_a_connection_that_answers_keeps_its_name(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "PROBE_S", 0.2)
-
-    async def scene(live: Live) -> None:
-        first = await RawPeer.enter(live, "a,0", hello())
-        session = live.host("a,0").sessions["n"]
-        for _ in range(3):
-            assert await code(live, hello()) == "busy"
-            await first.next(lambda message: isinstance(message, Ping))
-            first.send(message_frame(Pong()))
-            await until(lambda: session.probed is None)
-            assert session.channel is not None
-        await gone(live, first)
-
-    in_one(scene)
+    first = await RawPeer.enter(live, "a,0", hello())
+    session = live.host("a,0").sessions["n"]
+    for _ in range(3):
+        assert await code(live, hello()) == "busy"
+        await first.next(lambda message: isinstance(message, Ping))
+        first.send(message_frame(Pong()))
+        await until(lambda: session.probed is None)
+        assert session.channel is not None
+    await gone(live, first)
 
 
-def test_a_connection_that_is_dead_is_found_by_the_newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+@one()
+async def test_a_connection_that_is_dead_is_found_by_the_newcomer(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "PROBE_S", 0.05)
-
-    async def scene(live: Live) -> None:
-        await RawPeer.enter(live, "a,0", hello())
-        host = live.host("a,0")
-        session = host.sessions["n"]
-        heard_s = session.channel.heard_s
-        assert await code(live, hello()) == "busy"
-        # It does not answer.
-        await until(lambda: session.channel is None)
-        assert session.left_s == heard_s
-        assert await code(live, hello()) == "busy"
-        session.session_s = 0
-        await until(lambda: "n" not in host.sessions)
-        assert await code(live, hello()) == "welcome"
-
-    in_one(scene)
+    await RawPeer.enter(live, "a,0", hello())
+    host = live.host("a,0")
+    session = host.sessions["n"]
+    heard_s = session.channel.heard_s
+    assert await code(live, hello()) == "busy"
+    # It does not answer.
+    await until(lambda: session.channel is None)
+    assert session.left_s == heard_s
+    assert await code(live, hello()) == "busy"
+    session.session_s = 0
+    await until(lambda: "n" not in host.sessions)
+    assert await code(live, hello()) == "welcome"
 
 
-def test_many_newcomers_ask_a_connection_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@one()
+async def test_many_newcomers_ask_a_connection_once(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "PROBE_S", LONG_S)
-
-    async def scene(live: Live) -> None:
-        first = await RawPeer.enter(live, "a,0", hello())
-        assert [await code(live, hello()) for _ in range(20)] == ["busy"] * 20
-        first.send(message_frame(Ping(7)))
-        seen = [await first.next(lambda message: isinstance(message, Ping | Pong)) for _ in range(2)]
-        assert [type(message) for message in seen] == [Ping, Pong]
-
-    in_one(scene)
+    first = await RawPeer.enter(live, "a,0", hello())
+    assert [await code(live, hello()) for _ in range(20)] == ["busy"] * 20
+    first.send(message_frame(Ping(7)))
+    seen = [await first.next(lambda message: isinstance(message, Ping | Pong)) for _ in range(2)]
+    assert [type(message) for message in seen] == [Ping, Pong]
 
 
-def test_a_client_of_the_configuration_takes_its_own_place_at_once() -> None:
-    async def scene(live: Live) -> None:
-        first = await RawPeer.enter(live, "a,0", hello("desk/1", TOKEN))
-        assert await code(live, hello("desk/1", TOKEN)) == "busy"
-        await gone(live, first, "desk/1")
-        session = live.host("a,0").sessions["desk/1"]
-        assert await code(live, hello("desk/1", TOKEN)) == "welcome"
-        assert live.host("a,0").sessions["desk/1"] is not session
-
-    in_one(scene, authority=NAMED)
+@one(authority=NAMED)
+async def test_a_client_of_the_configuration_takes_its_own_place_at_once(live: Live) -> None:
+    first = await RawPeer.enter(live, "a,0", hello("desk/1", TOKEN))
+    assert await code(live, hello("desk/1", TOKEN)) == "busy"
+    await gone(live, first, "desk/1")
+    session = live.host("a,0").sessions["desk/1"]
+    assert await code(live, hello("desk/1", TOKEN)) == "welcome"
+    assert live.host("a,0").sessions["desk/1"] is not session
 
 
-def test_whoever_has_the_secret_may_begin_anew_also_beside_its_old_connection() -> None:
-    async def scene(live: Live) -> None:
-        first = await RawPeer.enter(live, "a,0", hello())
-        assert first.welcome is not None
-        # It has lost count: more frames than were ever sent.
-        second = await RawPeer.enter(live, "a,0", hello(session=first.welcome.session, received=99))
-        assert second.welcome is not None
-        assert not second.welcome.resumed
-        answer = await first.next()
-        assert isinstance(answer, Goodbye)
-        assert answer.code == "replaced"
-
-    in_one(scene)
+@one()
+async def test_whoever_has_the_secret_may_begin_anew_also_beside_its_old_connection(live: Live) -> None:
+    first = await RawPeer.enter(live, "a,0", hello())
+    assert first.welcome is not None
+    # It has lost count: more frames than were ever sent.
+    second = await RawPeer.enter(live, "a,0", hello(session=first.welcome.session, received=99))
+    assert second.welcome is not None
+    assert not second.welcome.resumed
+    answer = await first.next()
+    assert isinstance(answer, Goodbye)
+    assert answer.code == "replaced"
 
 
 @pytest.mark.parametrize(
@@ -213,11 +196,9 @@ def test_whoever_has_the_secret_may_begin_anew_also_beside_its_old_connection() 
         (OTHER, "desk/1", False),
     ],
 )
-def test_a_name_is_that_of_the_client_it_belongs_to(token: str, name: str, allowed: bool) -> None:
-    async def scene(live: Live) -> None:
-        assert await code(live, hello(name, token)) == ("welcome" if allowed else "refused")
-
-    in_one(scene, authority=NAMED)
+@one(authority=NAMED)
+async def test_a_name_is_that_of_the_client_it_belongs_to(live: Live, token: str, name: str, allowed: bool) -> None:
+    assert await code(live, hello(name, token)) == ("welcome" if allowed else "refused")
 
 
 # -- brokers
@@ -256,39 +237,36 @@ async def answer_to(peer: RawPeer, given: bytes) -> tuple[str, str]:
     return ("welcome", "") if isinstance(answer, Welcome) else (answer.code, answer.reason)
 
 
-def test_nobody_is_a_broker_without_the_secret() -> None:
-    async def scene(live: Live) -> None:
-        refused = ("refused", "the link token is wrong")
-        for token, whose in (("", "dialler"), ("wrong", "dialler"), (TOKEN, "dialler"), (LINK_TOKEN, "acceptor")):
-            # A token that is shown is not a proof.
-            peer, challenge = await challenged(live, broker_hello(token=LINK_TOKEN))
-            assert await answer_to(peer, proof(token, whose, challenge.nonce)) == refused
-        peer, challenge = await challenged(live, broker_hello())
-        assert await answer_to(peer, challenge.proof) == refused
-        peer, challenge = await challenged(live, broker_hello(nonce=b""))
-        assert await answer_to(peer, proof(LINK_TOKEN, "dialler", challenge.nonce, b"")) == refused
-        peer, challenge = await challenged(live, broker_hello())
-        assert await answer_to(peer, proof(LINK_TOKEN, "dialler", challenge.nonce, dialler="(c,0)")) == refused
-        assert live.all_links_up()
-
-    in_overlay(scene, tree="path:2", clusters=1, authority=NAMED)
+@overlay(tree="path:2", clusters=1, authority=NAMED)
+async def test_nobody_is_a_broker_without_the_secret(live: Live) -> None:
+    refused = ("refused", "the link token is wrong")
+    for token, whose in (("", "dialler"), ("wrong", "dialler"), (TOKEN, "dialler"), (LINK_TOKEN, "acceptor")):
+        # A token that is shown is not a proof.
+        peer, challenge = await challenged(live, broker_hello(token=LINK_TOKEN))
+        assert await answer_to(peer, proof(token, whose, challenge.nonce)) == refused
+    peer, challenge = await challenged(live, broker_hello())
+    assert await answer_to(peer, challenge.proof) == refused
+    peer, challenge = await challenged(live, broker_hello(nonce=b""))
+    assert await answer_to(peer, proof(LINK_TOKEN, "dialler", challenge.nonce, b"")) == refused
+    peer, challenge = await challenged(live, broker_hello())
+    assert await answer_to(peer, proof(LINK_TOKEN, "dialler", challenge.nonce, dialler="(c,0)")) == refused
+    assert live.all_links_up()
 
 
-def test_a_broker_that_knows_the_secret_is_let_in_once_per_challenge() -> None:
-    async def scene(live: Live) -> None:
-        peer, challenge = await challenged(live, broker_hello())
-        assert challenge.proof == proof(LINK_TOKEN, "acceptor", challenge.nonce)
-        said = proof(LINK_TOKEN, "dialler", challenge.nonce)
-        assert await answer_to(peer, said) == ("welcome", "")
-        # A recorded proof cannot be replayed.
-        again, _ = await challenged(live, broker_hello())
-        assert await answer_to(again, said) == ("refused", "the link token is wrong")
-
-    in_overlay(scene, tree="path:2", clusters=1, authority=NAMED)
+@overlay(tree="path:2", clusters=1, authority=NAMED)
+async def test_a_broker_that_knows_the_secret_is_let_in_once_per_challenge(live: Live) -> None:
+    peer, challenge = await challenged(live, broker_hello())
+    assert challenge.proof == proof(LINK_TOKEN, "acceptor", challenge.nonce)
+    said = proof(LINK_TOKEN, "dialler", challenge.nonce)
+    assert await answer_to(peer, said) == ("welcome", "")
+    # A recorded proof cannot be replayed.
+    again, _ = await challenged(live, broker_hello())
+    assert await answer_to(again, said) == ("refused", "the link token is wrong")
 
 
 @pytest.mark.parametrize("welcomes", [True, False])
-def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neighbour(welcomes: bool) -> None:
+@asynchronous
+async def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neighbour(welcomes: bool) -> None:
     heard: list[Any] = []
 
     async def listening(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -301,24 +279,21 @@ def test_whoever_listens_at_the_port_of_a_broker_learns_no_secret_and_is_no_neig
         heard.append((greeting[0], await reader.read(-1)))
         writer.close()
 
-    async def main() -> None:
-        overlay = Scot(parse_tree("path:2"), 1)
-        here, there = overlay.brokers
-        impostor = await asyncio.start_server(listening, own_host(), 0)
-        address = Address(own_host(), impostor.sockets[0].getsockname()[1])
-        addresses = {here: Address(own_host(), 0), there: address}
-        async with impostor, Server(overlay, addresses, brokers=[here], authority=NAMED) as server:
-            await until(lambda: len(heard) > 1)
-            link = server.hosts[here].links[there]
-            assert not link.is_up
-            assert link.channel is None
-        for greeting, then in heard:
-            assert (greeting.name, greeting.token) == ("(a,0)", "")
-            (last,) = Connection(Side.DIALLING_BROKER, Codec(WireLimits())).receive(then)
-            assert isinstance(last, Goodbye)
-            assert "the link token" in last.reason
-
-    run(main)
+    overlay = Scot(parse_tree("path:2"), 1)
+    here, there = overlay.brokers
+    impostor = await asyncio.start_server(listening, own_host(), 0)
+    address = Address(own_host(), impostor.sockets[0].getsockname()[1])
+    addresses = {here: Address(own_host(), 0), there: address}
+    async with impostor, Server(overlay, addresses, brokers=[here], authority=NAMED) as server:
+        await until(lambda: len(heard) > 1)
+        link = server.hosts[here].links[there]
+        assert not link.is_up
+        assert link.channel is None
+    for greeting, then in heard:
+        assert (greeting.name, greeting.token) == ("(a,0)", "")
+        (last,) = Connection(Side.DIALLING_BROKER, Codec(WireLimits())).receive(then)
+        assert isinstance(last, Goodbye)
+        assert "the link token" in last.reason
 
 
 # -- wrong tokens
@@ -370,37 +345,32 @@ def test_what_counts_as_one_address(address: str, source: str) -> None:
     assert source_of(address) == source
 
 
-def test_wrong_tokens_wait_and_the_right_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@one(authority=NAMED)
+async def test_wrong_tokens_wait_and_the_right_one_does_not(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FIRST_S", LONG_S)
     monkeypatch.setattr(failures, "LONGEST_S", LONG_S)
-
-    async def scene(live: Live) -> None:
-        strangers = [await RawPeer.dial(live, "a,0") for _ in range(3 * WAITING_PER_ADDRESS_MAX)]
-        for stranger in strangers:
-            stranger.send(message_frame(hello(token="wrong")))  # noqa: S106
-        host = live.host("a,0")
-        # As many as may wait do so; the others are closed without an answer.
-        await until(lambda: host.counters.peers_at_fault == len(strangers))
-        await until(lambda: len(host.channels) == WAITING_PER_ADDRESS_MAX)
-        for stranger in strangers:
-            # Who waits is not listened to.
-            stranger.send(message_frame(hello("desk", TOKEN)))
-        desk = await live.client("a,0", token=TOKEN)
-        await desk.advertise("x > 0")
-        await desk.publish({"x": 1})
-        await desk.flush()
-        assert list(host.sessions) == [desk.name]
-
-    in_one(scene, authority=NAMED)
+    strangers = [await RawPeer.dial(live, "a,0") for _ in range(3 * WAITING_PER_ADDRESS_MAX)]
+    for stranger in strangers:
+        stranger.send(message_frame(hello(token="wrong")))  # noqa: S106
+    host = live.host("a,0")
+    # As many as may wait do so; the others are closed without an answer.
+    await until(lambda: host.counters.peers_at_fault == len(strangers))
+    await until(lambda: len(host.channels) == WAITING_PER_ADDRESS_MAX)
+    for stranger in strangers:
+        # Who waits is not listened to.
+        stranger.send(message_frame(hello("desk", TOKEN)))
+    desk = await live.client("a,0", token=TOKEN)
+    await desk.advertise("x > 0")
+    await desk.publish({"x": 1})
+    await desk.flush()
+    assert list(host.sessions) == [desk.name]
 
 
-def test_a_wrong_token_is_answered_in_the_end() -> None:
-    async def scene(live: Live) -> None:
-        with pytest.raises(RefusedError, match="no client with that token"):
-            await live.client("a,0", token=OTHER[::-1])
-        host = live.host("a,0")
-        await until(lambda: not host.door.failures._waiting)
-        answers = await asyncio.gather(*(code(live, hello(token="wrong")) for _ in range(4)))  # noqa: S106
-        assert answers == ["refused"] * 4
-
-    in_one(scene, authority=NAMED)
+@one(authority=NAMED)
+async def test_a_wrong_token_is_answered_in_the_end(live: Live) -> None:
+    with pytest.raises(RefusedError, match="no client with that token"):
+        await live.client("a,0", token=OTHER[::-1])
+    host = live.host("a,0")
+    await until(lambda: not host.door.failures._waiting)
+    answers = await asyncio.gather(*(code(live, hello(token="wrong")) for _ in range(4)))  # noqa: S106
+    assert answers == ["refused"] * 4

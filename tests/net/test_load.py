@@ -7,7 +7,7 @@ import pytest
 from octopia.net import Client
 from octopia.net.broker.load import CALM_SPANS, GAP_S_MAX, SHARE, LoadWatch
 from octopia.net.client.nearest import measure
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, overlay, take, until
 
 TICK_S = 0.025
 SPAN_S = 5.0
@@ -94,55 +94,53 @@ def test_those_who_left_are_forgotten() -> None:
     assert len(watch._asked) == 2
 
 
-def test_an_overloaded_broker_says_so_and_its_clients_move_without_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+@overlay(tree="path:2", clusters=2)
+async def test_an_overloaded_broker_says_so_and_its_clients_move_without_loss(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Live brokers: the old one pretends, the client measures, moves and gets everything once."""
+    for name in ("a,0", "a,1", "b,0", "b,1"):
+        # How busy this machine is has no say: only the one that pretends is overloaded, and it asks once.
+        monkeypatch.setattr(live.host(name).load, "check", lambda *measured: False)
+    urls = [live.url("a,0"), live.url("a,1")]
+    client = Client(urls, name="mover", nearest=True)
 
-    async def scene(live: Live) -> None:
-        for name in ("a,0", "a,1", "b,0", "b,1"):
-            # How busy this machine is has no say: only the one that pretends is overloaded, and it asks once.
-            monkeypatch.setattr(live.host(name).load, "check", lambda *measured: False)
-        urls = [live.url("a,0"), live.url("a,1")]
-        client = Client(urls, name="mover", nearest=True)
+    async def pretend(asked: Any, tls: Any) -> Any:
+        found = dict(await measure(asked, tls))
+        # (a,0) is the nearest, whatever this machine is doing.
+        return {
+            url: one._replace(round_trip_s=0.001 if str(url) == live.url("a,0") else 0.5) for url, one in found.items()
+        }
 
-        async def pretend(asked: Any, tls: Any) -> Any:
-            found = dict(await measure(asked, tls))
-            # (a,0) is the nearest, whatever this machine is doing.
-            return {
-                url: one._replace(round_trip_s=0.001 if str(url) == live.url("a,0") else 0.5)
-                for url, one in found.items()
-            }
-
-        client._connecting.measure = pretend
-        await client.open()
-        live.clients.append(client)
-        assert client.broker == "(a,0)"
-        own = client.subscribe("n >= 0", inbox_max=10**6)
-        await client.start_subscription(own)
-        await client.advertise("m is not null")
-        # On a quick machine more comes while the client moves than an inbox holds by default.
-        far = await live.subscriber("b,1", "m >= 0", inbox_max=10**6)
-        publisher = await live.publisher("b,0", "n is not null")
-        host = live.host("a,0")
-        host.load.overloaded, host.load.reason = True, "a test says so"
-        assert (await measure([client.url], None))[client.url].overloaded
-        assert b'"overloaded":"a test says so"' in _health(host)
-        host._ask_to_move()
-        count = 0
-        while client._connecting._moving._task is not None or not client.moves:
-            await publisher.publish_many({"n": count * 50 + k} for k in range(50))
-            await client.publish_many({"m": count * 50 + k} for k in range(50))
-            await publisher.flush()
-            await client.flush()
-            count += 1
-            if client._session.overlap is not None and client._session.overlap._has_left:  # type: ignore[attr-defined]
-                break
-        assert (client.broker, client.moves, client.reconnects) == ("(a,1)", 1, 0)
-        await until(lambda: "mover" not in host.sessions)
-        assert [d.notification["n"] for d in await take(own, count * 50)] == list(range(count * 50))
-        assert sorted(d.notification["m"] for d in await take(far, count * 50)) == list(range(count * 50))
-        assert host.counters.clients_asked_to_move == 1
-
-    in_overlay(scene, tree="path:2", clusters=2)
+    client._connecting.measure = pretend
+    await client.open()
+    live.clients.append(client)
+    assert client.broker == "(a,0)"
+    own = client.subscribe("n >= 0", inbox_max=10**6)
+    await client.start_subscription(own)
+    await client.advertise("m is not null")
+    # On a quick machine more comes while the client moves than an inbox holds by default.
+    far = await live.subscriber("b,1", "m >= 0", inbox_max=10**6)
+    publisher = await live.publisher("b,0", "n is not null")
+    host = live.host("a,0")
+    host.load.overloaded, host.load.reason = True, "a test says so"
+    assert (await measure([client.url], None))[client.url].overloaded
+    assert b'"overloaded":"a test says so"' in _health(host)
+    host._ask_to_move()
+    count = 0
+    while client._connecting._moving._task is not None or not client.moves:
+        await publisher.publish_many({"n": count * 50 + k} for k in range(50))
+        await client.publish_many({"m": count * 50 + k} for k in range(50))
+        await publisher.flush()
+        await client.flush()
+        count += 1
+        if client._session.overlap is not None and client._session.overlap._has_left:
+            break
+    assert (client.broker, client.moves, client.reconnects) == ("(a,1)", 1, 0)
+    await until(lambda: "mover" not in host.sessions)
+    assert [d.notification["n"] for d in await take(own, count * 50)] == list(range(count * 50))
+    assert sorted(d.notification["m"] for d in await take(far, count * 50)) == list(range(count * 50))
+    assert host.counters.clients_asked_to_move == 1
 
 
 def _health(host: Any) -> bytes:

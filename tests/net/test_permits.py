@@ -11,7 +11,7 @@ from octopia.language import Filter, Notification, Value, matches, parse_filter
 from octopia.net import Authority, ClientEntry, Rights
 from octopia.net.broker.permits import COMBINATIONS_MAX, COMBINED_NAMES_MAX, Permit
 from tests.language.strategies import SMALL_NUMBERS, fixed, small_filter, small_strings
-from tests.net.live import Live, in_overlay, take
+from tests.net.live import Live, in_overlay, overlay, take
 
 TOKEN = "a token of the tests"  # noqa: S105
 EITHER = "class = 'STOCK' and price > 0 or class = 'BOND' and rate > 0"
@@ -128,16 +128,14 @@ def test_the_reason_names_the_attribute() -> None:
     )
 
 
-def test_a_traced_publication_is_held_to_the_right_too() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.client("a,0", token=TOKEN)
-        await publisher.advertise("class = 'STOCK' and price > 0")
-        await publisher.publish({"price": 1}, traced=True)
-        with pytest.raises(RefusedError, match="class is absent"):
-            await publisher.flush()
-        assert not live.host("a,0").traces
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=within("class = 'STOCK' and price > 0"))
+@overlay(tree="path:1", clusters=1, authority=within("class = 'STOCK' and price > 0"))
+async def test_a_traced_publication_is_held_to_the_right_too(live: Live) -> None:
+    publisher = await live.client("a,0", token=TOKEN)
+    await publisher.advertise("class = 'STOCK' and price > 0")
+    await publisher.publish({"price": 1}, traced=True)
+    with pytest.raises(RefusedError, match="class is absent"):
+        await publisher.flush()
+    assert not live.host("a,0").traces
 
 
 def test_a_reason_of_any_length_can_be_told() -> None:
@@ -164,25 +162,25 @@ def test_a_reason_of_any_length_can_be_told() -> None:
         "true",
     ],
 )
-def test_a_subscription_outside_the_right_is_refused_also_with_or(wanted: str) -> None:
-    authority = Authority(
+@overlay(
+    tree="path:1",
+    clusters=1,
+    authority=Authority(
         (ClientEntry(Rights("desk", parse_filter("true"), parse_filter(EITHER)), token=TOKEN),), link_token=TOKEN
-    )
-
-    async def scene(live: Live) -> None:
-        client = await live.client("a,0", token=TOKEN)
-        with pytest.raises(RefusedError, match="desk may not subscribe"):
-            async with client.subscribe(wanted):
-                pass
-        await client.advertise("true or class is not null and price is not null and rate is not null")
-        async with client.subscribe("class = 'STOCK' and price > 5 or class = 'BOND' and rate > 1") as seen:
-            some: list[dict[str, Value]] = [
-                {"class": c, "price": p, "rate": r} for c in ("STOCK", "BOND", "X") for p in (0, 9) for r in (0, 9)
-            ]
-            await client.publish_many(some)
-            await client.flush()
-            expected = [one for one in some if one["class"] == "STOCK" and one["price"] == 9]
-            expected += [one for one in some if one["class"] == "BOND" and one["rate"] == 9]
-            assert [dict(d.notification) for d in await take(seen, len(expected))] == expected
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=authority)
+    ),
+)
+async def test_a_subscription_outside_the_right_is_refused_also_with_or(live: Live, wanted: str) -> None:
+    client = await live.client("a,0", token=TOKEN)
+    with pytest.raises(RefusedError, match="desk may not subscribe"):
+        async with client.subscribe(wanted):
+            pass
+    await client.advertise("true or class is not null and price is not null and rate is not null")
+    async with client.subscribe("class = 'STOCK' and price > 5 or class = 'BOND' and rate > 1") as seen:
+        some: list[dict[str, Value]] = [
+            {"class": c, "price": p, "rate": r} for c in ("STOCK", "BOND", "X") for p in (0, 9) for r in (0, 9)
+        ]
+        await client.publish_many(some)
+        await client.flush()
+        expected = [one for one in some if one["class"] == "STOCK" and one["price"] == 9]
+        expected += [one for one in some if one["class"] == "BOND" and one["rate"] == 9]
+        assert [dict(d.notification) for d in await take(seen, len(expected))] == expected

@@ -13,7 +13,7 @@ from octopia.wire import (
     subscribe_frame,
     unsubscribe_frame,
 )
-from tests.net.live import Live, in_overlay
+from tests.net.live import Live, overlay
 from tests.net.raw import RawPeer
 
 TOKEN = "a token of the tests"  # noqa: S105
@@ -36,67 +36,57 @@ async def asked(peer: RawPeer, frame: bytes) -> bool:
     return isinstance(answer, Accepted)
 
 
-def test_a_refused_subscribe_changes_nothing_and_leaves_nothing() -> None:
+@overlay(tree="path:1", clusters=1, authority=AUTHORITY)
+async def test_a_refused_subscribe_changes_nothing_and_leaves_nothing(live: Live) -> None:
     inside, other, outside = map(parse_filter, ("x > 1", "x > 2", "y > 1"))
-
-    async def scene(live: Live) -> None:
-        peer = await RawPeer.enter(live, "a,0", HELLO)
-        assert await asked(peer, subscribe_frame("s", inside, "drop_oldest", True))
-        before: Any = ({"s": "drop_oldest"}, [], "drop_oldest")
+    peer = await RawPeer.enter(live, "a,0", HELLO)
+    assert await asked(peer, subscribe_frame("s", inside, "drop_oldest", True))
+    before: Any = ({"s": "drop_oldest"}, [], "drop_oldest")
+    assert kept(live) == before
+    refused = [
+        ("s", outside, "disconnect", True),  # by the right
+        ("s", outside, "drop_oldest", False),
+        ("s", other, "drop_newest", True),  # by the core: the id is in use for another filter
+        ("s", other, "drop_oldest", False),
+        ("s", inside, "no such policy", False),  # by the codec
+        ("t", outside, "block", False),
+        ("u", inside, "no such policy", False),
+    ]
+    for request in refused:
+        assert not await asked(peer, subscribe_frame(*request))
         assert kept(live) == before
-        refused = [
-            ("s", outside, "disconnect", True),  # by the right
-            ("s", outside, "drop_oldest", False),
-            ("s", other, "drop_newest", True),  # by the core: the id is in use for another filter
-            ("s", other, "drop_oldest", False),
-            ("s", inside, "no such policy", False),  # by the codec
-            ("t", outside, "block", False),
-            ("u", inside, "no such policy", False),
-        ]
-        for request in refused:
-            assert not await asked(peer, subscribe_frame(*request))
-            assert kept(live) == before
-        for id in range(50):
-            assert not await asked(peer, subscribe_frame(f"n{id}", outside, "block", False))
-        assert kept(live) == before
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY)
+    for id in range(50):
+        assert not await asked(peer, subscribe_frame(f"n{id}", outside, "block", False))
+    assert kept(live) == before
 
 
-def test_a_subscribe_past_the_bound_of_the_core_leaves_nothing() -> None:
-    async def scene(live: Live) -> None:
-        peer = await RawPeer.enter(live, "a,0", HELLO)
-        assert await asked(peer, subscribe_frame("s", parse_filter("x > 1"), "drop_newest", True))
-        for id in range(20):
-            assert not await asked(peer, subscribe_frame(f"n{id}", parse_filter("x > 1"), "disconnect", False))
-        assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
-
-    limits = Limits(subscriptions_per_client_max=1)
-    in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY, limits=limits)
+@overlay(tree="path:1", clusters=1, authority=AUTHORITY, limits=Limits(subscriptions_per_client_max=1))
+async def test_a_subscribe_past_the_bound_of_the_core_leaves_nothing(live: Live) -> None:
+    peer = await RawPeer.enter(live, "a,0", HELLO)
+    assert await asked(peer, subscribe_frame("s", parse_filter("x > 1"), "drop_newest", True))
+    for id in range(20):
+        assert not await asked(peer, subscribe_frame(f"n{id}", parse_filter("x > 1"), "disconnect", False))
+    assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
 
 
-def test_subscribing_again_with_the_same_filter_takes_the_new_policy_and_order() -> None:
-    async def scene(live: Live) -> None:
-        peer = await RawPeer.enter(live, "a,0", HELLO)
-        filter = parse_filter("x > 1")
-        assert await asked(peer, subscribe_frame("s", filter, "block", False))
-        assert kept(live) == ({"s": "block"}, ["s"], "block")
-        assert await asked(peer, subscribe_frame("s", filter, "drop_newest", True))
-        assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
-        assert await asked(peer, unsubscribe_frame("s"))
-        assert kept(live) == ({}, [], "drop_oldest")
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY)
+@overlay(tree="path:1", clusters=1, authority=AUTHORITY)
+async def test_subscribing_again_with_the_same_filter_takes_the_new_policy_and_order(live: Live) -> None:
+    peer = await RawPeer.enter(live, "a,0", HELLO)
+    filter = parse_filter("x > 1")
+    assert await asked(peer, subscribe_frame("s", filter, "block", False))
+    assert kept(live) == ({"s": "block"}, ["s"], "block")
+    assert await asked(peer, subscribe_frame("s", filter, "drop_newest", True))
+    assert kept(live) == ({"s": "drop_newest"}, [], "drop_newest")
+    assert await asked(peer, unsubscribe_frame("s"))
+    assert kept(live) == ({}, [], "drop_oldest")
 
 
-def test_a_refused_advertise_leaves_the_one_in_force() -> None:
-    async def scene(live: Live) -> None:
-        peer = await RawPeer.enter(live, "a,0", HELLO)
-        assert await asked(peer, advertise_frame("a", parse_filter("x > 1")))
-        for filter in ("y > 1", "x > 2"):
-            assert not await asked(peer, advertise_frame("a", parse_filter(filter)))
-        assert not await asked(peer, advertise_frame("b", parse_filter("y > 1")))
-        own = live.host("a,0").broker.state.advertisements.of("desk")
-        assert {id: str(registered.filter) for id, registered in own.items()} == {"a": "x > 1"}
-
-    in_overlay(scene, tree="path:1", clusters=1, authority=AUTHORITY)
+@overlay(tree="path:1", clusters=1, authority=AUTHORITY)
+async def test_a_refused_advertise_leaves_the_one_in_force(live: Live) -> None:
+    peer = await RawPeer.enter(live, "a,0", HELLO)
+    assert await asked(peer, advertise_frame("a", parse_filter("x > 1")))
+    for filter in ("y > 1", "x > 2"):
+        assert not await asked(peer, advertise_frame("a", parse_filter(filter)))
+    assert not await asked(peer, advertise_frame("b", parse_filter("y > 1")))
+    own = live.host("a,0").broker.state.advertisements.of("desk")
+    assert {id: str(registered.filter) for id, registered in own.items()} == {"a": "x > 1"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from octopia.net import Client, Subscription
-from tests.net.live import run, until
+from tests.net.live import asynchronous, until
 from tests.net.processes import Processes
 
 BATCH = 20
@@ -117,33 +117,29 @@ def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
     started.close()
 
 
-def test_a_rolling_restart_under_load_loses_nothing(processes: Processes) -> None:
-    async def main() -> None:
-        load = Load(processes)
-        for broker in processes.brokers:
-            await load.subscribe(broker, f"reader at {broker}")
-        for broker in ("a,0", "b,1"):
-            await load.publish(broker, f"publisher at {broker}")
-        for broker in processes.brokers:
-            await load.goes_on()
-            await restart(processes, broker)
+@asynchronous
+async def test_a_rolling_restart_under_load_loses_nothing(processes: Processes) -> None:
+    load = Load(processes)
+    for broker in processes.brokers:
+        await load.subscribe(broker, f"reader at {broker}")
+    for broker in ("a,0", "b,1"):
+        await load.publish(broker, f"publisher at {broker}")
+    for broker in processes.brokers:
         await load.goes_on()
-        await load.end(in_order=processes.routing == "snr")
+        await restart(processes, broker)
+    await load.goes_on()
+    await load.end(in_order=processes.routing == "snr")
 
-    run(main)
 
-
-def test_two_neighbours_that_restart_at_the_same_time_lose_nothing(processes: Processes) -> None:
-    async def main() -> None:
-        load = Load(processes)
-        for broker in processes.brokers:
-            await load.subscribe(broker, f"reader at {broker}")
-        for broker in processes.brokers:
-            await load.publish(broker, f"publisher at {broker}")
-        for pair in (("a,0", "b,0"), ("a,1", "a,0")):
-            await load.goes_on()
-            await restart(processes, *pair)
+@asynchronous
+async def test_two_neighbours_that_restart_at_the_same_time_lose_nothing(processes: Processes) -> None:
+    load = Load(processes)
+    for broker in processes.brokers:
+        await load.subscribe(broker, f"reader at {broker}")
+    for broker in processes.brokers:
+        await load.publish(broker, f"publisher at {broker}")
+    for pair in (("a,0", "b,0"), ("a,1", "a,0")):
         await load.goes_on()
-        await load.end(in_order=processes.routing == "snr")
-
-    run(main)
+        await restart(processes, *pair)
+    await load.goes_on()
+    await load.end(in_order=processes.routing == "snr")

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from octopia.errors import UndeliveredError
 from octopia.language import parse_filter
-from octopia.net import Address, Authority, Client, ClientEntry, NetLimits, Rights, Server, Subscription
+from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Subscription
 from octopia.net.broker.saved import Place, take
-from octopia.topology import BrokerId, Scot, parse_tree
+from octopia.topology import BrokerId
 from octopia.wire import Kind, advertise_frame, subscribe_frame
-from tests.net.live import run, until, waiting
+from tests.net.live import Coroutines, Live, Test, provided, run, until, waiting
 from tests.net.live import take as take_deliveries
-from tests.net.processes import own_host
 
 HANG_S = 1000.0
 # Nothing here may depend on time: whatever is waited for comes, or the test hangs.
@@ -23,22 +23,18 @@ PATIENT = NetLimits(
 )
 
 
-class Apart:
+class Apart(Live):
     """Brokers of an overlay that stop and start one by one, with a place to save what a restart needs."""
 
     def __init__(self, folder: Path, tree: str = "path:3", clusters: int = 1, **options: Any) -> None:
-        self.scot = Scot(parse_tree(tree), clusters)
+        super().__init__(tree, clusters, **{"net_limits": PATIENT, **options})
         self.folder = folder
-        self.options = {"net_limits": PATIENT, **options}
-        self.addresses: dict[BrokerId, Address] = {}
-        self.servers: dict[BrokerId, Server] = {}
-        self.clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
-        first = Server(self.scot, dict.fromkeys(self.scot.brokers, Address(own_host(), 0)), **self.options)
-        await first.start()
-        self.addresses = dict(first.addresses)
-        await first.stop()
+        await super().__aenter__()
+        # Only now their ports are known.
+        await self.servers[self.scot.brokers[0]].stop()
+        self.options["state"] = self.folder
         for broker in self.scot.brokers:
             await self.start(str(broker))
         await self.all_up()
@@ -50,43 +46,18 @@ class Apart:
                 await client.close(0)
         await asyncio.gather(*(server.stop(for_good=True) for server in self.servers.values()))
 
-    async def start(self, broker: str) -> None:
-        id = BrokerId.parse(broker)
-        self.servers[id] = Server(self.scot, self.addresses, brokers=[id], state=self.folder, **self.options)
-        await self.servers[id].start()
-
     async def stop(self, broker: str, **how: Any) -> None:
         await self.servers.pop(BrokerId.parse(broker)).stop(**how)
 
     async def all_up(self) -> None:
-        await until(
-            lambda: all(
-                link.channel is not None and link.is_up
-                for id, server in self.servers.items()
-                for neighbour, link in server.hosts[id].links.items()
-                if neighbour in self.servers
-            )
-        )
-
-    def host(self, broker: str) -> Any:
-        id = BrokerId.parse(broker)
-        return self.servers[id].hosts[id]
+        await until(self.all_links_up)
 
     def place(self, broker: str) -> Place:
         id = BrokerId.parse(broker)
         return Place(self.folder, "", id, self.addresses[id])
 
-    async def client(self, broker: str, **options: Any) -> Client:
-        client = Client(f"octopia://{self.addresses[BrokerId.parse(broker)]}", **options)
-        await client.open()
-        self.clients.append(client)
-        return client
-
     async def subscriber(self, broker: str, filter: str = "n >= 0", **options: Any) -> Subscription:
-        client = await self.client(broker)
-        subscription = client.subscribe(filter, **options)
-        await client.start_subscription(subscription)
-        return subscription
+        return await super().subscriber(broker, filter, **options)
 
 
 def apart(scene: Callable[[Apart], Awaitable[None]], folder: Path, **options: Any) -> None:
@@ -97,77 +68,84 @@ def apart(scene: Callable[[Apart], Awaitable[None]], folder: Path, **options: An
     run(main)
 
 
+def restarting(**options: Any) -> Callable[[Coroutines], Test]:
+    """For a test among such brokers, which are its first argument."""
+
+    def decorated(test: Coroutines) -> Test:
+        def play(given: dict[str, Any]) -> None:
+            with TemporaryDirectory() as folder:
+                apart(lambda brokers: test(brokers, **given), Path(folder), **options)
+
+        return provided(test, play)
+
+    return decorated
+
+
 async def numbers(subscription: Subscription, count: int) -> list[Any]:
     return [delivery.notification["n"] for delivery in await take_deliveries(subscription, count)]
 
 
-def test_what_is_published_while_the_broker_in_the_middle_is_away_arrives_when_it_is_back(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        publisher = await overlay.client("a,0")
-        await publisher.advertise("n is not null")
-        near, middle, far = [await overlay.subscriber(broker) for broker in ("a,0", "b,0", "c,0")]
-        await overlay.stop("b,0")
-        await publisher.publish_many({"n": n} for n in range(1000))
-        await publisher.flush()
-        assert await numbers(near, 1000) == list(range(1000))
-        assert waiting(far) == waiting(middle) == []
-        # The core of the neighbour goes on as if nothing had happened.
-        link = overlay.host("a,0").links[BrokerId("b", 0)]
-        assert (link.is_up, link.channel, len(link.box.waiting)) == (True, None, 1000)
-        await overlay.start("b,0")
-        for subscription in (far, middle):
-            assert await numbers(subscription, 1000) == list(range(1000))
-        await publisher.publish({"n": 1000})
-        for subscription in (near, middle, far):
-            assert await numbers(subscription, 1) == [1000]
-            assert subscription._client.reconnects == (subscription is middle)
-
-    apart(scene, tmp_path)
+@restarting()
+async def test_what_is_published_while_the_broker_in_the_middle_is_away_arrives_when_it_is_back(overlay: Apart) -> None:
+    publisher = await overlay.client("a,0")
+    await publisher.advertise("n is not null")
+    near, middle, far = [await overlay.subscriber(broker) for broker in ("a,0", "b,0", "c,0")]
+    await overlay.stop("b,0")
+    await publisher.publish_many({"n": n} for n in range(1000))
+    await publisher.flush()
+    assert await numbers(near, 1000) == list(range(1000))
+    assert waiting(far) == waiting(middle) == []
+    # The core of the neighbour goes on as if nothing had happened.
+    link = overlay.host("a,0").links[BrokerId("b", 0)]
+    assert (link.is_up, link.channel, len(link.box.waiting)) == (True, None, 1000)
+    await overlay.start("b,0")
+    for subscription in (far, middle):
+        assert await numbers(subscription, 1000) == list(range(1000))
+    await publisher.publish({"n": 1000})
+    for subscription in (near, middle, far):
+        assert await numbers(subscription, 1) == [1000]
+        assert subscription._client.reconnects == (subscription is middle)
 
 
-def test_a_neighbour_that_leaves_gets_no_more_and_is_taken_for_overloaded(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        host = overlay.host("a,0")
-        link = host.links[BrokerId("a", 1)]
-        peer = overlay.host("a,1")
-        peer.drain(saves=True)
-        await until(lambda: peer.links[BrokerId("a", 0)].is_drained)
-        assert link.leaves
-        assert host.broker.state.lst.overloaded(BrokerId("a", 1))
-        link.put_all([b"later"])
-        link.box.flush()
-        assert list(link.box.waiting) == [b"later"]
-        assert peer.is_drained
-
-    apart(scene, tmp_path, tree="path:1", clusters=2)
+@restarting(tree="path:1", clusters=2)
+async def test_a_neighbour_that_leaves_gets_no_more_and_is_taken_for_overloaded(overlay: Apart) -> None:
+    host = overlay.host("a,0")
+    link = host.links[BrokerId("a", 1)]
+    peer = overlay.host("a,1")
+    peer.drain(saves=True)
+    await until(lambda: peer.links[BrokerId("a", 0)].is_drained)
+    assert link.leaves
+    assert host.broker.state.lst.overloaded(BrokerId("a", 1))
+    link.put_all([b"later"])
+    link.box.flush()
+    assert list(link.box.waiting) == [b"later"]
+    assert peer.is_drained
 
 
-def test_a_subscriber_that_is_away_finds_what_came_before_and_after_the_restart(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        publisher = await overlay.client("a,0")
-        await publisher.advertise("n is not null")
-        subscription = await overlay.subscriber("c,0", ordered=False, policy="block")
-        client = subscription._client
-        channel = client._connecting.channel
-        assert channel is not None
-        host = overlay.host("c,0")
-        session = host.sessions[client.name]
-        # Not a word of it to the client: its connection is gone as far as the broker knows.
-        channel.transport.pause_reading()
-        session.drop_channel("idle", "for the test")
-        await publisher.publish_many({"n": n} for n in range(10))
-        await until(lambda: len(session.box.waiting) == 10)
-        await overlay.stop("c,0")
-        await publisher.publish_many({"n": n} for n in range(10, 20))
-        await publisher.flush()
-        await overlay.start("c,0")
-        restored = overlay.host("c,0").sessions[client.name]
-        assert (restored.policies, list(restored.unordered)) == ({subscription.id: "block"}, [subscription.id])
-        channel.transport.abort()
-        assert await numbers(subscription, 20) == list(range(20))
-        assert client.reconnects == 1
-
-    apart(scene, tmp_path)
+@restarting()
+async def test_a_subscriber_that_is_away_finds_what_came_before_and_after_the_restart(overlay: Apart) -> None:
+    publisher = await overlay.client("a,0")
+    await publisher.advertise("n is not null")
+    subscription = await overlay.subscriber("c,0", ordered=False, policy="block")
+    client = subscription._client
+    channel = client._connecting.channel
+    assert channel is not None
+    host = overlay.host("c,0")
+    session = host.sessions[client.name]
+    # Not a word of it to the client: its connection is gone as far as the broker knows.
+    channel.transport.pause_reading()
+    session.drop_channel("idle", "for the test")
+    await publisher.publish_many({"n": n} for n in range(10))
+    await until(lambda: len(session.box.waiting) == 10)
+    await overlay.stop("c,0")
+    await publisher.publish_many({"n": n} for n in range(10, 20))
+    await publisher.flush()
+    await overlay.start("c,0")
+    restored = overlay.host("c,0").sessions[client.name]
+    assert (restored.policies, list(restored.unordered)) == ({subscription.id: "block"}, [subscription.id])
+    channel.transport.abort()
+    assert await numbers(subscription, 20) == list(range(20))
+    assert client.reconnects == 1
 
 
 def test_a_full_queue_is_saved_and_holds_publishers_until_its_client_is_back(tmp_path: Path) -> None:
@@ -207,41 +185,36 @@ async def publish_and_flush(publisher: Client, count: int) -> None:
     await publisher.flush()
 
 
-def test_a_request_that_was_not_answered_is_answered_by_the_next_life(tmp_path: Path) -> None:
+@restarting(tree="path:2")
+async def test_a_request_that_was_not_answered_is_answered_by_the_next_life(overlay: Apart) -> None:
     """The subscription was carried out and not yet in force, since a neighbour was away."""
-
-    async def scene(overlay: Apart) -> None:
-        await overlay.stop("a,0")
-        client = await overlay.client("b,0")
-        subscription = client.subscribe("n >= 0")
-        asking = asyncio.create_task(client.start_subscription(subscription))
-        session = overlay.host("b,0").sessions[client.name]
-        await until(lambda: bool(session.unanswered))
-        await overlay.stop("b,0")
-        await overlay.start("b,0")
-        await until(lambda: client.reconnects == 1)
-        assert not asking.done()
-        await overlay.start("a,0")
-        await asking
-        publisher = await overlay.client("a,0")
-        await publisher.advertise("n is not null")
-        await publisher.publish({"n": 1})
-        assert await numbers(subscription, 1) == [1]
-
-    apart(scene, tmp_path, tree="path:2")
+    await overlay.stop("a,0")
+    client = await overlay.client("b,0")
+    subscription = client.subscribe("n >= 0")
+    asking = asyncio.create_task(client.start_subscription(subscription))
+    session = overlay.host("b,0").sessions[client.name]
+    await until(lambda: bool(session.unanswered))
+    await overlay.stop("b,0")
+    await overlay.start("b,0")
+    await until(lambda: client.reconnects == 1)
+    assert not asking.done()
+    await overlay.start("a,0")
+    await asking
+    publisher = await overlay.client("a,0")
+    await publisher.advertise("n is not null")
+    await publisher.publish({"n": 1})
+    assert await numbers(subscription, 1) == [1]
 
 
-def test_a_stop_for_good_ends_sessions_and_saves_nothing(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        subscription = await overlay.subscriber("b,0")
-        await overlay.stop("b,0", for_good=True)
-        assert take(overlay.place("b,0"), 0.0, float("inf")) is None
-        await overlay.start("b,0")
-        await until(lambda: len(overlay.host("b,0").sessions) == 1)
-        assert overlay.host("b,0").counters.sessions_resumed == 0
-        await until(lambda: subscription._client.reconnects == 1)
-
-    apart(scene, tmp_path, tree="path:2")
+@restarting(tree="path:2")
+async def test_a_stop_for_good_ends_sessions_and_saves_nothing(overlay: Apart) -> None:
+    subscription = await overlay.subscriber("b,0")
+    await overlay.stop("b,0", for_good=True)
+    assert take(overlay.place("b,0"), 0.0, float("inf")) is None
+    await overlay.start("b,0")
+    await until(lambda: len(overlay.host("b,0").sessions) == 1)
+    assert overlay.host("b,0").counters.sessions_resumed == 0
+    await until(lambda: subscription._client.reconnects == 1)
 
 
 def test_a_client_that_lost_its_rights_meanwhile_loses_its_session(tmp_path: Path) -> None:
@@ -260,62 +233,56 @@ def test_a_client_that_lost_its_rights_meanwhile_loses_its_session(tmp_path: Pat
     apart(scene, tmp_path, tree="path:1", authority=Authority((everything,), link_token="l" * 32))
 
 
-def test_the_file_holds_what_the_client_asked_for(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        client = await overlay.client("a,0", name="c", session_s=12.0)
-        await client.advertise("n > 0", id="mine")
-        subscription = client.subscribe("n > 1", id="s", policy="drop_newest", ordered=False)
-        await client.start_subscription(subscription)
-        await overlay.client("a,0", name="short", session_s=0.0)
-        await client.publish({"n": 1})
-        await client.flush()
-        await overlay.stop("a,0")
-        saved = take(overlay.place("a,0"), 0.0, float("inf"))
-        assert saved is not None
-        (session,) = saved.sessions
-        assert (session.name, session.session_s, session.received, session.last_sequence) == ("c", 12.0, 3, 1)
-        assert session.registrations == [
-            advertise_frame("mine", parse_filter("n > 0")),
-            subscribe_frame("s", parse_filter("n > 1"), "drop_newest", False),
-        ]
-        assert [frame[4] for frame in (*session.unconfirmed, *session.waiting)] in (
-            [],
-            [Kind.ACCEPTED],
-            [Kind.ACCEPTED] * 2,
-        )
-
-    apart(scene, tmp_path, tree="path:1")
+@restarting(tree="path:1")
+async def test_the_file_holds_what_the_client_asked_for(overlay: Apart) -> None:
+    client = await overlay.client("a,0", name="c", session_s=12.0)
+    await client.advertise("n > 0", id="mine")
+    subscription = client.subscribe("n > 1", id="s", policy="drop_newest", ordered=False)
+    await client.start_subscription(subscription)
+    await overlay.client("a,0", name="short", session_s=0.0)
+    await client.publish({"n": 1})
+    await client.flush()
+    await overlay.stop("a,0")
+    saved = take(overlay.place("a,0"), 0.0, float("inf"))
+    assert saved is not None
+    (session,) = saved.sessions
+    assert (session.name, session.session_s, session.received, session.last_sequence) == ("c", 12.0, 3, 1)
+    assert session.registrations == [
+        advertise_frame("mine", parse_filter("n > 0")),
+        subscribe_frame("s", parse_filter("n > 1"), "drop_newest", False),
+    ]
+    assert [frame[4] for frame in (*session.unconfirmed, *session.waiting)] in (
+        [],
+        [Kind.ACCEPTED],
+        [Kind.ACCEPTED] * 2,
+    )
 
 
-def test_a_subscriber_waits_for_its_broker_and_a_mere_publisher_goes_on_elsewhere(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        urls = [f"octopia://{overlay.addresses[BrokerId.parse(broker)]}" for broker in ("a,0", "b,0")]
-        reader, publisher = Client(urls), Client(urls)
-        for client in (reader, publisher):
-            await client.open()
-            overlay.clients.append(client)
-        await publisher.advertise("n is not null")
-        subscription = reader.subscribe("n >= 0")
-        await reader.start_subscription(subscription)
-        await overlay.stop("a,0")
-        await publisher.publish({"n": 1})
-        await publisher.flush()
-        assert (publisher.broker, reader.reconnects) == ("(b,0)", 0)
-        await overlay.start("a,0")
-        assert await numbers(subscription, 1) == [1]
-        assert (reader.broker, overlay.host("a,0").counters.sessions_resumed) == ("(a,0)", 1)
-
-    apart(scene, tmp_path, tree="path:2")
+@restarting(tree="path:2")
+async def test_a_subscriber_waits_for_its_broker_and_a_mere_publisher_goes_on_elsewhere(overlay: Apart) -> None:
+    urls = [f"octopia://{overlay.addresses[BrokerId.parse(broker)]}" for broker in ("a,0", "b,0")]
+    reader, publisher = Client(urls), Client(urls)
+    for client in (reader, publisher):
+        await client.open()
+        overlay.clients.append(client)
+    await publisher.advertise("n is not null")
+    subscription = reader.subscribe("n >= 0")
+    await reader.start_subscription(subscription)
+    await overlay.stop("a,0")
+    await publisher.publish({"n": 1})
+    await publisher.flush()
+    assert (publisher.broker, reader.reconnects) == ("(b,0)", 0)
+    await overlay.start("a,0")
+    assert await numbers(subscription, 1) == [1]
+    assert (reader.broker, overlay.host("a,0").counters.sessions_resumed) == ("(a,0)", 1)
 
 
-def test_one_that_stops_for_good_is_left_by_everyone(tmp_path: Path) -> None:
-    async def scene(overlay: Apart) -> None:
-        urls = [f"octopia://{overlay.addresses[BrokerId.parse(broker)]}" for broker in ("a,0", "b,0")]
-        reader = Client(urls)
-        await reader.open()
-        overlay.clients.append(reader)
-        await reader.start_subscription(reader.subscribe("n >= 0"))
-        await overlay.stop("a,0", for_good=True)
-        await until(lambda: reader.broker == "(b,0)")
-
-    apart(scene, tmp_path, tree="path:2")
+@restarting(tree="path:2")
+async def test_one_that_stops_for_good_is_left_by_everyone(overlay: Apart) -> None:
+    urls = [f"octopia://{overlay.addresses[BrokerId.parse(broker)]}" for broker in ("a,0", "b,0")]
+    reader = Client(urls)
+    await reader.open()
+    overlay.clients.append(reader)
+    await reader.start_subscription(reader.subscribe("n >= 0"))
+    await overlay.stop("a,0", for_good=True)
+    await until(lambda: reader.broker == "(b,0)")

@@ -12,7 +12,7 @@ import pytest
 from octopia.net import NetLimits
 from octopia.routing import Notify
 from octopia.topology import BrokerId
-from tests.net.live import Live, in_overlay, take, until
+from tests.net.live import Live, overlay, take, until
 
 LIMITS = NetLimits(reorder_hold_s=0.05)
 AT_A_TO_C = {"S1": "c,0", "S2": "c,1", "S3": "a,2", "S4": "c,2"}
@@ -125,93 +125,87 @@ def cases_of(live: Live) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_fig_7(name: str) -> None:
+@overlay(net_limits=LIMITS)
+async def test_fig_7(live: Live, name: str) -> None:
     places, overloads, messages, carrying = SCENES[name]
+    publisher = await live.publisher("b,2", "probe is not null", name="P")
+    subscriptions = {client: await live.subscriber(at, "probe > 0") for client, at in places.items()}
+    recorder = Recorder(live)
+    clogs = [Clog(live, *each) for each in overloads]
+    for clog in clogs:
+        await clog.prepare()
+    for clog in clogs:
+        await clog.close()
+    before = cases_of(live)
+    await publisher.publish({"probe": 1})
+    await publisher.flush()
+    for clog in clogs:
+        clog.box.resume_writing()
+    for subscription in subscriptions.values():
+        assert [d.publisher for d in await take(subscription, 1)] == ["P"]
+    assert len(recorder.hops) == messages
+    assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
+    counted = {key: (n - before[key][0], c - before[key][1]) for key, (n, c) in cases_of(live).items()}
+    expected = {(broker, case): (1, copies) for broker, (case, copies) in CASES[name].items()}
+    assert {key: each for key, each in counted.items() if any(each)} == expected
 
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("b,2", "probe is not null", name="P")
-        subscriptions = {client: await live.subscriber(at, "probe > 0") for client, at in places.items()}
-        recorder = Recorder(live)
-        clogs = [Clog(live, *each) for each in overloads]
-        for clog in clogs:
-            await clog.prepare()
-        for clog in clogs:
-            await clog.close()
-        before = cases_of(live)
-        await publisher.publish({"probe": 1})
-        await publisher.flush()
-        for clog in clogs:
-            clog.box.resume_writing()
-        for subscription in subscriptions.values():
-            assert [d.publisher for d in await take(subscription, 1)] == ["P"]
+
+@overlay(tree="h", clusters=3, routing="snr")
+async def test_fig_8(live: Live) -> None:
+    places = {"S1": "a,0", "S2": "f,0", "S3": "f,1", "S4": "f,2"}
+    wanted = {"S1": "p in (2, 3)", "S2": "p = 3", "S3": "p = 3", "S4": "p in (1, 2, 3)"}
+    subscriptions = {c: await live.subscriber(at, f"probe > 0 and {wanted[c]}") for c, at in places.items()}
+    publishers = {
+        p: await live.publisher(at, f"probe is not null and p = {p}")
+        for p, at in {1: "a,2", 2: "a,1", 3: "e,1"}.items()
+    }
+    recorder = Recorder(live)
+    for p, (messages, receivers) in {
+        1: (4, ["S4"]),
+        2: (6, ["S1", "S4"]),
+        3: (8, ["S1", "S2", "S3", "S4"]),
+    }.items():
+        recorder.hops.clear()
+        await publishers[p].publish({"probe": 1, "p": p})
+        for client in receivers:
+            assert [d.notification["p"] for d in await take(subscriptions[client], 1)] == [p]
         assert len(recorder.hops) == messages
-        assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
-        counted = {key: (n - before[key][0], c - before[key][1]) for key, (n, c) in cases_of(live).items()}
-        expected = {(broker, case): (1, copies) for broker, (case, copies) in CASES[name].items()}
-        assert {key: each for key, each in counted.items() if any(each)} == expected
-
-    in_overlay(scene, net_limits=LIMITS)
 
 
-def test_fig_8() -> None:
-    async def scene(live: Live) -> None:
-        places = {"S1": "a,0", "S2": "f,0", "S3": "f,1", "S4": "f,2"}
-        wanted = {"S1": "p in (2, 3)", "S2": "p = 3", "S3": "p = 3", "S4": "p in (1, 2, 3)"}
-        subscriptions = {c: await live.subscriber(at, f"probe > 0 and {wanted[c]}") for c, at in places.items()}
-        publishers = {
-            p: await live.publisher(at, f"probe is not null and p = {p}")
-            for p, at in {1: "a,2", 2: "a,1", 3: "e,1"}.items()
-        }
-        recorder = Recorder(live)
-        for p, (messages, receivers) in {
-            1: (4, ["S4"]),
-            2: (6, ["S1", "S4"]),
-            3: (8, ["S1", "S2", "S3", "S4"]),
-        }.items():
-            recorder.hops.clear()
-            await publishers[p].publish({"probe": 1, "p": p})
-            for client in receivers:
-                assert [d.notification["p"] for d in await take(subscriptions[client], 1)] == [p]
-            assert len(recorder.hops) == messages
-
-    in_overlay(scene, tree="h", clusters=3, routing="snr")
-
-
-def test_a_thousand_subscribes_and_unsubscribes_under_load_miss_nothing_after_the_acknowledgement() -> None:
+@overlay(tree="path:3", clusters=3)
+async def test_a_thousand_subscribes_and_unsubscribes_under_load_miss_nothing_after_the_acknowledgement(
+    live: Live,
+) -> None:
     """Notifications flow all the time; each subscription must get all that were published after it was acknowledged."""
+    publisher = await live.publisher("a,0", "n is not null")
+    client = await live.client("c,2")
+    stop = False
+    published = 0
 
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null")
-        client = await live.client("c,2")
-        stop = False
-        published = 0
+    # Gets everything, so that publishing goes on as fast as the overlay carries it and no faster: a queue that
+    # grows would only make the test longer.
+    witness = await live.subscriber("b,0", "n >= 0")
 
-        # Gets everything, so that publishing goes on as fast as the overlay carries it and no faster: a queue that
-        # grows would only make the test longer.
-        witness = await live.subscriber("b,0", "n >= 0")
+    async def publish() -> None:
+        nonlocal published
+        while not stop:
+            for _ in range(10):
+                await publisher.publish({"n": published})
+                published += 1
+            await take(witness, 10)
 
-        async def publish() -> None:
-            nonlocal published
-            while not stop:
-                for _ in range(10):
-                    await publisher.publish({"n": published})
-                    published += 1
-                await take(witness, 10)
-
-        load = asyncio.create_task(publish())
-        for turn in range(20):
-            subscriptions = [client.subscribe("n >= 0") for _ in range(50)]
-            await asyncio.gather(*(client.start_subscription(s) for s in subscriptions))
-            first = published
-            await until(lambda first=first: published > first + 5)  # type: ignore[misc]
-            for subscription in subscriptions:
-                numbers: list[Any] = []
-                while not numbers or numbers[-1] < first + 5:
-                    numbers += [d.notification["n"] for d in await subscription.next_batch()]
-                assert numbers[0] <= first, (turn, numbers[0], first)
-                assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-            await asyncio.gather(*(s.close() for s in subscriptions))
-        stop = True
-        await load
-
-    in_overlay(scene, tree="path:3", clusters=3)
+    load = asyncio.create_task(publish())
+    for turn in range(20):
+        subscriptions = [client.subscribe("n >= 0") for _ in range(50)]
+        await asyncio.gather(*(client.start_subscription(s) for s in subscriptions))
+        first = published
+        await until(lambda first=first: published > first + 5)  # type: ignore[misc]
+        for subscription in subscriptions:
+            numbers: list[Any] = []
+            while not numbers or numbers[-1] < first + 5:
+                numbers += [d.notification["n"] for d in await subscription.next_batch()]
+            assert numbers[0] <= first, (turn, numbers[0], first)
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        await asyncio.gather(*(s.close() for s in subscriptions))
+    stop = True
+    await load

@@ -16,7 +16,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Serve
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, channel_of, in_overlay, kill_host, run, take, until
+from tests.net.live import Live, asynchronous, channel_of, in_overlay, kill_host, overlay, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
@@ -27,28 +27,26 @@ CLIENTS = Authority(
 )
 
 
-def test_rights_are_filters() -> None:
-    async def scene(live: Live) -> None:
-        feed = await live.client("a,0", token="t-feed", name="feed/1")
-        reader = await live.client("b,1", token="t-reader")
-        assert reader.name.startswith("reader/")
-        await feed.advertise("class = 'STOCK' and price > 10")
-        with pytest.raises(RefusedError, match="feed may not advertise class = 'BOND'"):
-            await feed.advertise("class = 'BOND' and price > 10")
-        with pytest.raises(RefusedError, match="it may advertise: class = 'STOCK' and price > 0"):
-            await feed.advertise("class = 'STOCK' and price is not null")
-        with pytest.raises(RefusedError, match="feed may not subscribe to anything"):
-            async with feed.subscribe("class = 'STOCK'"):
-                pass
-        with pytest.raises(RefusedError, match="reader may not subscribe to true"):
-            async with reader.subscribe("true"):
-                pass
-        async with reader.subscribe("class = 'STOCK' and price > 20") as quotes:
-            await feed.publish({"class": "STOCK", "price": 30})
-            assert [d.notification["price"] for d in await take(quotes, 1)] == [30]
-        assert len(live.host("b,1").broker.state.prt) == 0
-
-    in_overlay(scene, tree="path:2", clusters=2, authority=CLIENTS)
+@overlay(tree="path:2", clusters=2, authority=CLIENTS)
+async def test_rights_are_filters(live: Live) -> None:
+    feed = await live.client("a,0", token="t-feed", name="feed/1")
+    reader = await live.client("b,1", token="t-reader")
+    assert reader.name.startswith("reader/")
+    await feed.advertise("class = 'STOCK' and price > 10")
+    with pytest.raises(RefusedError, match="feed may not advertise class = 'BOND'"):
+        await feed.advertise("class = 'BOND' and price > 10")
+    with pytest.raises(RefusedError, match="it may advertise: class = 'STOCK' and price > 0"):
+        await feed.advertise("class = 'STOCK' and price is not null")
+    with pytest.raises(RefusedError, match="feed may not subscribe to anything"):
+        async with feed.subscribe("class = 'STOCK'"):
+            pass
+    with pytest.raises(RefusedError, match="reader may not subscribe to true"):
+        async with reader.subscribe("true"):
+            pass
+    async with reader.subscribe("class = 'STOCK' and price > 20") as quotes:
+        await feed.publish({"class": "STOCK", "price": 30})
+        assert [d.notification["price"] for d in await take(quotes, 1)] == [30]
+    assert len(live.host("b,1").broker.state.prt) == 0
 
 
 def test_block_is_a_right() -> None:
@@ -116,13 +114,11 @@ def test_rights_differ_from_cluster_to_cluster() -> None:
         ({"token": "t-feed"}, "feed may not connect to cluster 1"),
     ],
 )
-def test_who_does_not_get_in(options: dict[str, str], said: str) -> None:
-    async def scene(live: Live) -> None:
-        broker = "b,1" if "cluster" in said else "a,0"
-        with pytest.raises(RefusedError, match=said):
-            await live.client(broker, **options)
-
-    in_overlay(scene, tree="path:2", clusters=2, authority=CLIENTS)
+@overlay(tree="path:2", clusters=2, authority=CLIENTS)
+async def test_who_does_not_get_in(live: Live, options: dict[str, str], said: str) -> None:
+    broker = "b,1" if "cluster" in said else "a,0"
+    with pytest.raises(RefusedError, match=said):
+        await live.client(broker, **options)
 
 
 class Certificates:
@@ -201,26 +197,23 @@ def test_tls_that_is_not_good_enough(tmp_path: Path) -> None:
     in_overlay(scene, host="127.0.0.1", **with_tls(certificates))
 
 
-def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) -> None:
+@asynchronous
+async def test_a_neighbour_with_the_certificate_of_another_is_refused(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
-
-    async def main() -> None:
-        async with Live(**with_tls(certificates)) as live:
-            forged = BrokerId("a", 0)
-            host = live.servers[forged].hosts.pop(forged)
-            live.servers[forged]._servers[0].close()
-            kill_host(host)
-            certificates.sign("a-0", "(b,1)")
-            impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
-            await impostor.start()
-            neighbour = live.host("a,1")
-            before = neighbour.counters.peers_at_fault
-            await until(lambda: neighbour.counters.peers_at_fault > before)
-            assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
-            await impostor.stop()
-            del live.servers[forged]
-
-    run(main)
+    async with Live(**with_tls(certificates)) as live:
+        forged = BrokerId("a", 0)
+        host = live.servers[forged].hosts.pop(forged)
+        live.servers[forged]._servers[0].close()
+        kill_host(host)
+        certificates.sign("a-0", "(b,1)")
+        impostor = Server(live.scot, live.addresses, brokers=[forged], **live.options)
+        await impostor.start()
+        neighbour = live.host("a,1")
+        before = neighbour.counters.peers_at_fault
+        await until(lambda: neighbour.counters.peers_at_fault > before)
+        assert not impostor.hosts[forged].links[BrokerId("a", 1)].is_up
+        await impostor.stop()
+        del live.servers[forged]
 
 
 async def converse(url: str, data: bytes) -> bytes:
@@ -251,78 +244,66 @@ STRANGERS = {
 }
 
 
-def test_strangers_are_told_why_and_the_broker_lives_on() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "x > 0")
-        subscription = await live.subscriber("b,0", "x > 0")
-        for number, (data, said) in enumerate(STRANGERS.values()):
-            if data:
-                answer = await converse(live.url("a,0"), data)
-                assert any(part in answer for part in said.split(b"|")), answer
-            await publisher.publish({"x": number + 1})
-            assert [d.notification["x"] for d in await take(subscription, 1)] == [number + 1]
-
-    in_overlay(scene, tree="path:2", clusters=1)
+@overlay(tree="path:2", clusters=1)
+async def test_strangers_are_told_why_and_the_broker_lives_on(live: Live) -> None:
+    publisher = await live.publisher("a,0", "x > 0")
+    subscription = await live.subscriber("b,0", "x > 0")
+    for number, (data, said) in enumerate(STRANGERS.values()):
+        if data:
+            answer = await converse(live.url("a,0"), data)
+            assert any(part in answer for part in said.split(b"|")), answer
+        await publisher.publish({"x": number + 1})
+        assert [d.notification["x"] for d in await take(subscription, 1)] == [number + 1]
 
 
-def test_a_peer_that_says_nothing_is_closed_in_time() -> None:
-    async def scene(live: Live) -> None:
-        assert b"no handshake within 0.1 s" in await converse(live.url("a,0"), b"\x00\x00")
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(handshake_s=0.1))
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(handshake_s=0.1))
+async def test_a_peer_that_says_nothing_is_closed_in_time(live: Live) -> None:
+    assert b"no handshake within 0.1 s" in await converse(live.url("a,0"), b"\x00\x00")
 
 
-def test_connections_have_a_bound() -> None:
-    async def scene(live: Live) -> None:
-        clients = [await live.client("a,0") for _ in range(3)]
-        with pytest.raises(UnreachableError, match="maximum of 3 connections"):
-            await live.client("a,0")
-        await clients[0].close()
-        await until(lambda: len(live.host("a,0").channels) == 2)
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(connections_max=3))
+async def test_connections_have_a_bound(live: Live) -> None:
+    clients = [await live.client("a,0") for _ in range(3)]
+    with pytest.raises(UnreachableError, match="maximum of 3 connections"):
         await live.client("a,0")
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(connections_max=3))
-
-
-def test_a_client_cannot_publish_for_another_nor_more_than_it_may() -> None:
-    async def scene(live: Live) -> None:
-        client = await live.publisher("a,0", "x > 0", name="me", reconnect=False)
-        client._publishing.name = "you"
-        await client.publish({"x": 1})
-        await until(lambda: client.failure is not None)
-        assert "me published in the name of you" in str(client.failure)
-        big = await live.publisher("a,0", "s is not null", reconnect=False)
-        big._journal.frame_bytes_max = 1 << 30
-        await big.publish({"s": "x" * 5000})
-        await until(lambda: big.failure is not None)
-        assert "at most 4,096 are accepted" in str(big.failure)
-
-    in_overlay(scene, tree="path:1", clusters=1, wire_limits=WireLimits(frame_bytes_max=4096))
+    await clients[0].close()
+    await until(lambda: len(live.host("a,0").channels) == 2)
+    await live.client("a,0")
 
 
-def test_a_broker_that_is_gone_without_a_word_is_found_by_its_client() -> None:
-    async def scene(live: Live) -> None:
-        client = await live.client("a,0")
-        host = live.host("a,0")
-        # The broker hangs: it neither reads nor writes, and the connection stays.
-        (peer,) = host.channels
-        peer.transport.pause_reading()
-        peer.transport.write = lambda data: None
-        await until(lambda: client.reconnects > 0)
-        await client.flush()
+@overlay(tree="path:1", clusters=1, wire_limits=WireLimits(frame_bytes_max=4096))
+async def test_a_client_cannot_publish_for_another_nor_more_than_it_may(live: Live) -> None:
+    client = await live.publisher("a,0", "x > 0", name="me", reconnect=False)
+    client._publishing.name = "you"
+    await client.publish({"x": 1})
+    await until(lambda: client.failure is not None)
+    assert "me published in the name of you" in str(client.failure)
+    big = await live.publisher("a,0", "s is not null", reconnect=False)
+    big._journal.frame_bytes_max = 1 << 30
+    await big.publish({"s": "x" * 5000})
+    await until(lambda: big.failure is not None)
+    assert "at most 4,096 are accepted" in str(big.failure)
 
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(heartbeat_s=0.1))
+
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(heartbeat_s=0.1))
+async def test_a_broker_that_is_gone_without_a_word_is_found_by_its_client(live: Live) -> None:
+    client = await live.client("a,0")
+    host = live.host("a,0")
+    # The broker hangs: it neither reads nor writes, and the connection stays.
+    (peer,) = host.channels
+    peer.transport.pause_reading()
+    peer.transport.write = lambda data: None
+    await until(lambda: client.reconnects > 0)
+    await client.flush()
 
 
-def test_half_open_connections_are_found() -> None:
-    async def scene(live: Live) -> None:
-        host, port = live.url("a,0").removeprefix("octopia://").split(":")
-        loop = asyncio.get_running_loop()
-        raw = socket.create_connection((host, int(port)))
-        raw.setblocking(False)
-        await loop.sock_sendall(raw, message_frame(Hello([1], "client", "mute")))
-        await until(lambda: "mute" in live.host("a,0").sessions)
-        await until(lambda: "mute" not in live.host("a,0").sessions)
-        raw.close()
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=NetLimits(heartbeat_s=0.1))
+@overlay(tree="path:1", clusters=1, net_limits=NetLimits(heartbeat_s=0.1))
+async def test_half_open_connections_are_found(live: Live) -> None:
+    host, port = live.url("a,0").removeprefix("octopia://").split(":")
+    loop = asyncio.get_running_loop()
+    raw = socket.create_connection((host, int(port)))
+    raw.setblocking(False)
+    await loop.sock_sendall(raw, message_frame(Hello([1], "client", "mute")))
+    await until(lambda: "mute" in live.host("a,0").sessions)
+    await until(lambda: "mute" not in live.host("a,0").sessions)
+    raw.close()

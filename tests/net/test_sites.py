@@ -16,7 +16,7 @@ import pytest
 from octopia.net import Address, Client, Server, Subscription, Url
 from octopia.net.client.nearest import Measured, measure
 from octopia.topology import BrokerId, load_overlay
-from tests.net.live import Live, run, take, until
+from tests.net.live import Live, asynchronous, take, until
 from tests.patience import HANG_S
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-sites.toml"
@@ -170,45 +170,42 @@ async def again_in_force(client: Client, lost: str) -> None:
 
 
 @pytest.mark.parametrize("routing", ["idr", "fdr"])
-def test_clients_use_the_nearest_broker_and_another_when_it_or_the_site_dies(
+@asynchronous
+async def test_clients_use_the_nearest_broker_and_another_when_it_or_the_site_dies(
     routing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A dead broker refuses at once; one that lives answers, however late.
     monkeypatch.setattr("octopia.net.client.nearest.PROBE_S", HANG_S)
+    async with TwoSites(routing=routing) as live:
+        readers = {name: await live.at(site, name) for name, site in (("e", "east"), ("w", "west"))}
+        feed = await live.at("east", "feed")
+        assert [site_of(readers["e"]), site_of(readers["w"]), site_of(feed)] == ["east", "west", "east"]
+        inboxes = [await subscribed(client) for client in readers.values()]
+        await feed.advertise("n is not null")
 
-    async def main() -> None:
-        async with TwoSites(routing=routing) as live:
-            readers = {name: await live.at(site, name) for name, site in (("e", "east"), ("w", "west"))}
-            feed = await live.at("east", "feed")
-            assert [site_of(readers["e"]), site_of(readers["w"]), site_of(feed)] == ["east", "west", "east"]
-            inboxes = [await subscribed(client) for client in readers.values()]
-            await feed.advertise("n is not null")
+        async def publish(first: int, count: int) -> None:
+            await feed.publish_many({"n": n} for n in range(first, first + count))
+            await feed.flush()
+            for inbox in inboxes:
+                got = [d.notification["n"] for d in await take(inbox, count)]
+                assert sorted(got) == list(range(first, first + count))
 
-            async def publish(first: int, count: int) -> None:
-                await feed.publish_many({"n": n} for n in range(first, first + count))
-                await feed.flush()
-                for inbox in inboxes:
-                    got = [d.notification["n"] for d in await take(inbox, count)]
-                    assert sorted(got) == list(range(first, first + count))
-
-            await publish(0, 100)
-            # A broker dies: its client goes to another of the same site.
-            lost = readers["e"].broker
-            if lost == feed.broker:
-                live.crash(lost)
-                await again_in_force(feed, lost)
-            else:
-                live.crash(lost)
-            await again_in_force(readers["e"], lost)
-            assert site_of(readers["e"]) == site_of(feed) == "east"
-            await publish(100, 100)
-            # The site dies: everyone is at the other one.
-            gone = {id(client): client.broker for client in (readers["e"], feed)}
-            for broker in [broker for broker in live.servers if SITES.site_of(broker) == "east"]:
-                live.crash(str(broker))
-            for client in (readers["e"], feed):
-                await again_in_force(client, gone[id(client)])
-            assert {site_of(client) for client in (*readers.values(), feed)} == {"west"}
-            await publish(200, 100)
-
-    run(main)
+        await publish(0, 100)
+        # A broker dies: its client goes to another of the same site.
+        lost = readers["e"].broker
+        if lost == feed.broker:
+            live.crash(lost)
+            await again_in_force(feed, lost)
+        else:
+            live.crash(lost)
+        await again_in_force(readers["e"], lost)
+        assert site_of(readers["e"]) == site_of(feed) == "east"
+        await publish(100, 100)
+        # The site dies: everyone is at the other one.
+        gone = {id(client): client.broker for client in (readers["e"], feed)}
+        for broker in [broker for broker in live.servers if SITES.site_of(broker) == "east"]:
+            live.crash(str(broker))
+        for client in (readers["e"], feed):
+            await again_in_force(client, gone[id(client)])
+        assert {site_of(client) for client in (*readers.values(), feed)} == {"west"}
+        await publish(200, 100)

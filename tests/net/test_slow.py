@@ -13,7 +13,7 @@ import pytest
 
 from octopia.net import Client, NetLimits, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import Live, box_of, channel_of, in_overlay, take, until
+from tests.net.live import Live, box_of, channel_of, overlay, take, until
 
 PAYLOAD = "x" * 1000
 SMALL = NetLimits(
@@ -64,311 +64,284 @@ def nobody_is_held(live: Live) -> bool:
     return not any(host.intake.held or any(channel.is_held for channel in host.channels) for host in hosts)
 
 
-def test_block_stops_the_publisher_and_loses_nothing() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("b,1", "n >= 0", policy="block")
-        name = subscription._client.name
-        box = box_of(publisher)
-        box.frames_max = box.mark_frames = 500
-        await stop_reading(live, "b,1", name)
-        publishing = publish(publisher)
-        session = live.host("b,1").sessions[name]
-        # The subscriber's broker reads on from the link, and the publisher's broker no longer from the publisher.
-        await until(is_held(live, "a,0", publisher))
-        # Its own queue was full, and has not been half empty since. It need not be full now: the broker may have read
-        # some of it before it was told to stop.
-        await until(lambda: not publisher._journal.has_room)
-        assert not any(channel.is_held for channel in live.host("b,1").channels)
-        assert not publishing.done()
-        start_reading(live, name)
-        assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
-        await publishing
-        assert session.box.dropped_total == 0
-        await until(lambda: nobody_is_held(live))
-
-    in_overlay(scene, tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
+@overlay(tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
+async def test_block_stops_the_publisher_and_loses_nothing(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("b,1", "n >= 0", policy="block")
+    name = subscription._client.name
+    box = box_of(publisher)
+    box.frames_max = box.mark_frames = 500
+    await stop_reading(live, "b,1", name)
+    publishing = publish(publisher)
+    session = live.host("b,1").sessions[name]
+    # The subscriber's broker reads on from the link, and the publisher's broker no longer from the publisher.
+    await until(is_held(live, "a,0", publisher))
+    # Its own queue was full, and has not been half empty since. It need not be full now: the broker may have read
+    # some of it before it was told to stop.
+    await until(lambda: not publisher._journal.has_room)
+    assert not any(channel.is_held for channel in live.host("b,1").channels)
+    assert not publishing.done()
+    start_reading(live, name)
+    assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
+    await publishing
+    assert session.box.dropped_total == 0
+    await until(lambda: nobody_is_held(live))
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr"])
-def test_a_full_queue_stops_its_own_publishers_and_nobody_elses(routing: str) -> None:
+@overlay("routing", tree="path:3", clusters=1, net_limits=SMALL)
+async def test_a_full_queue_stops_its_own_publishers_and_nobody_elses(live: Live, routing: str) -> None:
     """One that blocks and takes nothing, one who floods it, and two streams that share every link with them."""
-
-    async def scene(live: Live) -> None:
-        flood = await live.publisher("a,0", "junk = 1 and n is not null and s is not null")
-        stream = await live.publisher("a,0", "junk = 0 and n is not null and s is not null")
-        far = await live.publisher("c,0", "junk = 0 and n is not null and s is not null")
-        slow = await live.subscriber("b,0", "junk = 1", policy="block")
-        quick = [await live.subscriber(at, "junk = 0", policy="block") for at in ("b,0", "a,0")]
-        await stop_reading(live, "b,0", slow._client.name)
-        flooding = publish(flood, 2 * COUNT, junk=1)
-        await until(is_held(live, "a,0", flood))
-        for publisher in (stream, far):
-            publishing = publish(publisher, junk=0)
-            for subscription in quick:
-                assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
-            await publishing
-        # All that time, and still, the flood is held, and the slow one has lost nothing.
-        assert is_held(live, "a,0", flood)()
-        assert live.host("a,0").sessions[flood.name].published < COUNT
-        assert live.host("b,0").sessions[slow._client.name].box.dropped_total == 0
-        start_reading(live, slow._client.name)
-        assert numbers(await take(slow, 2 * COUNT)) == list(range(2 * COUNT))
-        await flooding
-        await until(lambda: nobody_is_held(live))
-
-    in_overlay(scene, tree="path:3", clusters=1, net_limits=SMALL, routing=routing)
-
-
-def test_a_slow_link_stops_those_who_use_it_and_nobody_else() -> None:
-    async def scene(live: Live) -> None:
-        flood = await live.publisher("a,0", "junk = 1 and n is not null and s is not null")
-        stream = await live.publisher("a,0", "junk = 0 and n is not null and s is not null")
-        beyond = await live.subscriber("b,0", "junk = 1", policy="block")
-        here = await live.subscriber("a,0", "junk = 0", policy="block")
-        link = live.host("b,0").links[A0].channel
-        link.transport.pause_reading()
-        flooding = publish(flood, junk=1)
-        await until(is_held(live, "a,0", flood))
-        publishing = publish(stream, junk=0)
-        assert numbers(await take(here, COUNT)) == list(range(COUNT))
+    flood = await live.publisher("a,0", "junk = 1 and n is not null and s is not null")
+    stream = await live.publisher("a,0", "junk = 0 and n is not null and s is not null")
+    far = await live.publisher("c,0", "junk = 0 and n is not null and s is not null")
+    slow = await live.subscriber("b,0", "junk = 1", policy="block")
+    quick = [await live.subscriber(at, "junk = 0", policy="block") for at in ("b,0", "a,0")]
+    await stop_reading(live, "b,0", slow._client.name)
+    flooding = publish(flood, 2 * COUNT, junk=1)
+    await until(is_held(live, "a,0", flood))
+    for publisher in (stream, far):
+        publishing = publish(publisher, junk=0)
+        for subscription in quick:
+            assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
         await publishing
-        box = live.host("a,0").links[B0].box
-        # At the mark, half of the bound, one read more came: the bound itself was not needed.
-        assert len(box.waiting) < SMALL.link_queue_frames_max
-        assert is_held(live, "a,0", flood)()
-        link.transport.resume_reading()
-        assert numbers(await take(beyond, COUNT)) == list(range(COUNT))
-        await flooding
-        await until(lambda: nobody_is_held(live))
-
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=SMALL)
+    # All that time, and still, the flood is held, and the slow one has lost nothing.
+    assert is_held(live, "a,0", flood)()
+    assert live.host("a,0").sessions[flood.name].published < COUNT
+    assert live.host("b,0").sessions[slow._client.name].box.dropped_total == 0
+    start_reading(live, slow._client.name)
+    assert numbers(await take(slow, 2 * COUNT)) == list(range(2 * COUNT))
+    await flooding
+    await until(lambda: nobody_is_held(live))
 
 
-def test_holds_end_with_the_connection_and_are_asked_for_again() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("c,0", "n >= 0", policy="block")
-        name = subscription._client.name
-        await stop_reading(live, "c,0", name)
-        # Published for as long as the links break: any fixed number could fit into the queues before the last hold.
-        published: list[int] = []
-        is_over = False
+@overlay(tree="path:2", clusters=1, net_limits=SMALL)
+async def test_a_slow_link_stops_those_who_use_it_and_nobody_else(live: Live) -> None:
+    flood = await live.publisher("a,0", "junk = 1 and n is not null and s is not null")
+    stream = await live.publisher("a,0", "junk = 0 and n is not null and s is not null")
+    beyond = await live.subscriber("b,0", "junk = 1", policy="block")
+    here = await live.subscriber("a,0", "junk = 0", policy="block")
+    link = live.host("b,0").links[A0].channel
+    link.transport.pause_reading()
+    flooding = publish(flood, junk=1)
+    await until(is_held(live, "a,0", flood))
+    publishing = publish(stream, junk=0)
+    assert numbers(await take(here, COUNT)) == list(range(COUNT))
+    await publishing
+    box = live.host("a,0").links[B0].box
+    # At the mark, half of the bound, one read more came: the bound itself was not needed.
+    assert len(box.waiting) < SMALL.link_queue_frames_max
+    assert is_held(live, "a,0", flood)()
+    link.transport.resume_reading()
+    assert numbers(await take(beyond, COUNT)) == list(range(COUNT))
+    await flooding
+    await until(lambda: nobody_is_held(live))
 
-        def endless() -> Iterator[dict[str, Any]]:
-            while not is_over:
-                published.append(len(published))
-                yield {"n": published[-1], "s": PAYLOAD}
 
-        publishing = asyncio.create_task(publisher.publish_many(endless()))
-        for region, other in (("b", "c"), ("a", "b"), ("b", "c")):
-            await until(is_held(live, "a,0", publisher))
-            link = live.host(f"{region},0").links[BrokerId(other, 0)]
-            channel = link.channel
-            channel.abort()
-            await until(lambda link=link, channel=channel: link.channel not in (None, channel))  # type: ignore[misc]
-        # Whoever goes on publishing into the full queue is held again.
+@overlay(
+    tree="path:3",
+    clusters=1,
+    net_limits=replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT, link_queue_frames_max=COUNT),
+    routing="snr",
+)
+async def test_holds_end_with_the_connection_and_are_asked_for_again(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("c,0", "n >= 0", policy="block")
+    name = subscription._client.name
+    await stop_reading(live, "c,0", name)
+    # Published for as long as the links break: any fixed number could fit into the queues before the last hold.
+    published: list[int] = []
+    is_over = False
+
+    def endless() -> Iterator[dict[str, Any]]:
+        while not is_over:
+            published.append(len(published))
+            yield {"n": published[-1], "s": PAYLOAD}
+
+    publishing = asyncio.create_task(publisher.publish_many(endless()))
+    for region, other in (("b", "c"), ("a", "b"), ("b", "c")):
         await until(is_held(live, "a,0", publisher))
-        is_over = True
-        start_reading(live, name)
-        assert numbers(await take(subscription, len(published))) == published
-        assert await publishing == len(published)
-        await until(lambda: nobody_is_held(live))
-
+        link = live.host(f"{region},0").links[BrokerId(other, 0)]
+        channel = link.channel
+        channel.abort()
+        await until(lambda link=link, channel=channel: link.channel not in (None, channel))  # type: ignore[misc]
+    # Whoever goes on publishing into the full queue is held again.
+    await until(is_held(live, "a,0", publisher))
+    is_over = True
+    start_reading(live, name)
+    assert numbers(await take(subscription, len(published))) == published
+    assert await publishing == len(published)
+    await until(lambda: nobody_is_held(live))
     # Room for what comes between one hold and the next.
-    limits = replace(SMALL, link_grace_s=100.0, client_queue_frames_max=COUNT, link_queue_frames_max=COUNT)
-    in_overlay(scene, tree="path:3", clusters=1, net_limits=limits, routing="snr")
 
 
-def test_a_broken_link_stops_its_publishers_before_it_loses_anything() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("b,0", "n >= 0", policy="block")
-        host = live.host("a,0")
-        link, dialler = host.links[B0], host.diallers[B0]
-        address, dialler.address = dialler.address, None
-        link.channel.abort()
-        await until(lambda: link.channel is None)
-        publishing = publish(publisher)
-        await until(is_held(live, "a,0", publisher))
-        assert len(link.box.waiting) < SMALL.link_queue_frames_max
-        dialler.address = address
-        dialler.dial()
-        assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
-        await publishing
-        assert link.dropped == 0
-        await until(lambda: nobody_is_held(live))
-
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=replace(SMALL, link_grace_s=100.0))
+@overlay(tree="path:2", clusters=1, net_limits=replace(SMALL, link_grace_s=100.0))
+async def test_a_broken_link_stops_its_publishers_before_it_loses_anything(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("b,0", "n >= 0", policy="block")
+    host = live.host("a,0")
+    link, dialler = host.links[B0], host.diallers[B0]
+    address, dialler.address = dialler.address, None
+    link.channel.abort()
+    await until(lambda: link.channel is None)
+    publishing = publish(publisher)
+    await until(is_held(live, "a,0", publisher))
+    assert len(link.box.waiting) < SMALL.link_queue_frames_max
+    dialler.address = address
+    dialler.dial()
+    assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
+    await publishing
+    assert link.dropped == 0
+    await until(lambda: nobody_is_held(live))
 
 
-def test_a_subscriber_that_is_gone_holds_nobody() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("b,0", "n >= 0", policy="block")
-        await stop_reading(live, "b,0", subscription._client.name)
-        publishing = publish(publisher)
-        await until(is_held(live, "a,0", publisher))
-        live.host("b,0").sessions[subscription._client.name].channel.abort()
-        await publishing
-        await publisher.flush()
-        await until(lambda: nobody_is_held(live))
-
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=SMALL)
+@overlay(tree="path:2", clusters=1, net_limits=SMALL)
+async def test_a_subscriber_that_is_gone_holds_nobody(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("b,0", "n >= 0", policy="block")
+    await stop_reading(live, "b,0", subscription._client.name)
+    publishing = publish(publisher)
+    await until(is_held(live, "a,0", publisher))
+    live.host("b,0").sessions[subscription._client.name].channel.abort()
+    await publishing
+    await publisher.flush()
+    await until(lambda: nobody_is_held(live))
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest"])
-def test_dropping_keeps_order_counts_and_tells_and_nobody_waits(policy: str) -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        slow = await live.subscriber("b,1", "n >= 0", policy=policy)
-        quick = await live.subscriber("b,1", "n >= 0", policy="block")
-        name = slow._client.name
-        await stop_reading(live, "b,1", name)
-        publishing = publish(publisher)
-        assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
-        await publishing
-        session = live.host("b,1").sessions[name]
-        dropped = session.box.dropped_total
-        assert dropped > 0
-        start_reading(live, name)
-        got = numbers(await take(slow, COUNT - dropped))
-        assert got == sorted(set(got))
-        if policy == "drop_oldest":
-            assert got[-1] == COUNT - 1
-        else:
-            assert got[-1] < COUNT - 1
-        await until(lambda: slow.dropped == dropped)
-        assert session.box.sent < COUNT
-        assert len(session.box.waiting) <= SMALL.client_queue_frames_max
-
-    in_overlay(scene, tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
+@overlay(tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
+async def test_dropping_keeps_order_counts_and_tells_and_nobody_waits(live: Live, policy: str) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    slow = await live.subscriber("b,1", "n >= 0", policy=policy)
+    quick = await live.subscriber("b,1", "n >= 0", policy="block")
+    name = slow._client.name
+    await stop_reading(live, "b,1", name)
+    publishing = publish(publisher)
+    assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
+    await publishing
+    session = live.host("b,1").sessions[name]
+    dropped = session.box.dropped_total
+    assert dropped > 0
+    start_reading(live, name)
+    got = numbers(await take(slow, COUNT - dropped))
+    assert got == sorted(set(got))
+    if policy == "drop_oldest":
+        assert got[-1] == COUNT - 1
+    else:
+        assert got[-1] < COUNT - 1
+    await until(lambda: slow.dropped == dropped)
+    assert session.box.sent < COUNT
+    assert len(session.box.waiting) <= SMALL.client_queue_frames_max
 
 
-def test_disconnect_ends_the_slow_one_alone() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        slow = await live.subscriber("b,1", "n >= 0", policy="disconnect")
-        quick = await live.subscriber("b,1", "n >= 0", policy="block")
-        await stop_reading(live, "b,1", slow._client.name)
-        publishing = publish(publisher)
-        assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
-        await publishing
-        await until(lambda: slow._client.name not in live.host("b,1").sessions)
-        start_reading(live, slow._client.name)
-        with pytest.raises(UnreachableError, match="slow"):
-            await take(slow, COUNT)
-
-    in_overlay(scene, tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
+@overlay(tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
+async def test_disconnect_ends_the_slow_one_alone(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    slow = await live.subscriber("b,1", "n >= 0", policy="disconnect")
+    quick = await live.subscriber("b,1", "n >= 0", policy="block")
+    await stop_reading(live, "b,1", slow._client.name)
+    publishing = publish(publisher)
+    assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
+    await publishing
+    await until(lambda: slow._client.name not in live.host("b,1").sessions)
+    start_reading(live, slow._client.name)
+    with pytest.raises(UnreachableError, match="slow"):
+        await take(slow, COUNT)
 
 
-def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege() -> None:
+@overlay(tree="path:2", clusters=1, net_limits=STRICT)
+async def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege(live: Live) -> None:
     """It gets what it can take, is told about drops, and holds up no publisher any more."""
-
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        slow = await live.subscriber("b,0", "n >= 0", policy="block")
-        quick = await live.subscriber("b,0", "n >= 0", policy="drop_newest")
-        name, host = slow._client.name, live.host("b,0")
-        await stop_reading(live, "b,0", name)
-        publishing = publish(publisher)
-        assert numbers(await take(quick, COUNT)) == list(range(COUNT))
-        await publishing
-        assert host.counters.blocks_lost == 1
-        assert nobody_is_held(live)
-        dropped = host.sessions[name].box.dropped_total
-        assert dropped > 0
-        start_reading(live, name)
-        got = numbers(await take(slow, COUNT - dropped))
-        assert got == sorted(set(got))
-        assert got[-1] == COUNT - 1, "the oldest are dropped"
-        await until(lambda: slow.dropped == dropped)
-        # When it has taken everything it may block again, after a while.
-        await until(lambda: not host.sessions[name].privilege.lost)
-        assert host.counters.blocks_lost == 1
-
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=STRICT)
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    slow = await live.subscriber("b,0", "n >= 0", policy="block")
+    quick = await live.subscriber("b,0", "n >= 0", policy="drop_newest")
+    name, host = slow._client.name, live.host("b,0")
+    await stop_reading(live, "b,0", name)
+    publishing = publish(publisher)
+    assert numbers(await take(quick, COUNT)) == list(range(COUNT))
+    await publishing
+    assert host.counters.blocks_lost == 1
+    assert nobody_is_held(live)
+    dropped = host.sessions[name].box.dropped_total
+    assert dropped > 0
+    start_reading(live, name)
+    got = numbers(await take(slow, COUNT - dropped))
+    assert got == sorted(set(got))
+    assert got[-1] == COUNT - 1, "the oldest are dropped"
+    await until(lambda: slow.dropped == dropped)
+    # When it has taken everything it may block again, after a while.
+    await until(lambda: not host.sessions[name].privilege.lost)
+    assert host.counters.blocks_lost == 1
 
 
-def test_a_subscriber_that_takes_enough_may_block_as_long_as_it_likes() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("b,0", "n >= 0", policy="block", inbox_max=100)
-        publishing = publish(publisher)
-        got: list[Any] = []
-        while len(got) < COUNT:
-            got += numbers(await take(subscription, 50))
-            await asyncio.sleep(0)
-        assert got == list(range(COUNT))
-        await publishing
-        assert live.host("a,0").counters.sources_held > 0
-        assert live.host("b,0").counters.blocks_lost == 0
-
+@overlay(tree="path:2", clusters=1, net_limits=replace(SMALL, block_frames_per_s_min=1, block_s=5.0))
+async def test_a_subscriber_that_takes_enough_may_block_as_long_as_it_likes(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("b,0", "n >= 0", policy="block", inbox_max=100)
+    publishing = publish(publisher)
+    got: list[Any] = []
+    while len(got) < COUNT:
+        got += numbers(await take(subscription, 50))
+        await asyncio.sleep(0)
+    assert got == list(range(COUNT))
+    await publishing
+    assert live.host("a,0").counters.sources_held > 0
+    assert live.host("b,0").counters.blocks_lost == 0
     # One frame a second is little enough for any machine.
-    limits = replace(SMALL, block_frames_per_s_min=1, block_s=5.0)
-    in_overlay(scene, tree="path:2", clusters=1, net_limits=limits)
 
 
-def test_a_client_that_was_too_slow_cannot_mend_it_by_coming_back_as_new() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        client = await live.client("a,0", name="slow", session_s=0.0)
-        await client.start_subscription(client.subscribe("n >= 0", policy="block"))
-        await stop_reading(live, "a,0", "slow")
-        await publish(publisher)
-        host = live.host("a,0")
-        await until(lambda: host.counters.blocks_lost == 1)
-        await client.close()
-        await until(lambda: "slow" not in host.sessions)
-        await live.client("a,0", name="slow")
-        assert host.sessions["slow"].privilege.lost
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=replace(STRICT, block_again_s=3600.0))
+@overlay(tree="path:1", clusters=1, net_limits=replace(STRICT, block_again_s=3600.0))
+async def test_a_client_that_was_too_slow_cannot_mend_it_by_coming_back_as_new(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    client = await live.client("a,0", name="slow", session_s=0.0)
+    await client.start_subscription(client.subscribe("n >= 0", policy="block"))
+    await stop_reading(live, "a,0", "slow")
+    await publish(publisher)
+    host = live.host("a,0")
+    await until(lambda: host.counters.blocks_lost == 1)
+    await client.close()
+    await until(lambda: "slow" not in host.sessions)
+    await live.client("a,0", name="slow")
+    assert host.sessions["slow"].privilege.lost
 
 
-def test_two_that_publish_to_each_other_and_block_do_not_wait_in_a_circle() -> None:
+@overlay(tree="path:1", clusters=1, net_limits=replace(SMALL, client_queue_frames_max=6000))
+async def test_two_that_publish_to_each_other_and_block_do_not_wait_in_a_circle(live: Live) -> None:
     """A held client is not read from, including its confirmations, and so asks for no pauses."""
-
-    async def scene(live: Live) -> None:
-        names = ("one", "other")
-        pairs = (names, names[::-1])
-        clients = [await live.publisher("a,0", f"to = '{to}' and n >= 0 and s like 'x%'", name=of) for of, to in pairs]
-        inboxes = [client.subscribe(f"to = '{client.name}'", policy="block", inbox_max=50) for client in clients]
-        for client, inbox in zip(clients, inboxes, strict=True):
-            await client.start_subscription(inbox)
-        publishing = [publish(client, to=to) for client, to in zip(clients, names[::-1], strict=True)]
-        got = await asyncio.gather(*(take(inbox, COUNT) for inbox in inboxes))
-        assert [numbers(deliveries) for deliveries in got] == [list(range(COUNT))] * 2
-        await asyncio.gather(*publishing)
-        await until(lambda: nobody_is_held(live))
-
-    # Twice the bound has room for what each of them may have under way.
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=replace(SMALL, client_queue_frames_max=6000))
+    names = ("one", "other")
+    pairs = (names, names[::-1])
+    clients = [await live.publisher("a,0", f"to = '{to}' and n >= 0 and s like 'x%'", name=of) for of, to in pairs]
+    inboxes = [client.subscribe(f"to = '{client.name}'", policy="block", inbox_max=50) for client in clients]
+    for client, inbox in zip(clients, inboxes, strict=True):
+        await client.start_subscription(inbox)
+    publishing = [publish(client, to=to) for client, to in zip(clients, names[::-1], strict=True)]
+    got = await asyncio.gather(*(take(inbox, COUNT) for inbox in inboxes))
+    assert [numbers(deliveries) for deliveries in got] == [list(range(COUNT))] * 2
+    await asyncio.gather(*publishing)
+    await until(lambda: nobody_is_held(live))
 
 
-def test_a_stalled_subscriber_is_given_up_in_the_end() -> None:
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        slow = await live.subscriber("a,0", "n >= 0", policy="block")
-        await stop_reading(live, "a,0", slow._client.name)
-        await publish(publisher)
-        await publisher.flush()
-        await until(lambda: slow._client.name not in live.host("a,0").sessions)
-        start_reading(live, slow._client.name)
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=replace(SMALL, stall_s=0.3))
+# Twice the bound has room for what each of them may have under way.
 
 
-def test_a_slow_reader_of_a_quick_client_stops_its_client_only() -> None:
+@overlay(tree="path:1", clusters=1, net_limits=replace(SMALL, stall_s=0.3))
+async def test_a_stalled_subscriber_is_given_up_in_the_end(live: Live) -> None:
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    slow = await live.subscriber("a,0", "n >= 0", policy="block")
+    await stop_reading(live, "a,0", slow._client.name)
+    await publish(publisher)
+    await publisher.flush()
+    await until(lambda: slow._client.name not in live.host("a,0").sessions)
+    start_reading(live, slow._client.name)
+
+
+@overlay(tree="path:1", clusters=1, net_limits=SMALL)
+async def test_a_slow_reader_of_a_quick_client_stops_its_client_only(live: Live) -> None:
     """The inbox is bounded: notifications that the program does not take stay at the broker."""
-
-    async def scene(live: Live) -> None:
-        publisher = await live.publisher("a,0", "n is not null and s is not null")
-        subscription = await live.subscriber("a,0", "n >= 0", policy="block", inbox_max=100)
-        publishing = publish(publisher)
-        await until(is_held(live, "a,0", publisher))
-        assert len(subscription._inbox) < 100 + 1000
-        assert [d.notification["n"] for d in await take(subscription, COUNT)] == list(range(COUNT))
-        await publishing
-
-    in_overlay(scene, tree="path:1", clusters=1, net_limits=SMALL)
+    publisher = await live.publisher("a,0", "n is not null and s is not null")
+    subscription = await live.subscriber("a,0", "n >= 0", policy="block", inbox_max=100)
+    publishing = publish(publisher)
+    await until(is_held(live, "a,0", publisher))
+    assert len(subscription._inbox) < 100 + 1000
+    assert [d.notification["n"] for d in await take(subscription, COUNT)] == list(range(COUNT))
+    await publishing

@@ -10,7 +10,7 @@ import trustme
 
 from octopia.net import Client, UnreachableError, Url, client_context
 from octopia.net.tls import explain_dial_error
-from tests.net.live import Live, in_overlay
+from tests.net.live import Live, in_overlay, overlay
 from tests.net.test_security import Certificates, secure_url, with_tls
 
 
@@ -21,13 +21,11 @@ async def failure(url: str, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_tls_to_a_port_without(tmp_path: Path) -> None:
-    async def scene(live: Live) -> None:
-        url = secure_url(live, "a,0")
-        said = await failure(url, tls=Certificates(tmp_path).of_client())
-        assert said == f"{url} cannot be reached: it does not speak TLS; use {live.url('a,0')}"
-
-    in_overlay(scene, tree="path:1", clusters=1)
+@overlay(tree="path:1", clusters=1)
+async def test_tls_to_a_port_without(live: Live, tmp_path: Path) -> None:
+    url = secure_url(live, "a,0")
+    said = await failure(url, tls=Certificates(tmp_path).of_client())
+    assert said == f"{url} cannot be reached: it does not speak TLS; use {live.url('a,0')}"
 
 
 def test_a_port_with_tls(tmp_path: Path) -> None:

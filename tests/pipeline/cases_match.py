@@ -11,7 +11,7 @@ import pytest
 import octopia
 from octopia import InputError, LanguageError, spark
 from octopia.pipeline import Session
-from octopia.pipeline.match import pairs_of
+from octopia.pipeline.match_tables import pairs_of
 
 SYMBOLS = ("AAPL", "IBM", "é\u4e2d", "")
 NUMBERS = (0, 1, -3, 2**53 + 1, 0.5, -0.25, 1e9)
@@ -247,7 +247,7 @@ def test_constants_that_do_not_fit_their_column(session: Session, filter: str, m
 def test_more_subscriptions_than_fit_in_one_piece(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = session.spark.range(500).selectExpr("id as row", "id % 50 as n")
     subscriptions = session.spark.range(40).selectExpr("cast(id as int) as id", "concat('n = ', id) as filter")
-    monkeypatch.setattr(import_module("octopia.pipeline.match"), "PIECE_SUBSCRIPTIONS", 7)
+    monkeypatch.setattr(import_module("octopia.pipeline.match_tables"), "PIECE_SUBSCRIPTIONS", 7)
     pieces = [tuple(row) for row in spark.match(rows, subscriptions, keys=["row"]).collect()]
     assert sorted(pieces) == [(row, row % 50) for row in range(500) if row % 50 < 40]
 

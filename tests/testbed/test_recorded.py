@@ -21,7 +21,7 @@ from octopia.testbed.recorded import BrokerRows, Joined, Outage, Requests
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.trace import NO_REQUEST
 from octopia.wire import Barrier, Kind, encode_parcel, link_frames, message_frame, notification_frame
-from tests.net.live import Live, run, until
+from tests.net.live import Live, asynchronous, until
 from tests.testbed.worlds import OVERLAY
 
 A, B = BrokerId("a", 0), BrokerId("b", 0)
@@ -178,44 +178,6 @@ def test_the_offset_of_a_clock_is_that_of_the_quickest_answer() -> None:
     assert abs(offset - 10**12) <= error
 
 
-def test_a_queue_that_is_recorded_knows_when_each_message_left_and_passes_over_barriers() -> None:
-    now = iter(range(100))
-
-    class Transport:
-        def write(self, data: bytes) -> None:
-            pass
-
-        def get_extra_info(self, name: str) -> str:
-            return name
-
-    async def main() -> None:
-        recording = Recording([A, B], clock=lambda: next(now))
-        box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
-        one, two = b"\0\0\0\1\x30", b"\0\0\0\1\x38"
-        recording.cause = 7
-        box.put(one)
-        box.put(message_frame(Barrier(1)))
-        recording.cause = 8
-        assert box.put_if_room([two, one])
-        assert box.put_below([one, two], 1, 50, 10_000) == 2
-        box.attach(Transport(), 0)  # type: ignore[arg-type]
-        box.flush()
-        sent, events, expired = recording.take()
-        # link, queued, left, found, cause, connection, serial; a clock that counts its readings
-        assert [list(row)[:7] for row in rows(len(SENT_COLUMNS), *_by_row(sent))] == [
-            [1, 0, 4, 0, 7, 0, 1],
-            [1, 2, 4, 2, 8, 0, 2],
-            [1, 2, 4, 3, 8, 0, 3],
-            [1, 3, 4, 4, 8, 0, 4],
-        ]
-        assert recording.words == ["peername sockname"]
-        assert not events
-        assert not expired
-        assert recording.sent_total == 4
-
-    asyncio.run(main())
-
-
 class Wire:
     """A connection that remembers its output."""
 
@@ -234,72 +196,96 @@ class Wire:
         self.aborted = True
 
     def get_extra_info(self, name: str) -> str:
-        return self.name
+        return self.name or name
 
 
-def test_a_queue_says_what_was_sent_again_and_what_was_never_sent() -> None:
-    async def main() -> None:
-        recording = Recording([B], reads=True)
-        box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
-        parcels = [encode_parcel(parse_notification({"x": number}), "p", number) for number in (1, 2, 3)]
-        copies = [notification_frame(Kind.NOTIFY, b"", parcel) for parcel in parcels]
-        (control,) = link_frames(Waits(1))
-        first, second = Wire("first"), Wire("second")
-        box.attach(first, 0)  # type: ignore[arg-type]
-        for frame in (control, copies[0]):
-            box.put(frame)
-        box.flush()
-        box.detach()
-        # one had come, the other goes again
-        box.attach(second, 1)  # type: ignore[arg-type]
-        box.flush()
-        assert recording.sent_total == 2
-        box.detach()
-        box.put(copies[1])
-        box.put(control)
-        # nobody knows whether the one that was sent has come; a notification that was not may still go
-        box.keep_unsent(lambda frame: frame is copies[1])
-        box.put(copies[2])
-        box.clear()
-        sent, _, _ = recording.take()
-        found = [dict(zip(SENT_COLUMNS, row, strict=True)) for row in _by_row(sent)]
-        word = [*recording.words, None]
-        assert [(word[row["connection"]], row["serial"], word[row["kind"]], row["sequence"]) for row in found] == [
-            ("first first", 1, "waits", 0),
-            ("first first", 2, "notify", 1),
-            ("second second", 2, "notify", 1),
-            (None, 4, "waits", 0),
-            (None, 3, "notify", 2),
-            # what was kept was put again, which used up a number
-            (None, 6, "notify", 3),
-        ]
-        assert {word[row["name"]] for row in found} == {"p", None}
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_queue_that_is_recorded_knows_when_each_message_left_and_passes_over_barriers() -> None:
+    now = iter(range(100))
+    recording = Recording([A, B], clock=lambda: next(now))
+    box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
+    one, two = b"\0\0\0\1\x30", b"\0\0\0\1\x38"
+    recording.cause = 7
+    box.put(one)
+    box.put(message_frame(Barrier(1)))
+    recording.cause = 8
+    assert box.put_if_room([two, one])
+    assert box.put_below([one, two], 1, 50, 10_000) == 2
+    box.attach(Wire(), 0)  # type: ignore[arg-type]
+    box.flush()
+    sent, events, expired = recording.take()
+    # link, queued, left, found, cause, connection, serial; a clock that counts its readings
+    assert [list(row)[:7] for row in rows(len(SENT_COLUMNS), *_by_row(sent))] == [
+        [1, 0, 4, 0, 7, 0, 1],
+        [1, 2, 4, 2, 8, 0, 2],
+        [1, 2, 4, 3, 8, 0, 3],
+        [1, 3, 4, 4, 8, 0, 4],
+    ]
+    assert recording.words == ["peername sockname"]
+    assert not events
+    assert not expired
+    assert recording.sent_total == 4
 
 
-def test_a_slow_link_sends_one_after_the_other_and_one_that_is_down_takes_no_connection() -> None:
-    async def main() -> None:
-        recording = Recording([B])
-        box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
-        wire = Wire()
-        box.attach(wire, 0)  # type: ignore[arg-type]
-        recording.weather[0] = Weather(per_message_ns=300_000_000)
-        frames = [bytes((0, 0, 0, number, 0x38)) for number in range(4)]
-        for frame in frames:
-            box.put(frame)
-        box.flush()
-        assert box.waits == 3
-        await until(lambda: len(wire.written) == 4)
-        assert wire.written == frames
-        sent, _, _ = recording.take()
-        left = [row[2] for row in _by_row(sent)]
-        assert left == sorted(set(left))
-        recording.weather[0] = Weather(is_up=False)
-        box.attach(wire, 4)  # type: ignore[arg-type]
-        assert wire.aborted
+@asynchronous
+async def test_a_queue_says_what_was_sent_again_and_what_was_never_sent() -> None:
+    recording = Recording([B], reads=True)
+    box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
+    parcels = [encode_parcel(parse_notification({"x": number}), "p", number) for number in (1, 2, 3)]
+    copies = [notification_frame(Kind.NOTIFY, b"", parcel) for parcel in parcels]
+    (control,) = link_frames(Waits(1))
+    first, second = Wire("first"), Wire("second")
+    box.attach(first, 0)  # type: ignore[arg-type]
+    for frame in (control, copies[0]):
+        box.put(frame)
+    box.flush()
+    box.detach()
+    # one had come, the other goes again
+    box.attach(second, 1)  # type: ignore[arg-type]
+    box.flush()
+    assert recording.sent_total == 2
+    box.detach()
+    box.put(copies[1])
+    box.put(control)
+    # nobody knows whether the one that was sent has come; a notification that was not may still go
+    box.keep_unsent(lambda frame: frame is copies[1])
+    box.put(copies[2])
+    box.clear()
+    sent, _, _ = recording.take()
+    found = [dict(zip(SENT_COLUMNS, row, strict=True)) for row in _by_row(sent)]
+    word = [*recording.words, None]
+    assert [(word[row["connection"]], row["serial"], word[row["kind"]], row["sequence"]) for row in found] == [
+        ("first first", 1, "waits", 0),
+        ("first first", 2, "notify", 1),
+        ("second second", 2, "notify", 1),
+        (None, 4, "waits", 0),
+        (None, 3, "notify", 2),
+        # what was kept was put again, which used up a number
+        (None, 6, "notify", 3),
+    ]
+    assert {word[row["name"]] for row in found} == {"p", None}
 
-    asyncio.run(main())
+
+@asynchronous
+async def test_a_slow_link_sends_one_after_the_other_and_one_that_is_down_takes_no_connection() -> None:
+    recording = Recording([B])
+    box = RecordedOutbox(recording, B, Turn(), 100, 100_000)
+    wire = Wire()
+    box.attach(wire, 0)  # type: ignore[arg-type]
+    recording.weather[0] = Weather(per_message_ns=300_000_000)
+    frames = [bytes((0, 0, 0, number, 0x38)) for number in range(4)]
+    for frame in frames:
+        box.put(frame)
+    box.flush()
+    assert box.waits == 3
+    await until(lambda: len(wire.written) == 4)
+    assert wire.written == frames
+    sent, _, _ = recording.take()
+    left = [row[2] for row in _by_row(sent)]
+    assert left == sorted(set(left))
+    recording.weather[0] = Weather(is_up=False)
+    box.attach(wire, 4)  # type: ignore[arg-type]
+    assert wire.aborted
 
 
 def test_the_next_life_of_a_broker_goes_on_where_the_last_ended() -> None:
@@ -320,51 +306,33 @@ def _by_row(sent: Any) -> list[tuple[int, ...]]:
     return [tuple(sent[at : at + width]) for at in range(0, len(sent), width)]
 
 
-def test_what_goes_to_a_far_site_is_written_later_and_in_its_order() -> None:
-    written: list[bytes] = []
-
-    class Transport:
-        closed = False
-
-        def write(self, data: bytes) -> None:
-            written.append(data)
-
-        def is_closing(self) -> bool:
-            return self.closed
-
-        def get_extra_info(self, name: str) -> str:
-            return name
-
-    async def main() -> None:
-        recording = Recording([A, B], delays_ns={B: 1_000_000})
-        near, far = (RecordedOutbox(recording, id, Turn(), 100, 100_000) for id in (A, B))
-        transport = Transport()
-        for box in (near, far):
-            box.attach(transport, 0)  # type: ignore[arg-type]
-        for box, frame in ((far, b"\0\0\0\1\x38"), (near, b"\0\0\0\2\x38"), (far, b"\0\0\0\3\x38")):
-            box.put(frame)
-            box.flush()
-        assert written == [b"\0\0\0\2\x38"]
-        await until(lambda: len(written) == 3)
-        assert written[1:] == [b"\0\0\0\1\x38", b"\0\0\0\3\x38"]
-        far.put(b"\0\0\0\4\x38")
-        far.flush()
-        transport.closed = True
-        await until(lambda: not far._on_the_way)
-        assert len(written) == 3
-
-    asyncio.run(main())
+@asynchronous
+async def test_what_goes_to_a_far_site_is_written_later_and_in_its_order() -> None:
+    recording = Recording([A, B], delays_ns={B: 1_000_000})
+    near, far = (RecordedOutbox(recording, id, Turn(), 100, 100_000) for id in (A, B))
+    wire = Wire()
+    for box in (near, far):
+        box.attach(wire, 0)  # type: ignore[arg-type]
+    for box, frame in ((far, b"\0\0\0\1\x38"), (near, b"\0\0\0\2\x38"), (far, b"\0\0\0\3\x38")):
+        box.put(frame)
+        box.flush()
+    assert wire.written == [b"\0\0\0\2\x38"]
+    await until(lambda: len(wire.written) == 3)
+    assert wire.written[1:] == [b"\0\0\0\1\x38", b"\0\0\0\3\x38"]
+    far.put(b"\0\0\0\4\x38")
+    far.flush()
+    wire.abort()
+    await until(lambda: not far._on_the_way)
+    assert len(wire.written) == 3
 
 
-def test_a_broker_that_is_not_recorded_has_none_of_it() -> None:
-    async def main() -> None:
-        async with Live("path:2", 1) as live:
-            host = live.host("a,0")
-            assert type(host._router) is Router
-            assert {type(link.box) for link in host.links.values()} == {Outbox}
-        recordings = {id: Recording(OVERLAY.a_links(id) + OVERLAY.i_links(id)) for id in OVERLAY.brokers}
-        anywhere = dict.fromkeys(OVERLAY.brokers, Address("127.0.0.1", 0))
-        async with Server(OVERLAY, anywhere, recordings=recordings) as server:
-            assert {type(host._router) for host in server.hosts.values()} == {RecordedRouter}
-
-    run(main)
+@asynchronous
+async def test_a_broker_that_is_not_recorded_has_none_of_it() -> None:
+    async with Live("path:2", 1) as live:
+        host = live.host("a,0")
+        assert type(host._router) is Router
+        assert {type(link.box) for link in host.links.values()} == {Outbox}
+    recordings = {id: Recording(OVERLAY.a_links(id) + OVERLAY.i_links(id)) for id in OVERLAY.brokers}
+    anywhere = dict.fromkeys(OVERLAY.brokers, Address("127.0.0.1", 0))
+    async with Server(OVERLAY, anywhere, recordings=recordings) as server:
+        assert {type(host._router) for host in server.hosts.values()} == {RecordedRouter}

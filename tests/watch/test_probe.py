@@ -16,7 +16,7 @@ from octopia.watch import Reader, Watched
 from octopia.watch.fetch import get
 from octopia.wire import PROBE, Codec, Connection, Hello, ProbeRequest, Side, WireLimits, encode_parcel, message_frame
 from octopia.wire import probe_frame as frame_of
-from tests.net.live import run, until
+from tests.net.live import asynchronous, until
 from tests.watch.overlays import clients, url, watched_overlay
 
 ROUTINGS = ("snr", "idr", "fdr", "tid", "tid-dynamic")
@@ -94,159 +94,140 @@ def overload(server: Server, draw: random.Random) -> None:
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_probe_takes_the_way_of_the_notification_and_nobody_gets_it(routing: str, seed: int) -> None:
+@asynchronous
+async def test_a_probe_takes_the_way_of_the_notification_and_nobody_gets_it(routing: str, seed: int) -> None:
     draw = random.Random(seed * 100 + ROUTINGS.index(routing))
     tree, clusters = draw.choice(SHAPES)
-
-    async def main() -> None:
-        async with (
-            watched_overlay(tree, clusters, routing=routing) as (server, watched),
-            a_crowd(watched, seed) as (publisher, wanted),
-        ):
-            reader = Reader(watched)
-            for loaded in (False, True):
-                if loaded:
-                    overload(server, draw)
-                for price in (0, 4, 20):
-                    notification = {"class": "STOCK", "price": price}
-                    before = counted(server)
-                    number = await publisher.probe(notification)
-                    probed = await settled(reader, "publisher", number)
-                    assert counted(server) == before
-                    assert all(record["probe"] and not record["delivered"] for record in probed)
-                    would = {
-                        (r["client"], id)
-                        for record in probed
-                        for r in record["recipients"]
-                        for id in r["subscriptions"]
-                    }
-                    assert would == {(name, id) for name, _, id, filter in wanted if matches(filter, notification)}
-                    real = int(await publisher.publish(notification, traced=True))
-                    await publisher.flush()
-                    done = await settled(reader, "publisher", real)
-                    assert hops(done) == hops(probed)
-                    got = {name for record in done for name in record["delivered"]}
-                    assert got == {name for name, _ in would}
-
-    run(main)
+    async with (
+        watched_overlay(tree, clusters, routing=routing) as (server, watched),
+        a_crowd(watched, seed) as (publisher, wanted),
+    ):
+        reader = Reader(watched)
+        for loaded in (False, True):
+            if loaded:
+                overload(server, draw)
+            for price in (0, 4, 20):
+                notification = {"class": "STOCK", "price": price}
+                before = counted(server)
+                number = await publisher.probe(notification)
+                probed = await settled(reader, "publisher", number)
+                assert counted(server) == before
+                assert all(record["probe"] and not record["delivered"] for record in probed)
+                would = {
+                    (r["client"], id) for record in probed for r in record["recipients"] for id in r["subscriptions"]
+                }
+                assert would == {(name, id) for name, _, id, filter in wanted if matches(filter, notification)}
+                real = int(await publisher.publish(notification, traced=True))
+                await publisher.flush()
+                done = await settled(reader, "publisher", real)
+                assert hops(done) == hops(probed)
+                got = {name for record in done for name in record["delivered"]}
+                assert got == {name for name, _ in would}
 
 
-def test_fdr_streams_go_on_as_if_there_had_been_no_probe() -> None:
-    async def main() -> None:
-        async with (
-            watched_overlay("path:2", 2, routing="fdr") as (_, watched),
-            connect(url(watched, "a,0"), name="p") as publisher,
-            connect(url(watched, "b,1")) as reader,
-        ):
-            await publisher.advertise("n >= 0")
-            async with reader.subscribe("n >= 0") as numbers:
-                for n in range(60):
-                    await publisher.publish({"n": n})
-                    if n % 3 == 0:
-                        await publisher.probe({"n": n})
-                got = []
-                async for each in numbers:
-                    got.append(each["n"])
-                    if len(got) == 60:
-                        break
-                assert got == list(range(60))
-
-    run(main)
+@asynchronous
+async def test_fdr_streams_go_on_as_if_there_had_been_no_probe() -> None:
+    async with (
+        watched_overlay("path:2", 2, routing="fdr") as (_, watched),
+        connect(url(watched, "a,0"), name="p") as publisher,
+        connect(url(watched, "b,1")) as reader,
+    ):
+        await publisher.advertise("n >= 0")
+        async with reader.subscribe("n >= 0") as numbers:
+            for n in range(60):
+                await publisher.publish({"n": n})
+                if n % 3 == 0:
+                    await publisher.probe({"n": n})
+            got = []
+            async for each in numbers:
+                got.append(each["n"])
+                if len(got) == 60:
+                    break
+            assert got == list(range(60))
 
 
-def test_who_may_probe_what() -> None:
+@asynchronous
+async def test_who_may_probe_what() -> None:
     right = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, None, False, False)
     watch = Rights("watch", None, None, None, False, True)
     clients = (ClientEntry(right, "token of the feed"), ClientEntry(watch, "token of the watch"))
     authority = Authority(clients, "token of the links")
-
-    async def main() -> None:
-        async with (
-            watched_overlay("path:2", 1, authority=authority) as (_, watched),
-            connect(url(watched, "a,0"), name="feed", token="token of the feed") as feed,  # noqa: S106
-            connect(url(watched, "a,0"), name="watch", token="token of the watch") as watcher,  # noqa: S106
-        ):
-            with pytest.raises(RefusedError, match="feed has no advertisement"):
-                await feed.probe({"class": "STOCK", "price": 1})
-            await feed.advertise("class = 'STOCK' and price > 0 and size > 0")
+    async with (
+        watched_overlay("path:2", 1, authority=authority) as (_, watched),
+        connect(url(watched, "a,0"), name="feed", token="token of the feed") as feed,  # noqa: S106
+        connect(url(watched, "a,0"), name="watch", token="token of the watch") as watcher,  # noqa: S106
+    ):
+        with pytest.raises(RefusedError, match="feed has no advertisement"):
             await feed.probe({"class": "STOCK", "price": 1})
-            with pytest.raises(RefusedError, match=r"price > 0 failed: price is 0; each notification must match"):
-                await feed.probe({"class": "STOCK", "price": 0})
-            with pytest.raises(RefusedError, match="feed did not advertise this"):
-                await feed.probe({"class": "STOCK", "price": 1, "other": 1})
-            with pytest.raises(RefusedError, match="feed may not probe in the name of watch: set probe = true"):
-                await feed.probe({"class": "STOCK", "price": 1}, publisher="watch")
-            # who has the right probes as another, by that one's rights
-            number = await watcher.probe({"class": "STOCK", "price": 1}, publisher="feed")
-            (record,) = await Reader(watched).traces("feed", number)
-            assert (record["came_from"], record["notification"]) == ("feed", {"class": "STOCK", "price": 1})
-            with pytest.raises(RefusedError, match="each notification must match its right"):
-                await watcher.probe({"class": "STOCK", "price": 0}, publisher="feed")
-            with pytest.raises(RefusedError, match="no client named 'nobody' is connected"):
-                await watcher.probe({"x": 1}, publisher="nobody")
-            with pytest.raises(RefusedError, match="watch has no advertisement"):
-                await watcher.probe({"x": 1})
-
-    run(main)
-
-
-def test_content_that_json_cannot_say_is_still_json() -> None:
-    async def main() -> None:
-        async with watched_overlay("path:1", 1) as (_, watched), clients(watched, p="a,0") as (client,):
-            await client.advertise("x is not null and y is not null")
-            number = await client.probe({"x": float("inf"), "y": 2**80})
-            status, body = await get(f"{watched.places[BrokerId('a', 0)].http}/traces?publisher=p&sequence={number}")
-            assert (status, b"Infinity" in body) == (200, False)
-            (record,) = json.loads(body)
-            assert record["notification"] == {"x": "inf", "y": 2**80}
-
-    run(main)
+        await feed.advertise("class = 'STOCK' and price > 0 and size > 0")
+        await feed.probe({"class": "STOCK", "price": 1})
+        with pytest.raises(RefusedError, match=r"price > 0 failed: price is 0; each notification must match"):
+            await feed.probe({"class": "STOCK", "price": 0})
+        with pytest.raises(RefusedError, match="feed did not advertise this"):
+            await feed.probe({"class": "STOCK", "price": 1, "other": 1})
+        with pytest.raises(RefusedError, match="feed may not probe in the name of watch: set probe = true"):
+            await feed.probe({"class": "STOCK", "price": 1}, publisher="watch")
+        # who has the right probes as another, by that one's rights
+        number = await watcher.probe({"class": "STOCK", "price": 1}, publisher="feed")
+        (record,) = await Reader(watched).traces("feed", number)
+        assert (record["came_from"], record["notification"]) == ("feed", {"class": "STOCK", "price": 1})
+        with pytest.raises(RefusedError, match="each notification must match its right"):
+            await watcher.probe({"class": "STOCK", "price": 0}, publisher="feed")
+        with pytest.raises(RefusedError, match="no client named 'nobody' is connected"):
+            await watcher.probe({"x": 1}, publisher="nobody")
+        with pytest.raises(RefusedError, match="watch has no advertisement"):
+            await watcher.probe({"x": 1})
 
 
-def test_a_probe_is_no_registration_and_survives_a_new_session() -> None:
-    async def main() -> None:
-        async with (
-            watched_overlay("path:1", 1) as (server, watched),
-            connect(url(watched, "a,0"), name="p", session_s=0) as client,
-        ):
-            await client.advertise("x > 0")
-            await client.probe({"x": 1})
-            await client.flush()
-            assert [name for name, _ in client._registry.standing()] == ["advertise"]
-            host = server.hosts[BrokerId("a", 0)]
-            channel = host.sessions["p"].channel
-            assert channel is not None
-            channel.abort()
-            await until(lambda: client.reconnects == 1 and client.is_connected)
-            await client.probe({"x": 2})
-
-    run(main)
+@asynchronous
+async def test_content_that_json_cannot_say_is_still_json() -> None:
+    async with watched_overlay("path:1", 1) as (_, watched), clients(watched, p="a,0") as (client,):
+        await client.advertise("x is not null and y is not null")
+        number = await client.probe({"x": float("inf"), "y": 2**80})
+        status, body = await get(f"{watched.places[BrokerId('a', 0)].http}/traces?publisher=p&sequence={number}")
+        assert (status, b"Infinity" in body) == (200, False)
+        (record,) = json.loads(body)
+        assert record["notification"] == {"x": "inf", "y": 2**80}
 
 
-def test_what_a_probe_leaves_in_a_recording() -> None:
-    async def main() -> None:
-        scot_brokers = [BrokerId("a", 0), BrokerId("b", 0)]
-        recordings = {
-            broker: Recording([other for other in scot_brokers if other != broker]) for broker in scot_brokers
-        }
-        async with (
-            watched_overlay("path:2", 1, recordings=recordings) as (_, watched),
-            connect(url(watched, "a,0"), name="p") as publisher,
-            connect(url(watched, "b,0")) as reader,
-        ):
-            await publisher.advertise("n > 0")
-            async with reader.subscribe("n > 0"):
-                number = await publisher.probe({"n": 1})
-                await settled(Reader(watched), "p", number)
-        for broker, link in ((scot_brokers[0], -1), (scot_brokers[1], 0)):
-            recording = recordings[broker]
-            kind = recording.words.index("probe")
-            columns = len(recording.events) // 12
-            rows = [recording.events[at * 12 : at * 12 + 12] for at in range(columns)]
-            (noted,) = [row for row in rows if row[5] == kind]
-            assert (noted[2], recording.words[noted[6]], noted[8]) == (link, "p", number)
+@asynchronous
+async def test_a_probe_is_no_registration_and_survives_a_new_session() -> None:
+    async with (
+        watched_overlay("path:1", 1) as (server, watched),
+        connect(url(watched, "a,0"), name="p", session_s=0) as client,
+    ):
+        await client.advertise("x > 0")
+        await client.probe({"x": 1})
+        await client.flush()
+        assert [name for name, _ in client._registry.standing()] == ["advertise"]
+        host = server.hosts[BrokerId("a", 0)]
+        channel = host.sessions["p"].channel
+        assert channel is not None
+        channel.abort()
+        await until(lambda: client.reconnects == 1 and client.is_connected)
+        await client.probe({"x": 2})
 
-    run(main)
+
+@asynchronous
+async def test_what_a_probe_leaves_in_a_recording() -> None:
+    scot_brokers = [BrokerId("a", 0), BrokerId("b", 0)]
+    recordings = {broker: Recording([other for other in scot_brokers if other != broker]) for broker in scot_brokers}
+    async with (
+        watched_overlay("path:2", 1, recordings=recordings) as (_, watched),
+        connect(url(watched, "a,0"), name="p") as publisher,
+        connect(url(watched, "b,0")) as reader,
+    ):
+        await publisher.advertise("n > 0")
+        async with reader.subscribe("n > 0"):
+            number = await publisher.probe({"n": 1})
+            await settled(Reader(watched), "p", number)
+    for broker, link in ((scot_brokers[0], -1), (scot_brokers[1], 0)):
+        recording = recordings[broker]
+        kind = recording.words.index("probe")
+        columns = len(recording.events) // 12
+        rows = [recording.events[at * 12 : at * 12 + 12] for at in range(columns)]
+        (noted,) = [row for row in rows if row[5] == kind]
+        assert (noted[2], recording.words[noted[6]], noted[8]) == (link, "p", number)
 
 
 def test_a_probe_on_the_wire() -> None:

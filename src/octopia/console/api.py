@@ -63,8 +63,8 @@ async def body_of(request: Request) -> dict[str, Any]:
     return content
 
 
-def text_of(content: dict[str, Any], name: str, default: str = "") -> str:
-    value = content.get(name, default)
+def text_of(content: dict[str, Any], name: str) -> str:
+    value = content.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} must be text")
     return value

@@ -96,28 +96,22 @@ class Service:
 
     def client(self, name: str, token: str) -> Client:
         """A client for a browser: with its own token, or with the console's credentials if it has none."""
-        settings = self.settings
-        own = bool(token)
-        if not own and not name:
+        if not token and not name:
             name = self._own_name(secrets.token_hex(3))
-        return Client(
-            self._urls(),
-            name=name,
-            token=token if own else settings.client_token,
-            tls=settings.client_tls,
-            connect_s=CONNECT_S,
-            session_s=5.0,
-        )
+        return self._client(self._urls(), name, token or self.settings.client_token, session_s=5.0)
 
     def _own_name(self, part: str) -> str:
         """A name below the console's; empty if the broker is to choose."""
         return f"{self._name}/{part}" if self._name else ""
 
     def _station(self, broker: BrokerId) -> Client:
-        settings = self.settings
         name = self._own_name(f"meter-{broker.region}-{broker.cluster}")
-        url = self.hub.watched.places[broker].url
+        settings, url = self.settings, self.hub.watched.places[broker].url
         return Client(url, name=name, token=settings.client_token, tls=settings.client_tls, session_s=5.0)
+
+    def _client(self, url: str | Sequence[str], name: str, token: str, session_s: float) -> Client:
+        tls = self.settings.client_tls
+        return Client(url, name=name, token=token, tls=tls, connect_s=CONNECT_S, session_s=session_s)
 
     # -- questions
 
@@ -131,11 +125,7 @@ class Service:
 
     def _at(self, url: str | Sequence[str]) -> Client:
         """A short-lived client of the console at this broker."""
-        settings = self.settings
-        name = self._own_name(secrets.token_hex(3))
-        return Client(
-            url, name=name, token=settings.client_token, tls=settings.client_tls, connect_s=CONNECT_S, session_s=1.0
-        )
+        return self._client(url, self._own_name(secrets.token_hex(3)), self.settings.client_token, session_s=1.0)
 
     async def probe(self, notification: Notification, publisher: str) -> dict[str, Any]:
         """The path of a notification of the console, or of this publisher; it is not delivered."""

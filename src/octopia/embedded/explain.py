@@ -10,11 +10,11 @@ happen while all links are up; if it does, it is a bug, and the answer says so.
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from octopia.embedded.network import Hop
 from octopia.embedded.replay import DeliveryRecord, Replay, StepRecord, civ_string
-from octopia.embedded.ways import named, named_links
+from octopia.embedded.ways import first_of, named, named_links
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter, why_can_get_nothing, why_subscription_misses
@@ -43,13 +43,7 @@ class Answer(Struct, frozen=True):
     reasons: list[str]
 
     def to_jsonable(self) -> dict[str, Any]:
-        return {
-            "notification": self.notification,
-            "publisher": self.publisher,
-            "client": self.client,
-            "delivered": self.delivered,
-            "reasons": self.reasons,
-        }
+        return structs.asdict(self)
 
 
 def explain(result: Replay, *, notification: str | None = None, client: str | None = None) -> list[Answer]:
@@ -71,9 +65,8 @@ def explain(result: Replay, *, notification: str | None = None, client: str | No
 
 def _check_known(noun: str, name: str, known: list[str]) -> None:
     if name not in known:
-        shown = ", ".join(known[:_KNOWN_SHOWN_MAX]) or "none"
-        more = f" and {len(known) - _KNOWN_SHOWN_MAX:,} more" if len(known) > _KNOWN_SHOWN_MAX else ""
-        hint = maybe_meant(name, known) or f"; there {'is' if len(known) == 1 else 'are'} {shown}{more}"
+        shown = first_of(known, _KNOWN_SHOWN_MAX) or "none"
+        hint = maybe_meant(name, known) or f"; there {'is' if len(known) == 1 else 'are'} {shown}"
         raise InputError(f"no {noun} {name!r} in this scenario{hint}")
 
 

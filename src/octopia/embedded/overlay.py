@@ -216,6 +216,12 @@ class OverlayClient:
             raise InputError(f"{self.name} has left the overlay; connect a new client")
         self._overlay.request(self.broker, event)
 
+    def _register(self, kind: type[Advertised | Subscribed], letter: str, filter: str | Filter, id: str | None) -> str:
+        id = self._new_id(letter) if id is None else id
+        self._request(kind(self.name, id, parse_filter(filter)))
+        self._in_force.add(id)
+        return id
+
     def _new_id(self, letter: str) -> str:
         """The next number, skipping ids that the caller chose and that are still in force."""
         id = ""
@@ -230,10 +236,7 @@ class Publisher(OverlayClient):
 
     def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Announce what will be published; returns the id to withdraw it by."""
-        id = self._new_id("a") if id is None else id
-        self._request(Advertised(self.name, id, parse_filter(filter)))
-        self._in_force.add(id)
-        return id
+        return self._register(Advertised, "a", filter, id)
 
     def unadvertise(self, id: str) -> None:
         """Withdraw an advertisement; nothing happens if it is not in force."""
@@ -257,10 +260,7 @@ class Subscriber(OverlayClient):
 
     def subscribe(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Subscribe to all notifications that match; returns the id to withdraw it by."""
-        id = self._new_id("s") if id is None else id
-        self._request(Subscribed(self.name, id, parse_filter(filter)))
-        self._in_force.add(id)
-        return id
+        return self._register(Subscribed, "s", filter, id)
 
     def unsubscribe(self, id: str) -> None:
         """Withdraw a subscription; nothing happens if it is not in force."""

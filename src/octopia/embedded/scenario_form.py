@@ -130,14 +130,12 @@ def _whole(value: object) -> int | None:
     return value if abs(value) <= NUMBER_MAX else None
 
 
-def _queue(value: object) -> int | None:
-    length = _whole(value)
-    return length if length is not None and 0 <= length <= NUMBER_MAX else None
+def _up_to(most: int) -> Callable[[object], int | None]:
+    def check(value: object) -> int | None:
+        number = _whole(value)
+        return number if number is not None and 0 <= number <= most else None
 
-
-def _delay(value: object) -> int | None:
-    links = _whole(value)
-    return links if links is not None and 0 <= links <= DELAY_MAX else None
+    return check
 
 
 def _tau(value: object) -> float | None:
@@ -212,8 +210,8 @@ STEPS: dict[str, dict[str, _Field]] = {
     | {"notification": _Field(_notification, 'a notification such as "[class,\'STOCK\'],[x,5]" or {"x": 5}')}
     | _AT,
     "overload": _LINK
-    | {"queue": _Field(_queue, f"a queue length, a whole number from 0 to {NUMBER_MAX:,}")}
-    | {"delay": _Field(_delay, f"a delay in links, a whole number from 0 to {DELAY_MAX:,}", required=False)},
+    | {"queue": _Field(_up_to(NUMBER_MAX), f"a queue length, a whole number from 0 to {NUMBER_MAX:,}")}
+    | {"delay": _Field(_up_to(DELAY_MAX), f"a delay in links, a whole number from 0 to {DELAY_MAX:,}", required=False)},
     "relieve": _LINK,
     "leave": _CLIENT | _AT,
     "cut": _LINK,

@@ -4,7 +4,7 @@ Derived from the copy, the overlay and the links that are down; nothing is route
 routing (`Dests`) name their destinations; for all others the answer is None.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -95,16 +95,18 @@ def order_of(scot: Scot, stamp: Stamp) -> str | None:
 
 def named(brokers: Iterable[BrokerId]) -> str:
     """Brokers as text, only the first few of many."""
-    names = [str(broker) for broker in brokers]
-    more = f" and {len(names) - _SHOWN_MAX:,} more" if len(names) > _SHOWN_MAX else ""
-    return ", ".join(names[:_SHOWN_MAX]) + more
+    return first_of(list(map(str, brokers)), _SHOWN_MAX)
 
 
 def named_links(links: DownLinks) -> str:
     """Links as text, only the first few of many."""
-    names = sorted("-".join(map(str, sorted(link))) for link in links)
-    more = f" and {len(names) - _SHOWN_MAX:,} more" if len(names) > _SHOWN_MAX else ""
-    return ", ".join(names[:_SHOWN_MAX]) + more
+    return first_of(sorted("-".join(map(str, sorted(link))) for link in links), _SHOWN_MAX)
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 @lru_cache(maxsize=4096)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Client,
         KeptClient,
         KeptSession,
-        NumberedClient,
         Subscription,
         SyncClient,
         SyncSubscription,
@@ -59,7 +58,6 @@ __all__ = [
     "KeptClient",
     "KeptSession",
     "NetLimits",
-    "NumberedClient",
     "Qos",
     "RecordOptions",
     "RecordedOutbox",
@@ -111,8 +109,8 @@ __getattr__, __dir__ = lazily(
         "octopia.net.broker.server": "Server",
         "octopia.net.broker.warm_up": "warm_up",
         "octopia.net.client": (
-            "BenchPlan BenchResult Client KeptClient KeptSession NumberedClient Subscription SyncClient "
-            "SyncSubscription bench connect connect_sync parse_urls"
+            "BenchPlan BenchResult Client KeptClient KeptSession Subscription SyncClient SyncSubscription "
+            "bench connect connect_sync parse_urls"
         ),
         "octopia.net.limits": "NetLimits",
         "octopia.net.tls": "client_context server_context",

@@ -431,8 +431,7 @@ class Channel(asyncio.Protocol):
 
     def say(self, message: Any) -> None:
         """Write a message about the connection, beside the numbered frames of the owner's box."""
-        if not self.closing:
-            self._write(message_frame(message))
+        self.write_beside(message_frame(message))
 
     def write_beside(self, frame: bytes) -> None:
         """Like `say`, for a frame made by the caller."""

@@ -34,7 +34,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from struct import Struct
-from typing import Protocol
 
 from octopia.wire import split_frames
 
@@ -42,12 +41,6 @@ from octopia.wire import split_frames
 WEIGHTS = (1, 4, 16, 64)
 WRITE_BYTES_MAX = 256 * 1024
 _LENGTH = Struct(">I")
-
-
-class Noted(Protocol):
-    """Work for the end of a loop iteration."""
-
-    def turn_ended(self) -> None: ...
 
 
 class Turn:
@@ -58,9 +51,9 @@ class Turn:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Use this loop, or the one running when a box is noted."""
         self._loop = loop
-        self._boxes: list[Noted] = []
+        self._boxes: list[Lanes] = []
 
-    def note(self, box: Noted) -> None:
+    def note(self, box: "Lanes") -> None:
         if not self._boxes:
             (self._loop or asyncio.get_running_loop()).call_soon(self.flush)
         self._boxes.append(box)
@@ -266,16 +259,7 @@ class Lanes:
         waits = self.waits
         if waits + len(frames) >= self.mark_frames or self.waiting_bytes + size >= self.mark_bytes:
             return False
-        if lane:
-            self._unbundle()
-            self._lane(lane).extend(frames)
-            self._urgent_frames += len(frames)
-        else:
-            self._waiting.extend(frames)
-        self.waiting_bytes += size
-        if not self._noted:
-            self._noted = True
-            self._turn.note(self)
+        self._extend(frames, size, lane)
         return True
 
     def put_below(self, frames: list[bytes], start: int, frames_max: int, bytes_max: int, lane: int = 0) -> int:
@@ -287,17 +271,21 @@ class Lanes:
         size = sum(map(len, chosen))
         if self.waiting_bytes + size >= bytes_max:
             return start
+        self._extend(chosen, size, lane)
+        return stop
+
+    def _extend(self, frames: list[bytes], size: int, lane: int = 0) -> None:
+        """Queue frames of this size in all."""
         if lane:
             self._unbundle()
-            self._lane(lane).extend(chosen)
-            self._urgent_frames += len(chosen)
+            self._lane(lane).extend(frames)
+            self._urgent_frames += len(frames)
         else:
-            self._waiting.extend(chosen)
+            self._waiting.extend(frames)
         self.waiting_bytes += size
         if not self._noted:
             self._noted = True
             self._turn.note(self)
-        return stop
 
     def _next_chunk(self, room: int) -> tuple[list[bytes], int]:
         if self._urgent_frames:

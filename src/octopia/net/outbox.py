@@ -136,11 +136,7 @@ class Outbox(Lanes):
         if not frames or self.put_bundle(data, frames):
             return
         self._unbundle()
-        self._waiting.extend(frames_of((data, frames)))
-        self.waiting_bytes += len(data)
-        if not self._noted:
-            self._noted = True
-            self._turn.note(self)
+        self._extend(frames_of((data, frames)), len(data))
 
     def flush(self) -> None:
         """Write waiting frames to the socket, as far as it and the window allow."""
@@ -150,11 +146,8 @@ class Outbox(Lanes):
         if self._bundles:
             self._flush_bundles(transport)
         if self._dropped and self.writable and self._room() > 0:
-            notice = message_frame(Dropped(self._dropped))
+            self._put_first(Dropped(self._dropped))
             self._dropped = 0
-            self._waiting.appendleft(notice)
-            self._fence += 1
-            self.waiting_bytes += len(notice)
         while (self._waiting or self._urgent_frames or self._aged) and self.writable and (room := self._room()) > 0:
             if self._aged:
                 self._tell_aged()
@@ -165,11 +158,7 @@ class Outbox(Lanes):
             self.sent += len(chunk)
             self._unconfirmed.append(chunk)
             self._unconfirmed_bytes += size if self.too_old is None else sum(map(len, chunk))
-            try:
-                self._write(transport, b"".join(chunk if self.disguise is None else self.disguise(chunk)))
-            except RuntimeError:
-                # uvloop raises this for a closed connection not yet reported as lost: the frames are resent on the next
-                self.writable = False
+            self._write(transport, b"".join(chunk if self.disguise is None else self.disguise(chunk)))
         if self._blocked or self._low is not None:
             self._release_if_room()
 
@@ -184,14 +173,14 @@ class Outbox(Lanes):
             self.sent += frames
             self._unconfirmed.append(sent)
             self._unconfirmed_bytes += len(data)
-            try:
-                self._write(transport, data)
-            except RuntimeError:
-                # as in `flush`
-                self.writable = False
+            self._write(transport, data)
 
     def _write(self, transport: asyncio.WriteTransport, data: bytes) -> None:
-        transport.write(data)
+        try:
+            transport.write(data)
+        except RuntimeError:
+            # uvloop raises this for a closed connection not yet reported as lost: the frames are resent on the next
+            self.writable = False
 
     def _room(self) -> int:
         """The free room in the window, in frames."""
@@ -202,11 +191,14 @@ class Outbox(Lanes):
 
     def _tell_aged(self) -> None:
         """Report the number of expired frames with the next one sent."""
-        notice = message_frame(TooOld(self._aged))
+        self._put_first(TooOld(self._aged))
         self._aged = 0
-        self._waiting.appendleft(notice)
+
+    def _put_first(self, notice: Dropped | TooOld) -> None:
+        frame = message_frame(notice)
+        self._waiting.appendleft(frame)
         self._fence += 1
-        self.waiting_bytes += len(notice)
+        self.waiting_bytes += len(frame)
 
     def _still_wanted(self, chunk: list[bytes]) -> list[bytes]:
         """The frames of this chunk that are not too old."""

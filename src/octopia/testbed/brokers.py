@@ -13,8 +13,8 @@ from octopia.net import Address, BrokerHost, RecordedOutbox, Recording, Server, 
 from octopia.topology import BrokerId, Scot
 
 # How often a restarting broker tries to get its port, and the pause in between.
-_REVIVALS_MAX: Final = 100
-_REVIVE_S: Final = 0.05
+_ATTEMPTS_MAX: Final = 100
+_ATTEMPT_S: Final = 0.05
 
 
 class Brokers:
@@ -45,12 +45,21 @@ class Brokers:
     def _each(self) -> Iterable[Server]:
         return dict.fromkeys(self._servers.values())
 
-    async def listen(self, brokers: Sequence[BrokerId]) -> Server:
-        """Start some of them in one server."""
-        server = Server(
-            self._scot, self.addresses, brokers=brokers, recordings=self.recordings, http=self.http, **self._options
-        )
-        await server.listen()
+    async def listen(self, brokers: Sequence[BrokerId], *, again: bool = False) -> Server:
+        """Start some of them in one server; if they were there a moment ago, as soon as their ports are free."""
+        for attempts_left in reversed(range(_ATTEMPTS_MAX if again else 1)):
+            server = Server(
+                self._scot, self.addresses, brokers=brokers, recordings=self.recordings, http=self.http, **self._options
+            )
+            try:
+                await server.listen()
+                break
+            except OSError:
+                if not attempts_left:
+                    raise
+                # What it listens at already must be free for the next attempt.
+                server.abort()
+                await asyncio.sleep(_ATTEMPT_S)
         self._servers |= dict.fromkeys(brokers, server)
         self.addresses |= {id: server.addresses[id] for id in brokers}
         self.http |= {id: address for id, address in server.http.items() if id in server.hosts}
@@ -75,15 +84,7 @@ class Brokers:
 
     async def revive(self, id: BrokerId) -> None:
         """Restart a broker that was killed."""
-        for attempts_left in reversed(range(_REVIVALS_MAX)):
-            try:
-                server = await self.listen([id])
-                break
-            except OSError:
-                # the port may still be taken for a moment
-                if not attempts_left:
-                    raise
-                await asyncio.sleep(_REVIVE_S)
+        server = await self.listen([id], again=True)
         server.meet(self.addresses)
         for neighbour in server.hosts[id].links:
             self._obey(id, neighbour)

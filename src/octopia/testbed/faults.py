@@ -103,7 +103,7 @@ class Faults:
         if isinstance(fault, BrokerFault):
             self.outages.append(Outage((BrokerId(*fault.broker),), from_ns, time.monotonic_ns()))
         elif fault.kind == "down":
-            self.outages.append(Outage(tuple(map(_id, _ends(fault))), from_ns, time.monotonic_ns()))
+            self.outages.append(Outage(_ends(fault), from_ns, time.monotonic_ns()))
 
     async def _set(self, fault: Fault, *, begins: bool) -> None:
         """A fault begins or has ended: apply it together with all others."""
@@ -113,7 +113,7 @@ class Faults:
             if len(down) == int(begins):
                 await self._ask(str(BrokerId(*fault.broker)), Alive(str(BrokerId(*fault.broker)), not down))
             return
-        one, other = map(_id, _ends(fault))
+        one, other = _ends(fault)
         both = fault.both or fault.kind == "down"
         states = [self._state(*ends) for ends in ((one, other), (other, one))[: 2 if both else 1]]
         await asyncio.gather(*(self._ask(state.sender, state) for state in states))
@@ -135,7 +135,7 @@ class Faults:
     def _of(self, sender: BrokerId, receiver: BrokerId) -> Iterator[LinkFault]:
         for fault in self._present:
             if isinstance(fault, LinkFault):
-                ends = tuple(map(_id, _ends(fault)))
+                ends = _ends(fault)
                 if ends == (sender, receiver) or (fault.both and ends == (receiver, sender)):
                     yield fault
 
@@ -144,12 +144,8 @@ class Faults:
         await worker.ask(question, Done)
 
 
-def _ends(fault: LinkFault) -> tuple[tuple[str, int], tuple[str, int]]:
-    return fault.sender, fault.receiver
-
-
-def _id(broker: tuple[str, int]) -> BrokerId:
-    return BrokerId(*broker)
+def _ends(fault: LinkFault) -> tuple[BrokerId, BrokerId]:
+    return BrokerId(*fault.sender), BrokerId(*fault.receiver)
 
 
 async def _until(at_ns: int) -> None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from msgspec import UNSET
 
 from octopia.errors import OctopiaError
-from octopia.net import EVENT_COLUMNS, EXPIRED_COLUMNS, SENT_COLUMNS, run_loop
+from octopia.net import run_loop
 from octopia.routing import policy_named
 from octopia.sim import (
     LiveFacts,
@@ -56,7 +56,7 @@ from octopia.testbed.driver import Driver
 from octopia.testbed.faults import Faults, check_live
 from octopia.testbed.groups import Place, groups_of
 from octopia.testbed.recorded import BrokerRows, Joined, Outage, Requests
-from octopia.testbed.worker import EVENTS, EXPIRED, SENT, boot_id
+from octopia.testbed.worker import COLUMNS, boot_id
 from octopia.testbed.workers import Testbed, Worker, Workers
 from octopia.topology import BrokerId, Scot
 from octopia.trace import NO_REQUEST, TraceWriter
@@ -298,16 +298,13 @@ class Experiment:
             processes.append(
                 LiveProcess(group.machine, len(group.brokers), parts.memory_bytes, parts.cpu_ns, offset, error)
             )
-        rows = {
-            id: BrokerRows(
-                _numbers(found.get((str(id), SENT), []), SENT_COLUMNS),
-                _numbers(found.get((str(id), EVENTS), []), EVENT_COLUMNS),
-                _numbers(found.get((str(id), EXPIRED), []), EXPIRED_COLUMNS),
-                words[str(id)],
-                self._zero_ns + offsets[str(id)],
+        rows = {}
+        for id in self._overlay.brokers:
+            of = str(id)
+            sent, events, expired = (
+                _numbers(found.get((of, table), []), columns) for table, columns in COLUMNS.items()
             )
-            for id in self._overlay.brokers
-        }
+            rows[id] = BrokerRows(sent, events, expired, words[of], self._zero_ns + offsets[of])
         return rows, processes
 
     def _clock(self, worker: int) -> tuple[int, int]:

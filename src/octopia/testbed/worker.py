@@ -62,10 +62,8 @@ from octopia.testbed.control import (
 from octopia.topology import BrokerId, Scot, Tree, civ
 
 PARTS_WAITING_MAX: Final = 8
-SENT: Final = "sent"
-EVENTS: Final = "events"
-EXPIRED: Final = "expired"
-_COLUMNS: Final = {SENT: SENT_COLUMNS, EVENTS: EVENT_COLUMNS, EXPIRED: EXPIRED_COLUMNS}
+# The tables of a recording.
+COLUMNS: Final = {"sent": SENT_COLUMNS, "events": EVENT_COLUMNS, "expired": EXPIRED_COLUMNS}
 # Without kills, no peer has to be noticed by its silence, and on a busy machine a process may be silent for seconds.
 _PATIENT: Final = NetLimits(link_heartbeat_s=10.0)
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -283,7 +281,7 @@ class PartFiles:
 
     def write(self, broker: BrokerId, recording: Recording) -> None:
         """Take the rows recorded so far, to be written soon."""
-        for table, rows in zip(_COLUMNS, recording.take(), strict=True):
+        for table, rows in zip(COLUMNS, recording.take(), strict=True):
             if rows:
                 self._files.append((str(broker), table))
                 self._writing.append(self._thread.submit(_write, self._path(len(self) - 1), table, rows))
@@ -310,7 +308,7 @@ def _write(path: Path, table: str, rows: "array[int]") -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = _COLUMNS[table]
+    columns = COLUMNS[table]
     numbers = np.frombuffer(rows, dtype=np.int64).reshape(-1, len(columns))
     content = io.BytesIO()
     pq.write_table(pa.table({name: numbers[:, at] for at, name in enumerate(columns)}), content, compression="zstd")

@@ -6,6 +6,8 @@ clock; without an earlier answer, or after a restart, they are None and not 0.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from octopia.errors import OctopiaError
@@ -13,6 +15,8 @@ from octopia.topology import BrokerId
 from octopia.watch.reader import WrongBrokerError
 
 OK, STOPPING, DOWN, WRONG = "ok", "stopping", "down", "wrong"
+# The seconds since a broker's previous answer, and that answer.
+_Since = tuple[float, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ def broker_view(broker: BrokerId, answer: Any, before: Any = None) -> BrokerView
         delivered_rate=_rate(since, answer, "deliveries"),
         sent_rate=sum(rates) if since is not None else None,
         dropped_rate=_rate(since, answer, "dropped"),
-        refused_rate=_refused(since, answer),
+        refused_rate=_rate(since, answer, "counters", "refusals"),
         dropped=answer.get("dropped", 0),
         around=sum(each["notifications"] for case, each in cases.items() if case != "0") if cases else None,
         cpu=_cpu(answer, before, since),
@@ -139,7 +143,7 @@ def broker_view(broker: BrokerId, answer: Any, before: Any = None) -> BrokerView
     )
 
 
-def _since(answer: Mapping[str, Any], before: Any) -> tuple[float, Mapping[str, Any]] | None:
+def _since(answer: Mapping[str, Any], before: Any) -> _Since:
     """The previous answer and the time since then, if it is from the same life."""
     if not isinstance(before, dict) or before.get("started_s") != answer.get("started_s", 0):
         return None
@@ -151,26 +155,19 @@ def _per_s(now: int, before: int, took_s: float) -> float:
     return max(now - before, 0) / took_s
 
 
-def _rate(since: tuple[float, Mapping[str, Any]] | None, answer: Mapping[str, Any], name: str) -> float | None:
-    return None if since is None else _per_s(answer[name], since[1][name], since[0])
+def _rate(since: _Since, answer: Any, *path: str) -> float | None:
+    """Of the number at this path of names."""
+    return None if since is None else _per_s(reduce(getitem, path, answer), reduce(getitem, path, since[1]), since[0])
 
 
-def _refused(since: tuple[float, Mapping[str, Any]] | None, answer: Mapping[str, Any]) -> float | None:
-    if since is None:
-        return None
-    return _per_s(answer["counters"]["refusals"], since[1]["counters"]["refusals"], since[0])
-
-
-def _cpu(answer: Mapping[str, Any], before: Any, since: tuple[float, Mapping[str, Any]] | None) -> float | None:
+def _cpu(answer: Mapping[str, Any], before: Any, since: _Since) -> float | None:
     """Of the process, which may have continued while the broker restarted, or the reverse."""
     if since is None or before["process"]["pid"] != answer["process"]["pid"]:
         return None
     return max(0.0, float(answer["process"]["cpu_s"] - before["process"]["cpu_s"])) / since[0]
 
 
-def _link(
-    broker: BrokerId, given: Mapping[str, Any], tau: float, since: tuple[float, Mapping[str, Any]] | None
-) -> LinkView:
+def _link(broker: BrokerId, given: Mapping[str, Any], tau: float, since: _Since) -> LinkView:
     rate = None
     if since is not None:
         earlier = next((each for each in since[1]["links"] if each["neighbour"] == given["neighbour"]), None)

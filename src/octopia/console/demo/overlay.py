@@ -49,7 +49,6 @@ class DemoOverlay:
         self.troubles = Troubles()
         self._brokers = self._make_brokers()
         self._tasks: list[asyncio.Task[None]] = []
-        self._clients: list[Client] = []
 
     def _make_brokers(self) -> Brokers:
         config = self._config
@@ -75,9 +74,9 @@ class DemoOverlay:
             for reader in READERS:
                 self._tasks.append(asyncio.create_task(self._read(reader)))
 
-    async def _start_brokers(self) -> None:
+    async def _start_brokers(self, *, again: bool = False) -> None:
         for id in self._config.scot.brokers:
-            await self._brokers.listen([id])
+            await self._brokers.listen([id], again=again)
         self._brokers.meet()
 
     def stop(self) -> None:
@@ -184,7 +183,7 @@ class DemoOverlay:
         self._config = replace(self._config, routing=routing)
         self._brokers = self._make_brokers()
         self.troubles.dead.clear()
-        await _patiently(self._start_brokers)
+        await self._start_brokers(again=True)
         for one, other in {*self.troubles.slow_ms, *self.troubles.cut}:
             self._apply(*self._link(one, other))
 
@@ -205,7 +204,6 @@ class DemoOverlay:
         own = self._config.addresses[BrokerId.parse(broker)]
         client = Client(f"octopia://{own}", name=name, connect_s=60.0)
         await client.open()
-        self._clients.append(client)
         return client
 
     async def _feed(self, feed: Feed) -> None:
@@ -235,15 +233,3 @@ class DemoOverlay:
 def _forget(recording: Recording) -> None:
     """Recordings serve only for the weather of links here; their rows are dropped."""
     recording.take()
-
-
-async def _patiently(start: Any) -> None:
-    """Start at addresses that were in use a moment ago: their ports may not be free yet."""
-    for attempts_left in reversed(range(40)):
-        try:
-            await start()
-            return
-        except OSError:
-            if not attempts_left:
-                raise
-            await asyncio.sleep(0.05)

@@ -8,7 +8,7 @@ import asyncio
 import json
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from octopia.console.demo.contents import DemoPlan, demo_config
@@ -51,11 +51,7 @@ class DemoProcess:
         )
         config, plan = self.config, self._plan
         begin = {
-            "tree": plan.tree,
-            "clusters": plan.clusters,
-            "routing": plan.routing,
-            "rate_per_s": plan.rate_per_s,
-            "clients": plan.clients,
+            **asdict(plan),
             "addresses": {str(broker): str(address) for broker, address in config.addresses.items()},
             "http": {str(broker): str(address) for broker, address in config.http.items()},
         }

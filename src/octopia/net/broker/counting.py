@@ -98,15 +98,14 @@ class Counting:
 def count_for(
     request: CountRequest,
     say: Callable[[Counted], None],
-    check: Callable[[Filter, BrokerId], None],
-    broker: BrokerId,
+    check: Callable[[Filter], None],
     ask: Callable[[Filter, Done], None],
 ) -> None:
     """Answer a client's question; if it may not subscribe to the filter (`check` raises), it learns nothing."""
     try:
         if request.filter is None:
             raise RefusedError("the filter is invalid")
-        check(request.filter, broker)
+        check(request.filter)
     except RefusedError:
         say(Counted(request.number, 0, False))
     else:

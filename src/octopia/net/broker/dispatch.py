@@ -8,7 +8,7 @@ only if it may overtake another (a copy is diverted, or something is held back),
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from octopia.net.broker.barriers import CLUSTER, REGION, Barriers
 from octopia.net.broker.operations.cases import CaseCounts
@@ -30,41 +30,17 @@ from octopia.wire import (
     link_frames,
 )
 
+if TYPE_CHECKING:
+    from octopia.net.broker.lane import Lane
+    from octopia.net.broker.links import Link
+    from octopia.net.broker.sessions import Session
+
 # Requests whose answer must wait until they are in force, and the scope.
 _IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
 
 
-class Destination(Protocol):
-    """A queue that frames go to, or one lane of it."""
-
-    gathered: list[bytes]  # of the current batch
-
-    def put_all(self, frames: list[bytes], /) -> None: ...
-
-
-class ClientQueue(Destination, Protocol):
-    """The part of a session that dispatch uses."""
-
-    @property
-    def priorities(self) -> Mapping[str, int]:
-        """The priorities above 0 of its subscriptions, by id."""
-
-    def put(self, delivery: bytes, lane: int = 0) -> None: ...
-    def priority_of(self, subscriptions: tuple[str, ...]) -> int: ...
-    def lane(self, priority: int) -> Destination: ...
-    def takes_any(self, subscriptions: tuple[str, ...]) -> bool: ...
-    def owe(self, request: str, id: str) -> None: ...
-    def accept(self, request: str, id: str) -> None: ...
-    def refuse(self, request: str, id: str, reason: str) -> None: ...
-
-
-class LinkQueue(Destination, Protocol):
-    """The part of a link that dispatch uses."""
-
-    def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None: ...
-    def lane(self, priority: int) -> Destination: ...
-
-
+# A queue that frames go to, or one lane of it.
+Destination: TypeAlias = "Session | Link | Lane"
 # For each frame that a decision asks for: its heads, and the queues it goes to.
 Outgoing = list[tuple[Heads, list[Destination]]]
 
@@ -78,8 +54,8 @@ class Dispatch:
         policy: Policy[Any],
         limits: NetLimits,
         *,
-        sessions: Mapping[str, ClientQueue],
-        links: Mapping[BrokerId, LinkQueue],
+        sessions: "Mapping[str, Session]",
+        links: "Mapping[BrokerId, Link]",
         barriers: Barriers,
         counters: Counters,
         traces: Traces,
@@ -137,7 +113,7 @@ class Dispatch:
             # The messages of this registration come later in the same list of actions: ask after them.
             self._soon(self._confirm_later, session, action.request, action.id, scope)
 
-    def _confirm_later(self, session: ClientQueue, request: str, id: str, scope: bool) -> None:
+    def _confirm_later(self, session: "Session", request: str, id: str, scope: bool) -> None:
         self._barriers.when_in_force(scope, lambda: session.accept(request, id))
 
     # -- notifications
@@ -185,9 +161,7 @@ class Dispatch:
             deliveries += len(each.recipients)
         else:
             stop = len(decisions)
-        for owner in touched:
-            frames, owner.gathered = owner.gathered, []
-            owner.put_all(frames)
+        put_gathered(touched)
         self._counters.deliveries += deliveries
         if self._overtakes and deliveries:
             self._note_delivered(batch, decisions, start, stop)
@@ -218,19 +192,13 @@ class Dispatch:
         """
         if isinstance(decision, Refusal):
             return None
-        plan: dict[int, tuple[Heads, list[Destination]]] = {}
-        sessions, links = self._sessions, self._links
-        for client, subscriptions in decision.recipients:
-            session = sessions.get(client)
-            if session is not None:
-                heads = deliver_heads(subscriptions)
-                plan.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
+        plan = deliveries_of(decision, self._sessions)
         for (to, header), priority in zip(decision.copies, decision.priorities or repeat(0), strict=False):
             if header.civ and self._overtakes:
                 return None
             if id(header) not in plan:
                 plan[id(header)] = (copy_heads(header), [])
-            plan[id(header)][1].append(links[to].lane(priority))
+            plan[id(header)][1].append(self._links[to].lane(priority))
         decision.memo = list(plan.values())
         return decision.memo  # type: ignore[no-any-return]
 
@@ -300,7 +268,25 @@ class Dispatch:
         self._counters.deliveries += len(order.recipients)
 
 
-def lane_of(session: ClientQueue, subscriptions: tuple[str, ...]) -> Destination:
+def deliveries_of(decision: Decision, sessions: "Mapping[str, Session]") -> dict[int, tuple[Heads, list[Destination]]]:
+    """The frames for recipients here: one for all whose subscription ids are equal."""
+    found: dict[int, tuple[Heads, list[Destination]]] = {}
+    for client, subscriptions in decision.recipients:
+        session = sessions.get(client)
+        if session is not None:
+            heads = deliver_heads(subscriptions)
+            found.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
+    return found
+
+
+def put_gathered(touched: list[Destination]) -> None:
+    """Put what was gathered into each queue at once."""
+    for owner in touched:
+        frames, owner.gathered = owner.gathered, []
+        owner.put_all(frames)
+
+
+def lane_of(session: "Session", subscriptions: tuple[str, ...]) -> Destination:
     """Where deliveries for these subscriptions of a client wait."""
     return session.lane(session.priority_of(subscriptions)) if session.priorities else session
 

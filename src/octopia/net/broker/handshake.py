@@ -21,6 +21,7 @@ A probe asks for this broker's load (`load.py`) and disconnects. Any peer may as
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -63,44 +64,32 @@ PROBE_S = 2.0
 CAPABILITIES = ["trace", MOVE, COUNTS]
 
 
+@dataclass(eq=False)
 class Door:
     """The `End` of accepted connections."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        authority: Authority,
-        channels: Channels,
-        sessions: Sessions,
-        links: Mapping[BrokerId, Link],
-        counters: Counters,
-        log: Log,
-        limits: NetLimits,
-        memory_is_full: Callable[[], bool],
-        is_overloaded: Callable[[], bool],
-        now: Callable[[], float],
-        later: Callable[..., Any],
-    ) -> None:
-        self.identity = identity
-        self.authority = authority
-        self.channels = channels
-        self.sessions = sessions
-        self.links = links
-        self.counters = counters
-        self.log = log
-        self.handshake_s = limits.handshake_s
-        self.connections_max = limits.connections_max
-        self.reserved_percent = limits.connections_reserved_percent
-        self.memory_is_full = memory_is_full
-        self.is_overloaded = is_overloaded
-        self.now = now
-        self.later = later  # calls a function with an argument after a delay in seconds
+    identity: Identity
+    authority: Authority
+    channels: Channels
+    sessions: Sessions
+    links: Mapping[BrokerId, Link]
+    counters: Counters
+    log: Log
+    limits: NetLimits
+    memory_is_full: Callable[[], bool]
+    is_overloaded: Callable[[], bool]
+    now: Callable[[], float]
+    later: Callable[..., Any]  # calls a function with an argument after a delay in seconds
+
+    def __post_init__(self) -> None:
         self.failures = Failures()
         # Brokers that have not authenticated yet, with their Hello and our nonce.
         self.challenged: dict[Channel, tuple[Hello, bytes]] = {}
         self.closed = False  # no more peers are accepted
         self.farewell = "shutdown"  # the goodbye code for later peers
-        self.arrivals: Arrivals[Channel] = Arrivals(limits.handshakes_max, max(limits.handshakes_max // 4, 1))
+        self.connections_max = self.limits.connections_max
+        handshakes_max = self.limits.handshakes_max
+        self.arrivals: Arrivals[Channel] = Arrivals(handshakes_max, max(handshakes_max // 4, 1))
         self.guests: dict[Channel, bool] = {}  # accepted client connections, and whether they can move
 
     def accept(self) -> Channel:
@@ -122,7 +111,8 @@ class Door:
         """The reason why there is no place for a new client; empty if there is one."""
         if not resumed and self.memory_is_full():
             return "this broker has no memory left at present; try again"
-        reserved = 0 if resumed or rights.name else self.connections_max * min(self.reserved_percent, 100) // 100
+        percent = 0 if resumed or rights.name else min(self.limits.connections_reserved_percent, 100)
+        reserved = self.connections_max * percent // 100
         if len(self.guests) < self.connections_max - reserved:
             return ""
         kept = f", {reserved} of them reserved" if reserved else ""
@@ -146,21 +136,17 @@ def greet(door: Door, peer: Channel, hello: Hello) -> None:
         peer.close(door.farewell, "this broker is about to stop")
         return
     try:
-        _greet(door, peer, hello)
+        if hello.role == ROLE_CLIENT:
+            _greet_client(door, peer, hello)
+        elif hello.role == ROLE_BROKER:
+            _greet_broker(door, peer, hello)
+        elif hello.role == ROLE_PROBE:
+            peer.say(Load(str(door.identity.broker), door.is_overloaded()))
+            peer.hang_up()
+        else:
+            raise RefusedError(f"unknown role {hello.role!r}; expected {ROLE_CLIENT} or {ROLE_BROKER}")
     except UnknownPeerError as error:
         _not_authentic(door, peer, error)
-
-
-def _greet(door: Door, peer: Channel, hello: Hello) -> None:
-    if hello.role == ROLE_CLIENT:
-        _greet_client(door, peer, hello)
-    elif hello.role == ROLE_BROKER:
-        _greet_broker(door, peer, hello)
-    elif hello.role == ROLE_PROBE:
-        peer.say(Load(str(door.identity.broker), door.is_overloaded()))
-        peer.hang_up()
-    else:
-        raise RefusedError(f"unknown role {hello.role!r}; expected {ROLE_CLIENT} or {ROLE_BROKER}")
 
 
 def _not_authentic(door: Door, peer: Channel, error: UnknownPeerError) -> None:
@@ -172,7 +158,7 @@ def _not_authentic(door: Door, peer: Channel, error: UnknownPeerError) -> None:
     if delay_s is None:
         peer.abort()
     else:
-        peer.close_later(min(delay_s, door.handshake_s), "refused", str(error))
+        peer.close_later(min(delay_s, door.limits.handshake_s), "refused", str(error))
         # Even if it is gone by then: leaving early does not make room for another try.
         door.later(delay_s, door.failures.answered, address)
 

@@ -82,9 +82,6 @@ class Holds(Generic[Owner]):
             del self._filling[queue]
             self._withdraw((queue, True))
 
-    def is_filling(self, queue: Owner) -> bool:
-        return queue in self._filling
-
     def neighbour_holds(self, neighbour: Owner, publishers: Iterable[str]) -> None:
         """A neighbour asks for these publishers to pause."""
         named = self._named.get(neighbour, {})

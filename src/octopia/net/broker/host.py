@@ -52,7 +52,7 @@ from octopia.net.limits import NetLimits
 from octopia.net.outbox import WEIGHTS, Outbox, Turn
 from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
-from octopia.wire import Barrier, BarrierDone, Codec, Crowded, WireLimits, msgpack_text
+from octopia.wire import Codec, Crowded, WireLimits, msgpack_text
 
 # The code of a final goodbye.
 SHUTDOWN = "shutdown"
@@ -128,7 +128,7 @@ class BrokerHost:
         self._barriers = barriers = Barriers(
             overlay.a_links(id),
             overlay.i_links(id),
-            self._send_barrier,
+            lambda to, message: self.links[to].send_barrier(message),
             settle_s=0.0 if self.broker.streams is None else noticed_s,
             now=self.now,
         )
@@ -281,9 +281,6 @@ class BrokerHost:
             for neighbour, link in self.links.items()
             if link.dials
         }
-
-    def _send_barrier(self, to: BrokerId, message: Barrier | BarrierDone) -> None:
-        self.links[to].send_barrier(message)
 
     # -- for traces
 
@@ -464,10 +461,6 @@ class BrokerHost:
         restart.restore(
             saved, self.id, self.sessions, self.links, authority=self._authority, codec=self._codec, log=self.log
         )
-
-    def part(self, code: str, reason: str) -> None:
-        """Send a goodbye to all peers, which then close."""
-        self.channels.part(code, reason)
 
 
 def _by_priority(boxes: Iterable[Outbox]) -> tuple[int, ...]:

@@ -1,13 +1,10 @@
 """A queue as dispatch sees it: the notifications of one priority for a client or a neighbour."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class Queue(Protocol):
-    """A queue with frames of all priorities."""
-
-    def put_all(self, frames: list[bytes], lane: int = 0) -> None: ...
-    def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None: ...
+if TYPE_CHECKING:
+    from octopia.net.broker.links import Link
+    from octopia.net.broker.sessions import Session
 
 
 class Lane:
@@ -15,7 +12,7 @@ class Lane:
 
     __slots__ = ("_lane", "_queue", "gathered")
 
-    def __init__(self, queue: Queue, lane: int) -> None:
+    def __init__(self, queue: "Session | Link", lane: int) -> None:
         self._queue = queue
         self._lane = lane
         self.gathered: list[bytes] = []

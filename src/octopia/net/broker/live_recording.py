@@ -34,7 +34,6 @@ from octopia.errors import InputError
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.recording import (
     CLIENT,
-    EVENT_COLUMNS,
     NO_WORD,
     SECOND_NS,
     SENT_COLUMNS,
@@ -60,7 +59,6 @@ SHARE_UNITS: Final = 1 << 32
 _REWRITE_FACTOR: Final = 4
 _REWRITE_ROWS_MIN: Final = 1000
 _S = {name: at for at, name in enumerate(SENT_COLUMNS)}
-_E = {name: at for at, name in enumerate(EVENT_COLUMNS)}
 
 # Facts about no message in particular: they have no times of their own.
 _UNTIMED: Final = ("queue", "gap", "start", "alive")
@@ -115,7 +113,7 @@ class LiveRecording(Recording):
         return crc32(b"%d" % sequence, crc32(publisher.encode())) < self._below
 
     def note_full(self) -> None:
-        if len(self.facts) + len(self.events) // len(EVENT_COLUMNS) + len(self.sent) // len(SENT_COLUMNS) >= FACTS_MAX:
+        if len(self.facts) + len(self.sent) // len(SENT_COLUMNS) >= FACTS_MAX:
             self.flush()
 
     def make_router(self, *arguments: Any) -> Router:
@@ -142,14 +140,14 @@ class LiveRecording(Recording):
 
     def take_part(self) -> "Part":
         """The recorded facts. Words are dropped with them, so that they do not grow forever."""
-        sent, events, _ = self.take()
+        sent, _, _ = self.take()
         facts, self.facts = self.facts, []
         words, self.words, self._word_of = self.words, [], {}
         now = self.clock()
         if now - self._alive_ns >= ALIVE_NS:
             self._alive_ns = now
             facts.append(("alive", "", "", 0, 0, 0, 0, 0, None))
-        return Part(self.id, self.share, self.names, Noted(sent, events, facts, words), time.time_ns() - now)
+        return Part(self.id, self.share, self.names, sent, facts, words, time.time_ns() - now)
 
     def flush_registered(self) -> None:
         """Hand over registrations and departures."""
@@ -203,21 +201,13 @@ class Part:
     broker: str
     share: float
     name_of: Callable[[int], str]
-    noted: "Noted"
-    offset_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """The facts since the last call."""
-
     sent: "array[int]"
-    events: "array[int]"
     facts: list[_Fact]
     words: list[str]
+    offset_ns: int
 
     def __len__(self) -> int:
-        return len(self.sent) // len(SENT_COLUMNS) + len(self.events) // len(EVENT_COLUMNS) + len(self.facts)
+        return len(self.sent) // len(SENT_COLUMNS) + len(self.facts)
 
 
 class RecordedClientBox(NotingOutbox):
@@ -285,7 +275,7 @@ class LiveRouter(RecordedRouter):
         super().link_sampled(neighbour, sample, now)
         self._live.sample(_named(neighbour), *sample)
 
-    def _note_notifications(self, first: int, link: int, batch: Parcels, now: float, kind: str, civ: str) -> None:
+    def _note_each(self, first: int, link: int, batch: Parcels, now: float, kind: str, civ: str) -> None:
         live = self._live
         arrived_ns, handled_ns = int(now * SECOND_NS), live.clock()
         fact, peer = ("publish", "") if link == CLIENT else ("received", live.names(link))
@@ -329,14 +319,14 @@ class FactFiles:
         self._writing = [one for one in self._writing if not one.done()]
         if len(self._writing) >= PARTS_WAITING_MAX:
             for part in parts:
-                self.left_out += len(part.noted)
-                self._missing[part.broker] = self._missing.get(part.broker, 0) + len(part.noted)
+                self.left_out += len(part)
+                self._missing[part.broker] = self._missing.get(part.broker, 0) + len(part)
             return
         for part in parts:
             missing = self._missing.pop(part.broker, 0)
             if missing:
-                part.noted.facts.append(("gap", "", "", 0, 0, 0, 0, missing, None))
-        if any(len(part.noted) for part in parts):
+                part.facts.append(("gap", "", "", 0, 0, 0, 0, missing, None))
+        if any(map(len, parts)):
             path = self._facts / self._name()
             self._submit(lambda: self._write_parts(path, parts))
 
@@ -405,10 +395,8 @@ def fact_table(part: Part) -> Any:
 
     from octopia.trace import FACTS
 
-    noted, offset_ns = part.noted, part.offset_ns
-    words = noted.words
-    facts = list(noted.facts)
-    sent = np.frombuffer(noted.sent, dtype=np.int64).reshape(-1, len(SENT_COLUMNS)).tolist() if noted.sent else []
+    words, facts, offset_ns = part.words, list(part.facts), part.offset_ns
+    sent = np.frombuffer(part.sent, dtype=np.int64).reshape(-1, len(SENT_COLUMNS)).tolist() if part.sent else []
     for row in sent:
         if row[_S["name"]] == NO_WORD:
             continue

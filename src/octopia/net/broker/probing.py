@@ -6,37 +6,20 @@ no part in streams or ordering. Deliveries and cases are not counted.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from octopia.net.broker.dispatch import LinkQueue
 from octopia.net.broker.operations.traces import Traces
-from octopia.net.broker.permits import Permit
-from octopia.net.broker.rights import Rights
-from octopia.net.outbox import Outbox
 from octopia.routing import Decision, Notify, Recipient, Refusal
 from octopia.topology import BrokerId
 from octopia.wire import PROBE, Parcels, WireNotification, link_frames
 
-
-class Prober(Protocol):
-    """The part of a session that has the client's rights."""
-
-    name: str
-    rights: Rights
-    permit: Permit | None
-
-
-class Receiver(Protocol):
-    """The part of a recipient's session used here."""
-
-    ended: bool
-    box: Outbox
-
-    def policy_now(self, subscriptions: tuple[str, ...]) -> str: ...
+if TYPE_CHECKING:
+    from octopia.net.broker.links import Link
+    from octopia.net.broker.sessions import Session
 
 
 def why_not_probe(
-    prober: Prober, seen: WireNotification, session_of: Callable[[str], Prober | None], broker: BrokerId
+    prober: "Session", seen: WireNotification, session_of: "Callable[[str], Session | None]", broker: BrokerId
 ) -> str | None:
     """Why a probe is refused, by its publisher's rights or by the right to probe for others; None if it is not."""
     publisher = prober
@@ -54,7 +37,7 @@ def why_not_probe(
     return None if permit is None or permit.allows(seen) else permit.reason(seen)
 
 
-def fate(session: Receiver | None, subscriptions: tuple[str, ...]) -> tuple[int, str]:
+def fate(session: "Session | None", subscriptions: tuple[str, ...]) -> tuple[int, str]:
     """The length of a client's queue, and what would happen to a delivery now; empty if it would be queued as usual."""
     if session is None or session.ended:
         return 0, "dropped: the client is leaving"
@@ -76,7 +59,7 @@ class Probing:
 
     def __init__(
         self,
-        links: Mapping[BrokerId, LinkQueue],
+        links: "Mapping[BrokerId, Link]",
         traces: Traces,
         recipients: Callable[[WireNotification], tuple[Recipient, ...]],
     ) -> None:

@@ -35,7 +35,9 @@ import re
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from octopia.net.broker.router import Router
@@ -108,6 +110,7 @@ SECOND_NS: Final = 1_000_000_000
 TIMER_NS: Final = 2_000_000
 
 
+@cache
 def kind_of(message: type) -> str:
     """The name of a message type in traces: CibSet is cib_set."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).lower()
@@ -499,7 +502,6 @@ class RecordedRouter(Router):
     def __init__(self, recording: Recording, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._recording = recording
-        self._kinds: dict[type, str] = {}
         # the decisions about the current batch
         self._decisions: Sequence[Decision | Refusal] = ()
         self._publish = self._noting(self._publish)
@@ -513,87 +515,75 @@ class RecordedRouter(Router):
 
         return decided
 
+    @contextmanager
+    def _caused_by(self, event: int) -> Iterator[int]:
+        """Whatever is sent meanwhile was caused by this event."""
+        recording = self._recording
+        before, recording.cause = recording.cause, event
+        try:
+            yield event
+        finally:
+            recording.cause = before
+
     def handle(self, event: Event, now: float) -> list[Action]:
         kind = _REQUESTS.get(type(event))
         recording = self._recording
-        before = recording.cause
-        if kind is None:
-            recording.cause = NO_CAUSE
+        with self._caused_by(NO_CAUSE if kind is None else recording.expect(1)) as first:
             try:
                 return super().handle(event, now)
             finally:
-                recording.cause = before
-        recording.cause = first = recording.expect(1)
-        try:
-            return super().handle(event, now)
-        finally:
-            recording.cause = before
-            asked: Any = event
-            id = recording.word(getattr(asked, "id", ""))
-            row = (first, first, CLIENT, int(now * SECOND_NS), recording.clock())
-            recording.events.extend(
-                (*row, recording.word(kind), recording.word(asked.client), id, 0, NO_WORD, 0, NO_WORD)
-            )
-            recording.requests_total += 1
-            recording.note_full()
+                if kind is not None:
+                    asked: Any = event
+                    id = recording.word(getattr(asked, "id", ""))
+                    row = (first, first, CLIENT, int(now * SECOND_NS), recording.clock(), recording.word(kind))
+                    recording.events.extend((*row, recording.word(asked.client), id, 0, NO_WORD, 0, NO_WORD))
+                    recording.requests_total += 1
+                    recording.note_full()
 
     def publish(self, client: str, batch: Parcels, now: float) -> None:
-        first, before = self._begin(len(batch))
-        super().publish(client, batch, now)
-        self._end(before)
+        with self._caused_by(self._recording.expect(len(batch))) as first:
+            super().publish(client, batch, now)
         self._note_notifications(first, CLIENT, batch, now, PUBLISH, "")
-        self._recording.requests_total += len(batch)
-        self._recording.note_full()
 
     def probe(self, client: str, batch: Parcels, now: float) -> str | None:
-        first, before = self._begin(len(batch))
-        reason = super().probe(client, batch, now)
-        self._end(before)
+        with self._caused_by(self._recording.expect(len(batch))) as first:
+            reason = super().probe(client, batch, now)
         self._note_notifications(first, CLIENT, batch, now, PROBED, "")
-        self._recording.requests_total += len(batch)
-        self._recording.note_full()
         return reason
 
     def receive_copies(self, sender: BrokerId, header: Header, batch: Parcels, now: float) -> None:
-        first, before = self._begin(len(batch))
-        super().receive_copies(sender, header, batch, now)
-        self._end(before)
+        with self._caused_by(self._recording.expect(len(batch))) as first:
+            super().receive_copies(sender, header, batch, now)
         civ = f"{header.civ:x}" if header.civ else ""
-        kind = PROBED if is_probe(batch.header) else kind_of(Notify)
+        kind = PROBED if is_probe(batch.header) else _NOTIFY
         self._note_notifications(first, self._recording.link(sender), batch, now, kind, civ)
-        self._recording.received_total += len(batch)
-        self._recording.note_full()
 
     def receive(self, sender: BrokerId, message: Message, now: float) -> None:
-        first, before = self._begin(1)
-        super().receive(sender, message, now)
-        self._end(before)
         recording = self._recording
-        kind = self._kinds.get(type(message))
-        if kind is None:
-            kind = self._kinds[type(message)] = kind_of(type(message))
+        with self._caused_by(recording.expect(1)) as first:
+            super().receive(sender, message, now)
         link = recording.link(sender)
-        row = (first, first, link, int(now * SECOND_NS), recording.clock(), recording.word(kind))
+        row = (first, first, link, int(now * SECOND_NS), recording.clock(), recording.word(kind_of(type(message))))
         connection = recording.index(recording.connections[link])
         recording.events.extend((*row, NO_WORD, NO_WORD, 0, NO_WORD, 0, connection))
         recording.received_total += 1
         recording.note_full()
 
     def check_time(self, now: float) -> None:
-        before, self._recording.cause = self._recording.cause, NO_CAUSE
-        super().check_time(now)
-        self._recording.cause = before
-
-    def _begin(self, rows: int) -> tuple[int, int]:
-        recording = self._recording
-        before = recording.cause
-        recording.cause = first = recording.expect(rows)
-        return first, before
-
-    def _end(self, before: int) -> None:
-        self._recording.cause = before
+        with self._caused_by(NO_CAUSE):
+            super().check_time(now)
 
     def _note_notifications(self, first: int, link: int, batch: Parcels, now: float, kind: str, civ: str) -> None:
+        """Note notifications of one read, and count them."""
+        recording = self._recording
+        if link == CLIENT:
+            recording.requests_total += len(batch)
+        else:
+            recording.received_total += len(batch)
+        self._note_each(first, link, batch, now, kind, civ)
+        recording.note_full()
+
+    def _note_each(self, first: int, link: int, batch: Parcels, now: float, kind: str, civ: str) -> None:
         recording = self._recording
         arrived_ns, handled_ns, extend = int(now * SECOND_NS), recording.clock(), recording.events.extend
         code, bits, word = recording.word(kind), recording.word(civ) if civ else NO_WORD, recording.word

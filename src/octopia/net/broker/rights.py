@@ -38,10 +38,10 @@ class Rights:
     block: bool = True
     probe: bool = True
 
-    def check_advertise(self, wanted: Filter, broker: BrokerId) -> None:
+    def check_advertise(self, wanted: Filter) -> None:
         self._check("advertise", self.advertise, wanted)
 
-    def check_subscribe(self, wanted: Filter, broker: BrokerId) -> None:
+    def check_subscribe(self, wanted: Filter) -> None:
         self._check("subscribe to", self.subscribe, wanted)
 
     def check_policy(self, policy: str) -> None:

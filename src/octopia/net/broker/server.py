@@ -255,11 +255,6 @@ class Server:
         for recording in live:
             recording.flush_registered()
 
-    async def _close_facts(self) -> None:
-        if self._facts is not None:
-            self.flush_facts()
-            await asyncio.to_thread(self._facts.close)
-
     async def links_up(self) -> None:
         """Wait until every link between brokers of this process is up."""
         while not all(link.is_up for host in self.hosts.values() for n, link in host.links.items() if n in self.hosts):
@@ -284,12 +279,14 @@ class Server:
         saved = [id for id in restarting if await self._save(self.hosts[id])]
         for id, host in self.hosts.items():
             if id in saved:
-                host.part(RESTART, "the broker restarts")
+                host.channels.part(RESTART, "the broker restarts")
             else:
-                host.part(SHUTDOWN, "the broker stops")
+                host.channels.part(SHUTDOWN, "the broker stops")
         await self._closed()
         self._stop_flushing()
-        await self._close_facts()
+        if self._facts is not None:
+            self.flush_facts()
+            await asyncio.to_thread(self._facts.close)
         self._servers.clear()
 
     def _stop_flushing(self) -> None:

@@ -10,7 +10,6 @@ When the broker restarts, sessions that may outlive a connection are saved with 
 resumes them with the rights that its configuration gives to the same client; without any, the session ends.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, ValuesView
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ from octopia.net.broker.memory import MEMORY
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.privilege import BlockPrivilege
-from octopia.net.broker.qos import ORDINARY, Qos
+from octopia.net.broker.qos import Qos
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedSession
@@ -58,10 +57,10 @@ class Sessions(Mapping[str, Session]):
         now: Callable[[], float],
         soon: Soon,
         count: Callable[[Filter, Done], None],
-        qos: Qos = ORDINARY,
-        wall: Callable[[], float] = time.time,
-        aliases: Aliases | None = None,
-        make_box: Callable[..., Outbox] | None = None,
+        qos: Qos,
+        wall: Callable[[], float],
+        aliases: Aliases | None,
+        make_box: Callable[..., Outbox] | None,
     ) -> None:
         self._make_box = make_box  # makes the box of a client, given its name; None: an ordinary one
         self._aliases = aliases
@@ -127,6 +126,7 @@ class Sessions(Mapping[str, Session]):
             router=self._router,
             intake=self._intake,
             counters=self._counters,
+            log=self._log,
             now=self._now,
             qos=self.qos,
             wall=self._wall,
@@ -175,18 +175,6 @@ class Sessions(Mapping[str, Session]):
         session.drop_channel(code, reason)
         # Not from inside the delivery that filled its queue.
         self._soon(self.forget, session)
-
-    def publisher(self, name: str) -> Session | None:
-        """The session of a client of this broker."""
-        return self._by_name.get(name)
-
-    def note_refused(self, session: Session, request: str, reason: str) -> None:
-        """Log a refusal; the client has been told."""
-        self._log.event(f"{request} refused", client=session.name, request=request, reason=reason)
-
-    def note_away(self, session: Session, reason: str) -> None:
-        """Log that the connection is gone and the session is kept."""
-        self._log.event("client away", client=session.name, reason=reason)
 
     def check_time(self, now: float) -> None:
         """Remove clients that have been away too long, and end those that read nothing."""

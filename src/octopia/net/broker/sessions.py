@@ -20,25 +20,24 @@ it. A client that reads but confirms nothing is disconnected when `ANSWERS_MAX` 
 of 4,096 frames, never has that many.
 """
 
-import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.counting import count_for
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.lane import Lane
 from octopia.net.broker.operations.counters import Counters
+from octopia.net.broker.operations.log import Log
 from octopia.net.broker.own import own_and_new
 from octopia.net.broker.permits import Permit
 from octopia.net.broker.policies import Policies
 from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.probing import why_not_probe
-from octopia.net.broker.qos import ORDINARY, Granted, Qos
+from octopia.net.broker.qos import Granted, Qos
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedSession
-from octopia.net.broker.session_owner import SessionOwner
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.outbox import Outbox
@@ -65,6 +64,9 @@ from octopia.wire import (
     split_frames,
 )
 
+if TYPE_CHECKING:
+    from octopia.net.broker.session_table import Sessions
+
 # Answers waiting for a client. They are counted once this many have been given since the last count, so that counting
 # costs nothing; the client is disconnected if more than half of them wait.
 ANSWERS_MAX = 2 * 16_384
@@ -83,6 +85,7 @@ class Session:
         "_deadlines",
         "_intake",
         "_lanes",
+        "_log",
         "_now",
         "_only_policy",
         "_router",
@@ -123,18 +126,20 @@ class Session:
         box: Outbox,
         stall: StallWatch,
         privilege: BlockPrivilege,
-        table: SessionOwner,
+        table: "Sessions",
         router: Router,
         intake: Intake,
         counters: Counters,
+        log: Log,
         now: Callable[[], float],
-        qos: Qos = ORDINARY,
-        wall: Callable[[], float] = time.time,
+        qos: Qos,
+        wall: Callable[[], float],
     ) -> None:
         self._table = table
         self._router = router
         self._intake = intake
         self._counters = counters
+        self._log = log
         self._now = now
         self.name = name
         self.secret = secret
@@ -229,13 +234,13 @@ class Session:
         outside = frozenset(refused)
         return batch.chosen([at for at in range(len(batch)) if at not in outside])
 
-    def probe(self, request: ProbeRequest, now: float) -> None:
+    def _probe(self, request: ProbeRequest, now: float) -> None:
         """Trace a notification without delivering it; it does not count as published."""
         seen, batch = request.notification, Parcels.of(request.notification)
         id = str(seen.sequence)
         if batch.is_timed:
             raise RemoteProtocolError(f"{self.name} said when it was accepted, which is for brokers to say")
-        reason = why_not_probe(self, seen, self._table.publisher, self._router.id)
+        reason = why_not_probe(self, seen, self._table.get, self._router.id)
         if reason is None:
             if self.qos.is_timed:
                 batch.accept(int(self._wall() * 1000))
@@ -248,20 +253,27 @@ class Session:
     def _count(self, request: CountRequest, now: float) -> None:
         """Tell the client how many advertisements overlap a filter, if it may subscribe to it."""
         if self.channel is not None:
-            count_for(request, self.channel.say, self.rights.check_subscribe, self._router.id, self._table.count)
+            count_for(request, self.channel.say, self.rights.check_subscribe, self._table.count)
 
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
-        self.rights.check_advertise(request.filter, self._router.id)
-        self._router.handle(Advertised(self.name, request.id, request.filter), now)
+        try:
+            self.rights.check_advertise(request.filter)
+            self._router.handle(Advertised(self.name, request.id, request.filter), now)
+        except RefusedError as error:
+            self.refuse("advertise", request.id, str(error))
 
     def _unadvertise(self, request: UnadvertiseRequest, now: float) -> None:
         self._router.handle(Unadvertised(self.name, request.id), now)
 
     def _subscribe(self, request: SubscribeRequest, now: float) -> None:
-        granted = self.qos.granted(request)
-        self.rights.check_policy(granted.policy)
-        self.rights.check_subscribe(request.filter, self._router.id)
-        actions = self._router.handle(self._subscribed(request, granted), now)
+        try:
+            granted = self.qos.granted(request)
+            self.rights.check_policy(granted.policy)
+            self.rights.check_subscribe(request.filter)
+            actions = self._router.handle(self._subscribed(request, granted), now)
+        except RefusedError as error:
+            self.refuse("subscribe", request.id, str(error))
+            return
         if not any(type(action) is Refuse for action in actions):
             # A refused request changes nothing: its id may be that of a live subscription.
             self._apply(request, granted)
@@ -290,24 +302,12 @@ class Session:
         self._deadlines.pop(request.id, None)
         self._note_policies()
 
-    def advertise(self, request: AdvertiseRequest, now: float) -> None:
-        try:
-            self._advertise(request, now)
-        except RefusedError as error:
-            self.refuse("advertise", request.id, str(error))
-
-    def subscribe(self, request: SubscribeRequest, now: float) -> None:
-        try:
-            self._subscribe(request, now)
-        except RefusedError as error:
-            self.refuse("subscribe", request.id, str(error))
-
-    def refuse_bad(self, request: BadRequest, now: float) -> None:
+    def _refuse_bad(self, request: BadRequest, now: float) -> None:
         self.refuse(request.request, request.id, request.reason)
 
     def refuse(self, request: str, id: str, reason: str) -> None:
         self._counters.refusals += 1
-        self._table.note_refused(self, request, reason)
+        self._log.event(f"{request} refused", client=self.name, request=request, reason=reason)
         self._answer(message_frame(Refused(request, id, reason_text(reason))))
 
     def owe(self, request: str, id: str) -> None:
@@ -552,7 +552,7 @@ class Session:
             self._table.forget(self)
         else:
             self.left_s = self._now()
-            self._table.note_away(self, reason)
+            self._log.event("client away", client=self.name, reason=reason)
 
     def drop_channel(self, code: str, reason: str) -> None:
         """Close the connection with a reason; the session continues."""
@@ -611,24 +611,20 @@ class Session:
         self.returns = True
         unanswered = set(saved.unanswered)
         for request in registrations:
-            if isinstance(request, AdvertiseRequest):
-                self._restore(request, "advertise", unanswered, now)
+            name = "advertise" if isinstance(request, AdvertiseRequest) else "subscribe"
+            if (name, request.id) in unanswered:
+                _REQUESTS[type(request)](self, request, now)
             else:
-                self._restore(request, "subscribe", unanswered, now)
+                self._restore(request, name, now)
 
-    def _restore(
-        self, request: AdvertiseRequest | SubscribeRequest, name: str, unanswered: set[tuple[str, str]], now: float
-    ) -> None:
-        if (name, request.id) in unanswered:
-            _REQUESTS[type(request)](self, request, now)
-            return
+    def _restore(self, request: AdvertiseRequest | SubscribeRequest, name: str, now: float) -> None:
         try:
             if isinstance(request, AdvertiseRequest):
-                self.rights.check_advertise(request.filter, self._router.id)
+                self.rights.check_advertise(request.filter)
                 self._router.restore(Advertised(self.name, request.id, request.filter), now)
             else:
                 granted = self.qos.granted(request)
-                self.rights.check_subscribe(request.filter, self._router.id)
+                self.rights.check_subscribe(request.filter)
                 self._apply(request, granted)
                 self._router.restore(self._subscribed(request, granted), now)
         except RefusedError as error:
@@ -640,11 +636,11 @@ class Session:
 
 
 _REQUESTS: dict[type, Any] = {
-    AdvertiseRequest: Session.advertise,
-    UnadvertiseRequest: Session._unadvertise,  # noqa: SLF001  own class
-    SubscribeRequest: Session.subscribe,
+    AdvertiseRequest: Session._advertise,  # noqa: SLF001  own class
+    UnadvertiseRequest: Session._unadvertise,  # noqa: SLF001
+    SubscribeRequest: Session._subscribe,  # noqa: SLF001
     UnsubscribeRequest: Session._unsubscribe,  # noqa: SLF001
-    BadRequest: Session.refuse_bad,
-    ProbeRequest: Session.probe,
+    BadRequest: Session._refuse_bad,  # noqa: SLF001
+    ProbeRequest: Session._probe,  # noqa: SLF001
     CountRequest: Session._count,  # noqa: SLF001
 }

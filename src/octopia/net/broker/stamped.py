@@ -13,16 +13,20 @@ queue that is filling up: from half of the bound until a quarter is left.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RemoteProtocolError
-from octopia.net.broker.dispatch import ClientQueue, Destination, Dispatch, LinkQueue, Outgoing, lane_of
+from octopia.net.broker.dispatch import Destination, Dispatch, Outgoing, deliveries_of, lane_of, put_gathered
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.traces import Traces
 from octopia.routing import Decision, Recipient, Refusal, Stamp
 from octopia.topology import BrokerId
-from octopia.wire import TRACED, CopyHeader, Heads, Parcels, copy_heads, deliver_heads, split_stamp, stamp_block
+from octopia.wire import TRACED, CopyHeader, Parcels, copy_heads, deliver_heads, split_stamp, stamp_block
+
+if TYPE_CHECKING:
+    from octopia.net.broker.links import Link
+    from octopia.net.broker.sessions import Session
 
 
 class LogMark:
@@ -65,8 +69,8 @@ class StampedDispatch:
         dispatch: Dispatch,
         read_stamp: Callable[[bytes], Stamp],
         *,
-        sessions: Mapping[str, ClientQueue],
-        links: Mapping[BrokerId, LinkQueue],
+        sessions: "Mapping[str, Session]",
+        links: "Mapping[BrokerId, Link]",
         intake: Intake,
         counters: Counters,
         traces: Traces,
@@ -89,7 +93,7 @@ class StampedDispatch:
         for at, (parcel, decision) in enumerate(zip(batch.parcels, decisions, strict=True)):
             if isinstance(decision, Refusal):
                 # answers keep their place among deliveries
-                _put(touched)
+                put_gathered(touched)
                 touched.clear()
                 seen = batch.notification(at)
                 self._dispatch.carry_out(decision.actions(seen.publisher, str(seen.sequence), seen))
@@ -106,7 +110,7 @@ class StampedDispatch:
                 if stamp is not None:
                     _gather(copies, stamp_block(stamp) + parcel, touched)
                     logged.append(parcel)
-        _put(touched)
+        put_gathered(touched)
         if logged:
             self.mark.went_in(logged)
 
@@ -122,13 +126,13 @@ class StampedDispatch:
         if traced:
             for at in range(len(batch)):
                 self._traces.note(came_from, batch.notification(at), Decision(tuple(delivered), decision.copies))
-        _put(touched)
+        put_gathered(touched)
 
     def deliver(self, batch: Parcels, now: float) -> None:
         """Handle copies for this broker, which have been forwarded already."""
         touched: list[Destination] = []
         self._arrived(batch, now, touched)
-        _put(touched)
+        put_gathered(touched)
 
     def _arrived(self, batch: Parcels, now: float, touched: list[Destination]) -> list[Recipient]:
         at_once, arrived, sessions = self._streams.at_once, self._streams.arrived, self._sessions
@@ -149,21 +153,15 @@ class StampedDispatch:
                 for client, subscriptions in to:
                     session = sessions.get(client)
                     if session is not None:
-                        lane = lane_of(session, subscriptions) if session.priorities else session
-                        _gather([(deliver_heads(subscriptions), [lane])], released.parcel, touched)
+                        to_one = [(deliver_heads(subscriptions), [lane_of(session, subscriptions)])]
+                        _gather(to_one, released.parcel, touched)
                 delivered += to
         self._counters.deliveries += len(delivered)
         return delivered
 
     def _plans(self, decision: Decision) -> tuple[Outgoing, Outgoing]:
         """The destinations of deliveries and copies; cached with the decision, and valid as long as it is."""
-        deliveries: dict[int, tuple[Heads, list[Destination]]] = {}
-        for client, subscriptions in decision.recipients:
-            session = self._sessions.get(client)
-            if session is not None:
-                heads = deliver_heads(subscriptions)
-                deliveries.setdefault(id(heads), (heads, []))[1].append(lane_of(session, subscriptions))
-        decision.memo = (list(deliveries.values()), self._copies(decision))
+        decision.memo = (list(deliveries_of(decision, self._sessions).values()), self._copies(decision))
         return decision.memo  # type: ignore[no-any-return]
 
     def _copies(self, decision: Decision, says: CopyHeader | None = None) -> Outgoing:
@@ -179,9 +177,3 @@ def _gather(plan: Outgoing, tail: bytes, touched: list[Destination]) -> None:
             if not gathered:
                 touched.append(owner)
             gathered.append(frame)
-
-
-def _put(touched: list[Destination]) -> None:
-    for owner in touched:
-        frames, owner.gathered = owner.gathered, []
-        owner.put_all(frames)

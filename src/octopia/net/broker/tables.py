@@ -23,22 +23,29 @@ RATE_S = 0.5
 FILTER_CHARS_MAX = 20_000
 
 
-class _Texts:
-    """The searchable text of rows, by key."""
+class _Rows:
+    """What all tables do alike."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, str] = {}
+        self._texts: dict[Any, str] = {}  # the searchable text of rows, by key
 
-    def of(self, key: Any, make: Callable[[], str]) -> str:
-        text = self._known.get(key)
+    def _text(self, key: Any, make: Callable[[], str]) -> str:
+        text = self._texts.get(key)
         if text is None:
-            if len(self._known) >= TEXTS_MAX:
-                self._known.clear()
-            text = self._known[key] = make().lower()
+            if len(self._texts) >= TEXTS_MAX:
+                self._texts.clear()
+            text = self._texts[key] = make().lower()
         return text
 
-    def clear(self) -> None:
-        self._known.clear()
+    def rest(self) -> None:
+        self._texts.clear()
+
+    def row(self, entry: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def value(self, entry: Any, column: str) -> Any:
+        found = self.row(entry)[column]
+        return -1 if found is None else found
 
 
 class _Rates:
@@ -67,15 +74,15 @@ class _Rates:
             self._seen = {name: seen for name, seen in self._seen.items() if name in names}
 
 
-class SubscriptionRows:
+class SubscriptionRows(_Rows):
     """The PRT: subscriptions of this broker's clients and those learnt from neighbours."""
 
     columns = ("client", "id", "host", "from", "filter", "priority", "policy", "deadline_ms", "ordered")
 
     def __init__(self, broker: Broker, sessions: Mapping[str, Session]) -> None:
+        super().__init__()
         self._broker = broker
         self._sessions = sessions
-        self._texts = _Texts()
 
     def __len__(self) -> int:
         return len(self._broker.state.prt)
@@ -93,12 +100,9 @@ class SubscriptionRows:
         return list(islice(self._broker.state.prt.matched_with(), start, stop))
 
     def text(self, entry: Any) -> str:
-        return self._texts.of(
+        return self._text(
             entry.key, lambda: f"{entry.client} {entry.id} {entry.key.host} {entry.filter} {self._policy(entry)}"
         )
-
-    def rest(self) -> None:
-        self._texts.clear()
 
     def _policy(self, entry: Any) -> str:
         session = self._sessions.get(entry.client) if entry.client else None
@@ -111,10 +115,7 @@ class SubscriptionRows:
             return self.text(entry)
         if column == "host":
             return entry.key.host
-        if column == "policy":
-            return self._policy(entry)
-        found = self.row(entry)[column]
-        return -1 if found is None else found
+        return self._policy(entry) if column == "policy" else super().value(entry, column)
 
     def row(self, entry: Any) -> dict[str, Any]:
         session = self._sessions.get(entry.client) if entry.client else None
@@ -125,20 +126,20 @@ class SubscriptionRows:
             "from": "" if entry.last_hop is None else str(entry.last_hop),
             "filter": _cut(str(entry.filter)),
             "priority": entry.priority,
-            "policy": "" if session is None else session.policies.get(entry.id, ""),
+            "policy": self._policy(entry),
             "deadline_ms": None if session is None else session.deadline_ms_of(entry.id),
             "ordered": None if session is None else entry.id not in session.unordered,
         }
 
 
-class AdvertisementRows:
+class AdvertisementRows(_Rows):
     """The SRT: advertisements of this broker's clients first, then those learnt from neighbours."""
 
     columns = ("client", "id", "host", "from", "filter", "civ", "interest")
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__()
         self._broker = broker
-        self._texts = _Texts()
 
     def __len__(self) -> int:
         return len(self._broker.state.srt)
@@ -158,15 +159,12 @@ class AdvertisementRows:
 
     def text(self, entry: Any) -> str:
         client, id, row = entry
-        return self._texts.of(row.key, lambda: f"{client} {id} {row.key.host} {row.filter}")
-
-    def rest(self) -> None:
-        self._texts.clear()
+        return self._text(row.key, lambda: f"{client} {id} {row.key.host} {row.filter}")
 
     def value(self, entry: Any, column: str) -> Any:
         if column == "filter":
             return self.text(entry)
-        return entry[2].key.host if column == "host" else self.row(entry)[column]
+        return entry[2].key.host if column == "host" else super().value(entry, column)
 
     def row(self, entry: Any) -> dict[str, Any]:
         client, id, row = entry
@@ -181,7 +179,7 @@ class AdvertisementRows:
         }
 
 
-class ClientRows:
+class ClientRows(_Rows):
     """Clients of this broker: policy, queue, drops, rates and rights."""
 
     columns = (
@@ -193,6 +191,7 @@ class ClientRows:
     def __init__(
         self, broker: Broker, sessions: Mapping[str, Session], now: Callable[[], float], wall: Callable[[], float]
     ) -> None:
+        super().__init__()
         self._broker = broker
         self._sessions = sessions
         self._now = now
@@ -216,9 +215,6 @@ class ClientRows:
     def text(self, entry: Session) -> str:
         return f"{entry.name} {entry.rights.name} {' '.join(dict.fromkeys(entry.policies.values()))}".lower()
 
-    def rest(self) -> None:
-        """Only rates are kept."""
-
     def value(self, entry: Session, column: str) -> Any:
         box = entry.box
         match column:
@@ -235,8 +231,7 @@ class ClientRows:
             case "sent":
                 return box.left_total
             case _:
-                found = self.row(entry)[column]
-                return -1 if found is None else found
+                return super().value(entry, column)
 
     def row(self, entry: Session) -> dict[str, Any]:
         state, box, channel = self._broker.state, entry.box, entry.channel
@@ -276,7 +271,7 @@ class ClientRows:
         return round(max(0.0, self._wall() - accepted_ms / 1000), 3)
 
 
-class LinkRows:
+class LinkRows(_Rows):
     """Links of this broker: up or down, Q_l, CE, τ, rates."""
 
     columns = (
@@ -288,6 +283,7 @@ class LinkRows:
         self, broker: Broker, links: Mapping[BrokerId, Link], tau: float, avoids: bool, now: Callable[[], float]
     ) -> None:
         """`avoids`: the routing avoids links that are overloaded or down."""
+        super().__init__()
         self._broker = broker
         self._links = links
         self._tau = tau
@@ -305,13 +301,6 @@ class LinkRows:
 
     def text(self, entry: Link) -> str:
         return f"{entry.neighbour} {'up' if entry.is_up else 'down'}"
-
-    def rest(self) -> None:
-        """Only rates are kept."""
-
-    def value(self, entry: Link, column: str) -> Any:
-        found = self.row(entry)[column]
-        return -1 if found is None else found
 
     def row(self, entry: Link) -> dict[str, Any]:
         neighbour, box, lst = entry.neighbour, entry.box, self._broker.state.lst

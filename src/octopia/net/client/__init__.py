@@ -9,7 +9,7 @@
     registry.py       advertisements and subscriptions, and registering them again
     publishing.py     from a dict to an entry of the journal
     subscription.py   an inbox as an iterator         life.py      open, failed, closed
-    durable.py        sessions and ids that outlive the process
+    durable.py        sessions that outlive the process
     bench_load.py     load for `octopia bench`
 
 A client is composed of these parts; each changes only its own fields.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from octopia.net.client.bench_load import BenchPlan, BenchResult, bench
     from octopia.net.client.client import Client, connect
     from octopia.net.client.connecting import parse_urls
-    from octopia.net.client.durable import KeptClient, KeptSession, NumberedClient
+    from octopia.net.client.durable import KeptClient, KeptSession
     from octopia.net.client.subscription import Subscription
     from octopia.net.client.sync import SyncClient, SyncSubscription, connect_sync
 
@@ -33,7 +33,6 @@ __all__ = [
     "Client",
     "KeptClient",
     "KeptSession",
-    "NumberedClient",
     "Subscription",
     "SyncClient",
     "SyncSubscription",
@@ -49,7 +48,7 @@ __getattr__, __dir__ = lazily(
         "octopia.net.client.bench_load": "BenchPlan BenchResult bench",
         "octopia.net.client.client": "Client connect",
         "octopia.net.client.connecting": "parse_urls",
-        "octopia.net.client.durable": "KeptClient KeptSession NumberedClient",
+        "octopia.net.client.durable": "KeptClient KeptSession",
         "octopia.net.client.subscription": "Subscription",
         "octopia.net.client.sync": "SyncClient SyncSubscription connect_sync",
     },

@@ -10,7 +10,7 @@ import secrets
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from octopia.errors import InputError
@@ -64,14 +64,10 @@ class BenchResult:
         return self.published / self.publishing_s
 
     def to_jsonable(self) -> dict[str, Any]:
+        told = asdict(self)
+        del told["cpu_s"], told["latency_us"]
         return {
-            "published": self.published,
-            "delivered": self.delivered,
-            "dropped": self.dropped,
-            "missing": self.missing,
-            "seconds": self.seconds,
-            "publishing_s": self.publishing_s,
-            "asked_per_s": self.asked_per_s,
+            **told,
             "published_per_s": self.published_per_s,
             "delivered_per_s": self.delivered / self.seconds,
             "client_cpu_us_per_notification": 1e6 * self.cpu_s / max(self.published + self.delivered, 1),

@@ -110,7 +110,7 @@ class Connecting:
         self._dialled: Channel | None = None  # not answered by the broker yet
         self._answer: asyncio.Future[_Failure | None] | None = None
         self._redialling: asyncio.Task[None] | None = None
-        session.when_lost(self._lost)
+        session.when_lost = self._lost
 
     def prefer(self, url: Url) -> None:
         """Try this broker first."""

@@ -1,9 +1,8 @@
-"""Clients whose session or ids outlive the process, for programs that resume where they stopped.
+"""Clients whose session outlives the process, for programs that resume where they stopped.
 
 `KeptClient` hands the bytes of each delivery to its owner's `keep`, and confirms to the broker only deliveries that
 were kept. With the `KeptSession` stored beside them, another process resumes the same session: the broker resends only
-deliveries that were not kept. `NumberedClient` publishes under ids chosen by its owner, so a notification that is
-published again after a failure has the same id as before.
+deliveries that were not kept.
 
 Deliveries are kept first and confirmed after, in the same call. Whatever happens to this process, the broker still has
 everything that was not kept. If the keeper fails, the client ends without confirming. While the keeper is full, the
@@ -122,13 +121,15 @@ class KeptClient(Client):
         if not answer.cancelled() and isinstance(error := answer.exception(), OctopiaError) and not self._life.closed:
             self._fail(error)
 
-    # -- called by the session: see `session.Keeping`
+    # -- called by the session
 
     def began(self, channel: Channel) -> None:
+        """A new session began."""
         self._fresh = False
         self._guarded(channel, lambda: self._keeper.session_began(self._session_now(0)))
 
     def resumed(self, channel: Channel, received: int) -> None:
+        """A session resumes; the broker has `received` of its frames."""
         if self._fresh:
             # Another process sent these.
             self._fresh, self.taken_up = False, True
@@ -136,12 +137,14 @@ class KeptClient(Client):
         self._hold_if_full(channel)
 
     def keep(self, channel: Channel, messages: list[Any]) -> list[Any]:
+        """Take the deliveries of one read; returns the rest, which the session handles before `kept`."""
         self._parcels = [message for message in messages if type(message) is bytes]
         if len(self._parcels) == len(messages):
             return []
         return [message for message in messages if type(message) is not bytes]
 
     def kept(self, channel: Channel) -> None:
+        """All of this read has been handled: store its deliveries."""
         parcels, self._parcels = self._parcels, []
         session = self._session_now(channel.connection.received)
         dropped, self._told_dropped = self.dropped - self._told_dropped, self.dropped
@@ -189,10 +192,3 @@ class KeptClient(Client):
         self._life.close()
         self._end(OctopiaError("the client has left"), quietly=True)
         await self._connecting.leave(farewell=False, at_most_s=LEAVE_S)
-
-
-class NumberedClient(Client):
-    """A client whose first notification has the id `first_id`; later ids count up."""
-
-    def __init__(self, url: str | Sequence[str], *, first_id: int, **options: Unpack[ClientOptions]) -> None:
-        super().__init__(url, first_id=first_id, **options)

@@ -12,9 +12,9 @@ its registrations followed by entries, without a gap, and the confirmed position
 While the client moves to another broker, the journal pauses: entries wait until those before them are confirmed. They
 then go to the next session or, if the move fails, to the same one.
 
-Bounds: at `frames_max` waiting entries or `bytes_max` waiting bytes, `has_room` is False until half of them are gone.
-The entries of one call to `publish_many` between two of its pauses may come on top, as may entries that were sent but
-not confirmed when a session ended.
+Bounds: at `QUEUE_FRAMES_MAX` waiting entries or `QUEUE_BYTES_MAX` waiting bytes, `has_room` is False until half of
+them are gone. The entries of one call to `publish_many` between two of its pauses may come on top, as may entries that
+were sent but not confirmed when a session ended.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ _PING = message_frame(Ping())
 class Journal:
     """The entries of one client."""
 
-    def __init__(self, frames_max: int = QUEUE_FRAMES_MAX, bytes_max: int = QUEUE_BYTES_MAX) -> None:
-        self.box = Outbox(Turn(), frames_max, bytes_max)
-        # Appends an entry. Replaced while the journal is shut, so that publishing need not check.
+    def __init__(self) -> None:
+        self.box = Outbox(Turn(), QUEUE_FRAMES_MAX, QUEUE_BYTES_MAX)
+        # Appends an entry. Replaced while entries are held, so that publishing need not check.
         self.put: Callable[[bytes], None] = self.box.put
         # The same for a number of entries in one buffer, given their count.
         self.put_many: Callable[[bytes, int], None] = self.box.put_all
         self.has_room = True
         self.frame_bytes_max = WireLimits().frame_bytes_max  # the broker's limit
-        self._held: deque[bytes] | None = None  # None: the journal is not shut
+        self._held: deque[bytes] | None = None  # entries that are not in the box; None: the journal is open
         self._held_bytes = 0
-        self._later: deque[bytes] | None = None  # None: not paused
+        self._is_shut = False  # while registrations are in flight; otherwise what holds entries is a pause
         self._before = 0  # entries confirmed by earlier sessions
         self._shift = 0  # number of a frame in its session, minus the position of the entry
         self._room = asyncio.Event()
@@ -56,14 +56,13 @@ class Journal:
     @property
     def position(self) -> int:
         """The position of the last entry."""
-        if self._held is not None:
-            return self._before + len(self._held)
-        return self.box.sent + self.box.waits - self._shift + len(self._later or ())
+        held = len(self._held or ())
+        return held + (self._before if self._is_shut else self.box.sent + self.box.waits - self._shift)
 
     @property
     def confirmed(self) -> int:
         """The position up to which the broker has handled everything."""
-        if self._held is not None:
+        if self._is_shut:
             return self._before
         return max(self._before, self.box.confirmed - self._shift)
 
@@ -74,12 +73,10 @@ class Journal:
 
     def _entries(self) -> list[bytes]:
         """The unconfirmed entries, in order."""
-        if self._held is not None:
-            return list(self._held)
-        later = self._later or ()
-        count = self.position - len(later) - self.confirmed
+        held = self._held or ()
+        count = self.position - len(held) - self.confirmed
         # Registrations that were answered but not yet confirmed may precede them.
-        return [*(self.box.unconfirmed()[-count:] if count else ()), *later]
+        return [*(self.box.unconfirmed()[-count:] if count else ()), *held]
 
     # -- sessions
 
@@ -87,10 +84,8 @@ class Journal:
         """Begin a new session with these registrations; entries wait until `open`."""
         entries = self._entries()
         self._before = self.confirmed
-        self._held = deque(entries)
-        self._held_bytes = sum(map(len, entries))
-        self._later = None
-        self.put, self.put_many = self._hold, self._hold_many
+        self._is_shut = True
+        self._hold_back(entries)
         # May release tasks that wait for room. They run later, and their entries are held behind the rest.
         self.box.clear()
         self.box.attach(transport, 0)
@@ -99,16 +94,10 @@ class Journal:
 
     def open(self) -> None:
         """Everything is registered: let the entries follow."""
-        if self._held is None:
-            return
-        held, self._held = self._held, None
-        self._shift = self.box.sent + self.box.waits - self._before
-        self.box.put_many(held)
-        self.put, self.put_many = self.box.put, self.box.put_all
-        if self.box.is_full:
-            self.box.block(self)
-        self._note_room()
-        self._ask_soon()
+        if self._is_shut:
+            self._is_shut = False
+            self._shift = self.box.sent + self.box.waits - self._before
+            self._let_go()
 
     def resume(self, transport: asyncio.WriteTransport, received: int) -> None:
         """Continue the session on another connection; `received` of its frames had arrived."""
@@ -126,43 +115,19 @@ class Journal:
     @property
     def is_open(self) -> bool:
         """Whether entries are sent: no registrations are in flight, and nothing is paused."""
-        return self._held is None and self._later is None
+        return self._held is None
 
     def pause(self) -> int:
         """Send the entries put so far and hold later ones; returns the position of the last entry sent."""
         position = self.position
         if self.is_open:
-            self._later = deque()
-            self._held_bytes = 0
-            self.put, self.put_many = self._put_later, self._put_many_later
+            self._hold_back([])
         return position
-
-    def _put_later(self, frame: bytes) -> None:
-        later = self._later
-        assert later is not None  # noqa: S101  otherwise `put` is another
-        later.append(frame)
-        self._held_bytes += len(frame)
-        self._note_room()
-
-    def _put_many_later(self, data: bytes, frames: int) -> None:
-        later = self._later
-        assert later is not None  # noqa: S101  otherwise `put_many` is another
-        later.extend(split_frames(data))
-        self._held_bytes += len(data)
-        self._note_room()
 
     def unpause(self) -> None:
         """Release the held entries; does nothing if nothing was paused or a new session has begun in the meantime."""
-        later, self._later = self._later, None
-        if later is None:
-            return
-        self._held_bytes = 0
-        self.box.put_many(later)
-        self.put, self.put_many = self.box.put, self.box.put_all
-        if self.box.is_full:
-            self.box.block(self)
-        self._note_room()
-        self._ask_soon()
+        if not self.is_open and not self._is_shut:
+            self._let_go()
 
     def move(self, transport: asyncio.WriteTransport, sent: int) -> None:
         """Switch to another session, after `sent` frames to it; all entries sent so far are confirmed."""
@@ -173,7 +138,23 @@ class Journal:
         self.box.attach(transport, sent)
         self.unpause()
 
-    # -- room
+    # -- entries that are not in the box
+
+    def _hold_back(self, entries: Sequence[bytes]) -> None:
+        """Hold these entries, and those that follow."""
+        self._held = deque(entries)
+        self._held_bytes = sum(map(len, entries))
+        self.put, self.put_many = self._hold, self._hold_many
+
+    def _let_go(self) -> None:
+        """Put the held entries into the box, and all that follow."""
+        held, self._held = self._held or (), None
+        self.box.put_many(held)
+        self.put, self.put_many = self.box.put, self.box.put_all
+        if self.box.is_full:
+            self.box.block(self)
+        self._note_room()
+        self._ask_soon()
 
     def _hold(self, frame: bytes) -> None:
         held = self._held
@@ -189,6 +170,8 @@ class Journal:
         self._held_bytes += len(data)
         self._note_room()
 
+    # -- room
+
     def hold(self, box: Outbox) -> None:
         self._note_room()
 
@@ -196,8 +179,7 @@ class Journal:
         self._note_room()
 
     def _note_room(self) -> None:
-        box = self.box
-        held = self._later if self._held is None else self._held
+        box, held = self.box, self._held
         self.has_room = (
             not box.holds_up if held is None else len(held) < box.frames_max and self._held_bytes < box.bytes_max
         )
@@ -228,7 +210,7 @@ class Journal:
 
     def confirm(self, position: int) -> None:
         """The broker answered this entry of the current session, so it has handled it and all entries before."""
-        if self._held is None and position > self.confirmed:
+        if not self._is_shut and position > self.confirmed:
             self.box.confirm(position + self._shift)
             self.note_confirmed()
 
@@ -250,7 +232,7 @@ class Journal:
 
     def _ask(self) -> None:
         """Ask the broker to confirm now, if all is sent. Otherwise it will confirm a part, and we ask again then."""
-        if self._held is None and self._asks:
+        if not self._is_shut and self._asks:
             self.box.flush()
             if self.box.transport is not None and not self.box.waits:
                 self._asks = False

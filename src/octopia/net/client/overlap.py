@@ -27,7 +27,7 @@ most `SEEN_MAX` deliveries of the old broker are remembered; then it is left.
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -272,7 +272,11 @@ class Move:
         if self._has_left:
             self._release(delivery, channel)
             return
-        now = [id for id in delivery.subscriptions if self._registry.subscriptions.get(id) is not self._known(id)]
+        now = [
+            id
+            for id in delivery.subscriptions
+            if self._registry.subscriptions.get(id) is not self._subscriptions.get(id)
+        ]
         for id in now:
             subscription = self._registry.subscriptions.get(id)
             if subscription is not None:
@@ -283,26 +287,16 @@ class Move:
                 self._full = channel
                 channel.hold(self)
 
-    def _known(self, id: str) -> Subscription | None:
-        return self._subscriptions.get(id)
-
     def deliver_old(self, delivery: Delivery, channel: Channel) -> None:
         """Hand on a delivery of the old broker, after the move was committed."""
-        ids = tuple(id for id in delivery.subscriptions if self._known(id) is not None and self._is_current(id))
-        for id in ids:
+        for id in self._current(delivery):
             self._subscriptions[id].take_in(delivery, channel)
         self.note(delivery, delivery.subscriptions)
 
-    def _is_current(self, id: str) -> bool:
-        return self._registry.subscriptions.get(id) is self._subscriptions[id]
-
-    def old_dropped(self, count: int) -> None:
-        """The old broker's queue was full: notifications it dropped may still come from the new one."""
-        self._session.count_dropped(count)
-
-    def old_too_old(self, count: int) -> None:
-        """Count late drops of the old broker; the same drops at the new one are not counted again."""
-        self._session.too_old += count
+    def _current(self, delivery: Delivery) -> list[str]:
+        """Its subscriptions that were made before the move and are still the same."""
+        before, now = self._subscriptions, self._registry.subscriptions
+        return [id for id in delivery.subscriptions if id in before and now.get(id) is before[id]]
 
     # -- the end
 
@@ -359,19 +353,18 @@ class Move:
         self._tail.leave()
         held, self._held = self._held, []
         for delivery in held:
-            known = tuple(id for id in delivery.subscriptions if self._known(id) is not None and self._is_current(id))
             # To others it went at once.
-            self._release(delivery, self.channel, known)
+            self._release(delivery, self.channel, self._current(delivery))
         full, self._full = self._full, None
         if full is not None:
             full.release(self)
 
-    def _release(self, delivery: Delivery, channel: Channel, ids: tuple[str, ...] | None = None) -> None:
+    def _release(self, delivery: Delivery, channel: Channel, ids: Sequence[str] | None = None) -> None:
         """Hand on a delivery of the new broker to the subscriptions that the old one has not served."""
         seen = self._seen.pop((delivery.publisher, delivery.id), ())
         for id in delivery.subscriptions if ids is None else ids:
             subscription = self._registry.subscriptions.get(id)
-            if subscription is not None and (id not in seen or subscription is not self._known(id)):
+            if subscription is not None and (id not in seen or subscription is not self._subscriptions.get(id)):
                 subscription.take_in(delivery, channel)
 
     def forget(self, source: Source) -> None:
@@ -395,6 +388,7 @@ class _Tail:
         self.box.sent = self.box.confirmed = sent
         self._move = move
         self._channel: Channel | None = channel
+        self._session = session
         self._hello = session.hello()
         self._codec = codec
         self._tls = tls
@@ -416,9 +410,11 @@ class _Tail:
             if kind is Delivery:
                 move.deliver_old(message, channel)
             elif kind is Dropped:
-                move.old_dropped(message.count)
+                # These may still come from the new broker.
+                self._session.count_dropped(message.count)
             elif kind is TooOld:
-                move.old_too_old(message.count)
+                # The same drops at the new broker are not counted again.
+                self._session.too_old += message.count
             elif kind is Accepted:
                 if message.id == _NOTHING:
                     move.old_answered()

@@ -6,7 +6,7 @@ confirmed position. Sessions are the `Owner` of channels (see `channel.py`).
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError
 from octopia.net.channel import Channel
@@ -33,35 +33,11 @@ from octopia.wire import (
     Welcome,
 )
 
+if TYPE_CHECKING:
+    from octopia.net.client.durable import KeptClient
+    from octopia.net.client.overlap import Move
+
 Lost = Callable[[Channel, str], None]
-
-
-class Overlapping(Protocol):
-    """A move to another broker in progress (`overlap.py`)."""
-
-    old: Channel
-
-    def note(self, delivery: Delivery, ids: tuple[str, ...]) -> None:
-        """Note a delivery of the old broker that was handed on to these subscriptions."""
-
-    def hold_back(self, delivery: Delivery, channel: Channel) -> None:
-        """Hold a delivery of the new broker until the move is over."""
-
-
-class Keeping(Protocol):
-    """Stores some incoming messages before they are confirmed (`durable.py`)."""
-
-    def began(self, channel: Channel) -> None:
-        """A new session began."""
-
-    def resumed(self, channel: Channel, received: int) -> None:
-        """A session resumes; the broker has `received` of its frames."""
-
-    def keep(self, channel: Channel, messages: list[Any]) -> list[Any]:
-        """Store the relevant messages of one read; returns the rest."""
-
-    def kept(self, channel: Channel) -> None:
-        """The rest has been handled, too."""
 
 
 class Session:
@@ -77,21 +53,17 @@ class Session:
         self.dropped = 0
         self.too_old = 0
         self.box = journal.box
-        self.keeping: Keeping | None = None
+        self.keeping: KeptClient | None = None  # stores deliveries before they are confirmed
         self._journal = journal
         self._registry = registry
         self._life = life
         self._token = token
         self.session_s = session_s
-        self._when_lost: Lost = lambda channel, reason: None
-        self.overlap: Overlapping | None = None
+        self.when_lost: Lost = lambda channel, reason: None
+        self.overlap: Move | None = None  # to another broker, in progress
         self.questions = Questions()
         self.moves = False  # whether the client moves when its broker is overloaded
         self.when_crowded: Callable[[], None] = lambda: None
-
-    def when_lost(self, call: Lost) -> None:
-        """Set the callback for a lost connection."""
-        self._when_lost = call
 
     @property
     def expects_deliveries(self) -> bool:
@@ -246,4 +218,4 @@ class Session:
         self.received = channel.connection.received
         self.box.detach()
         self.questions.lost(channel)
-        self._when_lost(channel, reason)
+        self.when_lost(channel, reason)

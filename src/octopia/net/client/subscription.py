@@ -55,7 +55,7 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._drains = False  # withdrawn, and still taking what is on its way
-        self._error: OctopiaError | None = None
+        self.error: OctopiaError | None = None  # why it ended, unless it was closed
         self._channel: Channel | None = None  # not read from until there is room here
 
     # -- called by the client
@@ -94,15 +94,10 @@ class Subscription:
     def end(self, error: OctopiaError | None = None) -> None:
         """End the subscription: no more deliveries will arrive."""
         self._ended = True
-        self._error = error
+        self.error = error
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         self._waiter = None
-
-    @property
-    def error(self) -> OctopiaError | None:
-        """The reason why the subscription ended, unless it was closed."""
-        return self._error
 
     # -- called by the user
 
@@ -213,8 +208,8 @@ class Subscription:
         """At least one and at most `count_max` notifications that have arrived; none after the end."""
         while not self._arrived:
             if self._ended:
-                if self._error is not None:
-                    raise self._error
+                if self.error is not None:
+                    raise self.error
                 return []
             await self._wait()
         if within_s:

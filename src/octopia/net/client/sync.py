@@ -15,16 +15,15 @@ may read a subscription.
 """
 
 import asyncio
-import ssl
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from octopia.errors import OctopiaError, RefusedError, UndeliveredError
 from octopia.language import FilterLike, Notification, NotificationLike
-from octopia.net.client.client import CLOSE_S, CONNECT_S, INBOX_MAX, SESSION_S, Client, ClientOptions
+from octopia.net.client.client import CLOSE_S, INBOX_MAX, Client, ClientOptions
 from octopia.net.client.subscription import BATCH_MAX, ROWS_MAX, Subscription
 from octopia.wire import Delivery
 
@@ -91,7 +90,7 @@ class SyncClient:
         """Connect; raises `UnreachableError` or `RefusedError` on failure."""
         self._thread.start()
         try:
-            self._wait(self._client.open())
+            self.wait(self._client.open())
         except BaseException:
             self._stop()
             raise
@@ -108,7 +107,7 @@ class SyncClient:
             self._loop.close()
             return
         try:
-            self._wait(self._close())
+            self.wait(self._close())
         finally:
             self._stop()
         self._raise_error()
@@ -141,12 +140,12 @@ class SyncClient:
 
     def advertise(self, filter: FilterLike, *, id: str | None = None) -> str:
         """Announce notifications to be published; returns the advertisement's id once it is in force everywhere."""
-        return self._wait(self._client.advertise(filter, id=id))
+        return self.wait(self._client.advertise(filter, id=id))
 
     def unadvertise(self, id: str) -> None:
         """Withdraw an advertisement, after everything published so far."""
-        self._wait(self._drain())
-        self._wait(self._client.unadvertise(id))
+        self.wait(self._drain())
+        self.wait(self._client.unadvertise(id))
 
     def subscribe(
         self,
@@ -172,18 +171,19 @@ class SyncClient:
                 inbox_max=inbox_max,
             )
 
-        return SyncSubscription(self, self._wait(make()))
+        return SyncSubscription(self, self.wait(make()))
 
     def overlapping(self, filter: FilterLike) -> int | None:
         """Count the advertisements that overlap a filter; None: unknown. See `Client.overlapping`."""
-        return self._wait(self._client.overlapping(filter))
+        return self.wait(self._client.overlapping(filter))
 
     # -- publishing
 
     def publish(self, notification: NotificationLike) -> None:
         """Publish a notification. Blocks only when the queue is full; a later call raises any error."""
         self._raise_error()
-        self._check_open()
+        if (reason := self._why_not_open()) is not None:
+            raise OctopiaError(reason)
         if self._client.failure is not None:
             raise self._client.failure
         self._room.acquire()
@@ -206,15 +206,15 @@ class SyncClient:
 
         Returns when all rows are in the client's queue. An invalid row raises at once.
         """
-        self._wait(self._drain())
+        self.wait(self._drain())
         self._raise_error()
-        return self._wait(self._client.publish_batch(data))
+        return self.wait(self._client.publish_batch(data))
 
     def flush(self) -> None:
         """Wait until the broker has routed everything published so far."""
-        self._wait(self._drain())
+        self.wait(self._drain())
         self._raise_error()
-        self._wait(self._client.flush())
+        self.wait(self._client.flush())
 
     def _start_publishing(self) -> None:
         if self._publishing is None or self._publishing.done():
@@ -274,23 +274,16 @@ class SyncClient:
         if error is not None:
             raise error
 
-    def _check_open(self) -> None:
-        if self._closed or not self._thread.is_alive():
-            raise OctopiaError(self._why_not_open())
-
-    def _why_not_open(self) -> str:
-        return (
-            "the client is closed; connect a new one" if self._closed else "the client is not connected; open it first"
-        )
+    def _why_not_open(self) -> str | None:
+        if self._closed:
+            return "the client is closed; connect a new one"
+        return None if self._thread.is_alive() else "the client is not connected; open it first"
 
     def wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine in the client's thread and wait for its result."""
-        return self._wait(coroutine)
-
-    def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        if self._closed or not self._thread.is_alive():
+        if (reason := self._why_not_open()) is not None:
             coroutine.close()
-            raise OctopiaError(self._why_not_open())
+            raise OctopiaError(reason)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
@@ -363,29 +356,6 @@ class SyncSubscription:
         return self._client.wait(within())
 
 
-def connect_sync(
-    url: str | Sequence[str],
-    *,
-    name: str = "",
-    token: str = "",
-    tls: ssl.SSLContext | None = None,
-    session_s: float = SESSION_S,
-    connect_s: float = CONNECT_S,
-    close_s: float = CLOSE_S,
-    reconnect: bool = True,
-    nearest: bool = False,
-    on_connection: Callable[[bool, str], None] | None = None,
-) -> SyncClient:
+def connect_sync(url: str | Sequence[str], **options: Unpack[ClientOptions]) -> SyncClient:
     """Create a client for the broker at `url`; enter it with `with`. See `octopia.net.Client` for the options."""
-    return SyncClient(
-        url,
-        name=name,
-        token=token,
-        tls=tls,
-        session_s=session_s,
-        connect_s=connect_s,
-        close_s=close_s,
-        reconnect=reconnect,
-        nearest=nearest,
-        on_connection=on_connection,
-    )
+    return SyncClient(url, **options)

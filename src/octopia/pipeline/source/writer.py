@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from octopia.errors import InputError, LanguageError, OctopiaError, RefusedError
 from octopia.language import Filter, Operator, Predicate, conforms, parse_notification
-from octopia.net import NumberedClient
+from octopia.net import Client
 from octopia.pipeline.source.columns import Column, attribute_columns, check_advertised, notifications_of
 from octopia.pipeline.source.options import DROP_MALFORMED, WriteOptions, write_options
 
@@ -111,14 +111,12 @@ class WritePlan:
         except LanguageError:
             return False
 
-    async def _connected(self, publisher: str, first_id: int) -> NumberedClient:
+    async def _connected(self, publisher: str, first_id: int) -> Client:
         """The client of this task, as soon as that of an earlier attempt is gone."""
         connect = self.options.connect
         give_up_at = asyncio.get_running_loop().time() + TAKE_OVER_S
         while True:
-            client = NumberedClient(
-                connect.url, first_id=first_id, name=publisher, session_s=SESSION_S, **connect.client()
-            )
+            client = Client(connect.url, first_id=first_id, name=publisher, session_s=SESSION_S, **connect.client())
             try:
                 await client.open()
                 return client

@@ -4,18 +4,10 @@ Under `idr`, a notification with target iLinks adds (α + β)γ, (α + θ)γ, α
 0, i, ii and iv. Counting costs one lookup per decision, and nothing if the routing does not distinguish cases.
 """
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
-
-class Decided(Protocol):
-    """The counted part of a decision: the number of its case, from 1 on (0: none), and its copies."""
-
-    @property
-    def case(self) -> int: ...
-    @property
-    def copies(self) -> Sized: ...
+from octopia.routing import Decision, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +30,7 @@ class CaseCounts:
         self._notifications = [0] * (len(names) + 1)
         self._copies = [0] * (len(names) + 1)
 
-    def count(self, decisions: Iterable[Decided]) -> None:
+    def count(self, decisions: Iterable[Decision | Refusal]) -> None:
         """Count the decisions about some notifications."""
         notifications, copies = self._notifications, self._copies
         for decision in decisions:
@@ -47,7 +39,7 @@ class CaseCounts:
                 notifications[case] += 1
                 copies[case] += len(decision.copies)
 
-    def count_many(self, decision: Decided, times: int) -> None:
+    def count_many(self, decision: Decision, times: int) -> None:
         """Count one decision made about several notifications."""
         self._notifications[decision.case] += times
         self._copies[decision.case] += times * len(decision.copies)

@@ -5,20 +5,14 @@ second does not fill the log. Drops are added up once per second, and the client
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from octopia.net.broker.operations.log import Log
+from octopia.net.outbox import Outbox
 
 LOOK_S = 1.0
 # Clients named per second; the others are added up.
 NAMED_MAX = 5
-
-
-class Losing(Protocol):
-    """The part of a client's queue used here."""
-
-    dropped_total: int
-    too_old_total: int
 
 
 class LinkVerdict(NamedTuple):
@@ -63,7 +57,7 @@ class Episodes:
         self._looked_s = now
         return True
 
-    def check_drops(self, total: int, boxes: Iterable[tuple[str, Losing]]) -> None:
+    def check_drops(self, total: int, boxes: Iterable[tuple[str, Outbox]]) -> None:
         """Check for drops: the total of deliveries lost so far, and the queues of current clients."""
         if total <= self._lost_total:
             return

@@ -36,6 +36,38 @@ _COUNTERS = {
 }
 
 
+# Of a report: what the metric is called, its name there, and its help text.
+_TOTALS = {
+    "held_back": ("held_back_total", "Notifications that waited for an earlier one of their publisher"),
+    "out_of_order": ("out_of_order_total", "Notifications delivered after a later one of their publisher"),
+    "dropped": ("dropped_total", "Deliveries dropped at full queues"),
+    "too_old": ("too_old_total", "Deliveries dropped because their deadline had passed"),
+}
+_GAUGES = {
+    "clients": "Sessions of clients",
+    "connections": "Connections of any kind",
+    "connections_max": "Maximum number of client connections",
+    "handshakes": "Connections that have not identified themselves",
+    "memory_bytes": "Memory used for data of peers",
+    "memory_bytes_max": "Its bound",
+    "subscriptions": "Entries of the PRT",
+    "advertisements": "Entries of the SRT",
+    "publishers_held": "Publishers that were asked to pause",
+}
+# The same of a link.
+_LINK_GAUGES = {
+    "up": ("up", "Whether the link is up"),
+    "queue_frames": ("queue", "Q_l: messages waiting for the link"),
+    "overloaded": ("overloaded", "Whether the link is overloaded by Eq. 10"),
+    "congestion_element": ("element", "CE of Eq. 10: (1 + Q_in) / (1 + Q_out) in the last window t_w"),
+}
+_LINK_TOTALS = {
+    "messages_sent": ("sent", "Messages handed to the link"),
+    "messages_lost": ("lost", "Messages lost with a broken link"),
+}
+_BY_PRIORITY = "Of these, by priority"
+
+
 class _Collector:
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -44,38 +76,18 @@ class _Collector:
         report = self._report
         for name, text in _COUNTERS.items():
             yield self._counter(f"octopia_{name}", text, getattr(report.counters, name))
-        yield self._counter(
-            "octopia_held_back",
-            "Notifications that waited for an earlier one of their publisher",
-            report.held_back_total,
-        )
-        yield self._counter(
-            "octopia_out_of_order",
-            "Notifications delivered after a later one of their publisher",
-            report.out_of_order_total,
-        )
+        for name, (field, text) in _TOTALS.items():
+            yield self._counter(f"octopia_{name}", text, getattr(report, field))
         yield self._gauge("octopia_overloaded", "Whether the broker is overloaded", bool(report.overloaded))
-        yield self._gauge("octopia_clients", "Sessions of clients", report.clients)
-        yield self._gauge("octopia_connections", "Connections of any kind", report.connections)
-        yield self._gauge("octopia_connections_max", "Maximum number of client connections", report.connections_max)
-        yield self._gauge("octopia_handshakes", "Connections that have not identified themselves", report.handshakes)
-        yield self._gauge("octopia_memory_bytes", "Memory used for data of peers", report.memory_bytes)
-        yield self._gauge("octopia_memory_bytes_max", "Its bound", report.memory_bytes_max)
-        yield self._gauge("octopia_subscriptions", "Entries of the PRT", report.subscriptions)
-        yield self._gauge("octopia_advertisements", "Entries of the SRT", report.advertisements)
+        for name, text in _GAUGES.items():
+            yield self._gauge(f"octopia_{name}", text, getattr(report, name))
         waits = report.client_queue_frames
         yield self._gauge("octopia_client_queue_frames", "Frames waiting for clients", sum(waits))
-        by_priority = GaugeMetricFamily(
-            "octopia_client_queue_priority_frames", "Of these, by priority", labels=["broker", "priority"]
-        )
+        labels = ["broker", "priority"]
+        by_priority = GaugeMetricFamily("octopia_client_queue_priority_frames", _BY_PRIORITY, labels=labels)
         for priority, count in enumerate(waits):
             by_priority.add_metric([report.broker, str(priority)], count)
         yield by_priority
-        yield self._gauge("octopia_publishers_held", "Publishers that were asked to pause", report.publishers_held)
-        yield self._counter("octopia_dropped", "Deliveries dropped at full queues", report.dropped_total)
-        yield self._counter(
-            "octopia_too_old", "Deliveries dropped because their deadline had passed", report.too_old_total
-        )
         yield from self._streams()
         yield from self._cases()
         yield from self._links()
@@ -110,30 +122,19 @@ class _Collector:
             yield from (seen, made)
 
     def _links(self) -> Iterator[Metric]:
-        labels = ["broker", "neighbour"]
-        up = GaugeMetricFamily("octopia_link_up", "Whether the link is up", labels=labels)
-        queue = GaugeMetricFamily("octopia_link_queue_frames", "Q_l: messages waiting for the link", labels=labels)
-        lanes = GaugeMetricFamily(
-            "octopia_link_queue_priority_frames", "Of these, by priority", labels=[*labels, "priority"]
-        )
-        overloaded = GaugeMetricFamily(
-            "octopia_link_overloaded", "Whether the link is overloaded by Eq. 10", labels=labels
-        )
-        about = "CE of Eq. 10: (1 + Q_in) / (1 + Q_out) in the last window t_w"
-        element = GaugeMetricFamily("octopia_link_congestion_element", about, labels=labels)
-        sent = CounterMetricFamily("octopia_link_messages_sent", "Messages handed to the link", labels=labels)
-        lost = CounterMetricFamily("octopia_link_messages_lost", "Messages lost with a broken link", labels=labels)
+        broker, labels = self._report.broker, ["broker", "neighbour"]
+        for kind, table in ((GaugeMetricFamily, _LINK_GAUGES), (CounterMetricFamily, _LINK_TOTALS)):
+            for name, (field, text) in table.items():
+                family = kind(f"octopia_link_{name}", text, labels=labels)
+                for link in self._report.links:
+                    family.add_metric([broker, link.neighbour], getattr(link, field))
+                yield family
+        name, labels = "octopia_link_queue_priority_frames", [*labels, "priority"]
+        lanes = GaugeMetricFamily(name, _BY_PRIORITY, labels=labels)
         for link in self._report.links:
-            at = [self._report.broker, link.neighbour]
-            up.add_metric(at, link.up)
-            queue.add_metric(at, link.queue)
             for priority, count in enumerate(link.queue_by_priority):
-                lanes.add_metric([*at, str(priority)], count)
-            overloaded.add_metric(at, link.overloaded)
-            element.add_metric(at, link.element)
-            sent.add_metric(at, link.sent)
-            lost.add_metric(at, link.lost)
-        yield from (up, queue, lanes, overloaded, element, sent, lost)
+                lanes.add_metric([broker, link.neighbour, str(priority)], count)
+        yield lanes
 
 
 def render(report: Report) -> tuple[str, bytes]:

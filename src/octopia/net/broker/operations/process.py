@@ -5,7 +5,6 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 
 from octopia.version import __version__
 
@@ -25,15 +24,10 @@ class ProcessReport:
     brokers: int
 
 
-@lru_cache(maxsize=1)
-def _page_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE")
-
-
 def _resident_bytes() -> int:
     try:
         with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * _page_bytes()
+            return int(file.read().split()[1]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
         # Elsewhere only the maximum so far is known: in KiB, or bytes on macOS.
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
