@@ -58,8 +58,9 @@ class FailOver(BreakingNetwork):
         self.run_until_quiet()
 
     def own_entry(self, home: BrokerId) -> SrtEntry:
-        (entry,) = [entry for entry in self.brokers[home].state.srt if entry.last_hop is None]
-        return entry
+        own: list[SrtEntry] = [entry for entry in self.brokers[home].state.srt if entry.last_hop is None]
+        assert len(own) == 1
+        return own[0]
 
     def publish(self, home: BrokerId) -> list[BrokerId]:
         """Who gets one notification, each as often as it does."""
