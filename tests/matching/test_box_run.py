@@ -51,7 +51,8 @@ def brute_force(boxes: Boxes, point: npt.NDArray[np.float64], opened: list[int])
             within = (low <= point[place]) & (point[place] <= high)
             inside &= (within if j < SHAPES[id][0] else ~within) & np.isfinite(point[place])
         found.append(boxes.rows[of_kind[inside]])
-    return np.sort(np.concatenate([np.empty(0, dtype=np.int32), *found])).tolist()
+    rows: list[int] = np.sort(np.concatenate([np.empty(0, dtype=np.int32), *found])).tolist()
+    return rows
 
 
 def search(run: Run, point: npt.NDArray[np.float64], opened: list[int]) -> list[int]:
