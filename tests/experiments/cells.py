@@ -18,6 +18,12 @@ SMALL: dict[str, Any] = {
 SMALL_BURST: dict[str, Any] = {"burst_notifications": 40, "burst_interested_share": 0.5, "queue_sample_s": 0.05}
 
 
+def link_fault(kind: str, sender: str, receiver: str, cluster: int, **more: Any) -> dict[str, Any]:
+    """A setting: what a link of a cluster does for as long as a run lasts."""
+    ends = {"sender": [sender, cluster], "receiver": [receiver, cluster]}
+    return {"what": "link", **ends, "kind": kind, "from_ns": 0, "until_ns": 10**12, **more}
+
+
 def small(name: str, **changes: Any) -> tuple[Experiment, Settings]:
     """An experiment with settings that run in well under a second."""
     experiment = EXPERIMENTS[name]

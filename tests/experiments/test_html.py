@@ -60,8 +60,8 @@ def _report() -> str:
         has_burst=False,
         metrics=("notification_delay", "srt_entries"),
         shown=(
-            Shown(metric="max_delay", part="", title="Longest", kind="series"),
-            Shown(metric="srt_entries", part="mean", title="SRT"),
+            Shown("max_delay", "", "Longest", kind="series"),
+            Shown("srt_entries", "mean", "SRT"),
         ),
     )
     series = series_of(snr=[(1.0, 4.0), (2.0, 5.0)], fdr=[(1.0, 0.5), (2.0, 0.6)])

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from octopia.experiments import SERIES_SCHEMA, MetricRow, Summary, lead_sentence, make_lead
+from octopia.experiments import SERIES_SCHEMA, MetricRow, lead_sentence, make_lead
+from octopia.experiments.summary import Summary
 
 
 @pytest.mark.parametrize(

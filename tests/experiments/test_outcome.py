@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,36 +12,39 @@ import pytest
 from octopia.errors import InputError
 from octopia.experiments import (
     EXPERIMENTS,
+    REPORT_FILE,
     RUNS_FOLDER,
     Outcome,
     Result,
     axis_of,
     make_cells,
     make_outcome,
-    read_series,
-    report_html,
     rows_of_table,
     sweep,
     write_page,
-    write_tables,
+    write_report,
 )
 from octopia.experiments.numbers import signed
+from octopia.experiments.outcome import read_series
 from octopia.experiments.plots import SERIES_POINTS_MAX, peaks
 from tests.experiments.cells import small
 
+Ran = tuple[Outcome, tuple[Result, ...], Path]
+
+
+def run_small(folder: Path, name: str, **changes: Any) -> Ran:
+    experiment, settings = small(name, **changes)
+    results = sweep(make_cells(experiment, settings), folder, jobs=1).results
+    return write_report(experiment, settings, results, folder), results, folder
+
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, tuple[Result, ...], Path]:
-    folder = tmp_path_factory.mktemp("burst")
-    experiment, settings = small("burst", systems=["snr", "idr"], seeds=2, points=[100_000, 80_000, 60_000])
-    results = sweep(make_cells(experiment, settings), folder, jobs=1).results
-    series = read_series(results, folder / RUNS_FOLDER)
-    outcome = make_outcome(experiment, settings, [row for result in results for row in result.rows], series)
-    write_tables(outcome, results, series, folder)
-    return outcome, results, folder
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    points = [100_000, 80_000, 60_000]
+    return run_small(tmp_path_factory.mktemp("burst"), "burst", systems=["snr", "idr"], seeds=2, points=points)
 
 
-def test_the_tables_hold_every_number_of_every_run(ran: tuple[Outcome, tuple[Result, ...], Path]) -> None:
+def test_the_tables_hold_every_number_of_every_run(ran: Ran) -> None:
     _, results, folder = ran
     rows = [row for result in results for row in result.rows]
     assert rows_of_table(pq.read_table(folder / "metrics.parquet")) == rows
@@ -67,7 +71,7 @@ def test_the_tables_hold_every_number_of_every_run(ran: tuple[Outcome, tuple[Res
 
 
 def test_every_plot_is_there_in_both_forms_and_the_same_every_time(
-    ran: tuple[Outcome, tuple[Result, ...], Path],
+    ran: Ran,
 ) -> None:
     outcome, results, folder = ran
     assert not outcome.no_plots
@@ -82,9 +86,9 @@ def test_every_plot_is_there_in_both_forms_and_the_same_every_time(
         assert words in texts
 
 
-def test_the_page_needs_no_network_and_shows_the_numbers(ran: tuple[Outcome, tuple[Result, ...], Path]) -> None:
-    outcome, results, _ = ran
-    page = report_html(outcome, results)
+def test_the_page_needs_no_network_and_shows_the_numbers(ran: Ran) -> None:
+    outcome, results, folder = ran
+    page = (folder / REPORT_FILE).read_text(encoding="utf-8")
     links = re.findall(r'(?:href|src)="([^"]*)"', page)
     assert all(link.startswith("#") for link in links)
     assert "<script" not in page
@@ -97,9 +101,7 @@ def test_the_page_needs_no_network_and_shows_the_numbers(ran: tuple[Outcome, tup
     assert "quick look" not in page
 
 
-def test_only_the_marked_part_of_the_documentation_is_renewed(
-    ran: tuple[Outcome, tuple[Result, ...], Path], tmp_path: Path
-) -> None:
+def test_only_the_marked_part_of_the_documentation_is_renewed(ran: Ran, tmp_path: Path) -> None:
     outcome, results, _ = ran
     page = tmp_path / "evaluation.md"
     with pytest.raises(InputError, match="cannot be read"):
@@ -123,13 +125,11 @@ def test_only_the_marked_part_of_the_documentation_is_renewed(
 
 
 def test_another_setting_gives_a_table_of_sensitivity(tmp_path: Path) -> None:
-    experiment, settings = small("publishers", vary="model.link.delay_ns", points=[0, 1000], scale=0.5)
-    results = sweep(make_cells(experiment, settings), tmp_path, jobs=1).results
-    series = read_series(results, tmp_path / RUNS_FOLDER)
-    outcome = make_outcome(experiment, settings, [row for result in results for row in result.rows], series)
+    varied: dict[str, Any] = {"vary": "model.link.delay_ns", "points": [0, 1000], "scale": 0.5}
+    outcome, results, _ = run_small(tmp_path, "publishers", **varied)
     assert not outcome.comparisons
     assert list(outcome.sensitivity) == ["0", "1000"]
-    page = report_html(outcome, results)
+    page = (tmp_path / REPORT_FILE).read_text(encoding="utf-8")
     assert "model.link.delay_ns varies" in page
     assert "A quick look, not the full experiment: publishers × 0.5" in page
     (tmp_path / "evaluation.md").write_text(
@@ -142,11 +142,8 @@ def test_another_setting_gives_a_table_of_sensitivity(tmp_path: Path) -> None:
 
 def test_the_question_is_about_what_is_varied(tmp_path: Path) -> None:
     """Delivery with a growing number of publishers has a preset, with the same question as under `delivery`."""
-    experiment, settings = small("delivery", vary="publishers", points=[3, 4], systems=["snr"])
-    results = sweep(make_cells(experiment, settings), tmp_path, jobs=1).results
-    rows = [row for result in results for row in result.rows]
-    outcome = make_outcome(experiment, settings, rows, read_series(results, tmp_path / RUNS_FOLDER))
-    preset = EXPERIMENTS["delivery-publishers"]
+    outcome, _, _ = run_small(tmp_path, "delivery", vary="publishers", points=[3, 4], systems=["snr"])
+    experiment, preset = EXPERIMENTS["delivery"], EXPERIMENTS["delivery-publishers"]
     assert (
         outcome.experiment.question
         == preset.question
@@ -159,11 +156,7 @@ def test_the_question_is_about_what_is_varied(tmp_path: Path) -> None:
 
 
 def test_leads_are_shown_in_tables_and_plots(tmp_path: Path) -> None:
-    experiment, settings = small("bursts", systems=["snr", "idr"])
-    results = sweep(make_cells(experiment, settings), tmp_path, jobs=1).results
-    rows = [row for result in results for row in result.rows]
-    series = read_series(results, tmp_path / RUNS_FOLDER)
-    outcome = make_outcome(experiment, settings, rows, series)
+    outcome, results, _ = run_small(tmp_path, "bursts", systems=["snr", "idr"])
     assert b"% against SNR" in outcome.plots["notification-delay-mean-lead"]["svg"]
     (tmp_path / "evaluation.md").write_text("<!-- bursts: begin --><!-- bursts: end -->", encoding="utf-8")
     text = write_page(outcome, results, tmp_path).read_text(encoding="utf-8")

@@ -2,9 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from octopia.errors import InputError
@@ -14,14 +12,10 @@ from octopia.language import matches
 from octopia.sim import BrokerFault
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.experiments.cells import small_cells
+from tests.sim.worlds import rows
 
 PATH3 = Scot(parse_tree("path:3"), 2)
 MS = 1_000_000
-
-
-def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(folder / "trace" / f"{table}.parquet").to_pylist()
-    return rows
 
 
 # ---- which broker
@@ -69,7 +63,7 @@ def counted(cell: Cell, folder: Path) -> Counter[str]:
     (fault,) = cell.run.faults
     assert isinstance(fault, BrokerFault)
     dead = BrokerId(*fault.broker)
-    names = {row["client"]: row["name"] for row in rows_of(folder, "clients")}
+    names = {row["client"]: row["name"] for row in rows(folder / "trace", "clients")}
     at = {each.client: each.broker for each in (*workload.advertisements, *workload.subscriptions)}
     first = len(workload.advertisements) + len(workload.subscriptions)
 
@@ -84,8 +78,8 @@ def counted(cell: Cell, folder: Path) -> Counter[str]:
 
     found: Counter[str] = Counter()
     got = set()
-    issued = {row["request"]: row["issued_ns"] for row in rows_of(folder, "requests")}
-    for row in rows_of(folder, "deliveries"):
+    issued = {row["request"]: row["issued_ns"] for row in rows(folder / "trace", "requests")}
+    for row in rows(folder / "trace", "deliveries"):
         number, client = row["request"] - first, names[row["client"]]
         got.add((number, client))
         if row["delivered_ns"] - issued[row["request"]] > cell.delay_bound_ns:
@@ -99,9 +93,9 @@ def counted(cell: Cell, folder: Path) -> Counter[str]:
 
 
 def recovery(dead: BrokerId, folder: Path) -> Counter[str]:
-    brokers = [(row["region"], row["cluster"]) for row in rows_of(folder, "brokers")]
+    brokers = [(row["region"], row["cluster"]) for row in rows(folder / "trace", "brokers")]
     found: Counter[str] = Counter()
-    for hop in rows_of(folder, "hops"):
+    for hop in rows(folder / "trace", "hops"):
         if hop["request"] == -1 and hop["kind"] not in ("notify", "confirm", "waits"):
             ends = [brokers[hop["sender"]], brokers[hop["receiver"]]]
             if all(cluster == dead.cluster for _, cluster in ends):
@@ -153,7 +147,7 @@ def test_a_cell_with_changes_is_judged_and_measured(system: str, tmp_path: Path)
     assert Counter(change.kind for change in changes) == {
         "subscribe": 40, "unsubscribe": 40, "advertise": 10, "unadvertise": 10
     }  # fmt: skip
-    kinds = [row["kind"] for row in rows_of(tmp_path, "requests") if row["request"] >= 16]
+    kinds = [row["kind"] for row in rows(tmp_path / "trace", "requests") if row["request"] >= 16]
     assert kinds.count("unsubscribe") == 40
     values = {(row.metric, row.part): row.value for row in result.rows}
     assert values["losses", "lost"] == 0

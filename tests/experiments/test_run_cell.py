@@ -8,7 +8,6 @@ import pytest
 
 from octopia.experiments import (
     EXPERIMENTS,
-    JUDGED,
     MetricRow,
     changed,
     finished,
@@ -18,8 +17,9 @@ from octopia.experiments import (
     run_cell,
     workload_of,
 )
+from octopia.experiments.losses import JUDGED
 from octopia.metrics import METRICS
-from tests.experiments.cells import small_cells
+from tests.experiments.cells import link_fault, small_cells
 
 
 def numbers(rows: tuple[MetricRow, ...]) -> dict[tuple[str, str], float | None]:
@@ -102,8 +102,7 @@ def test_the_same_cell_gives_the_same_bytes_and_is_known_again(tmp_path: Path) -
 
 
 def test_a_broken_promise_is_found(tmp_path: Path) -> None:
-    fault = {"what": "link", "sender": ["b", 0], "receiver": ["a", 0], "kind": "loss", "from_ns": 0, "until_ns": 10**12}
-    links = [fault | {"sender": [one, c], "receiver": [other, c]} for c in range(3) for one, other in ("ba", "bc")]
+    links = [link_fault("loss", "b", end, cluster) for cluster in range(3) for end in "ac"]
     cell = small_cells("delivery", systems=["snr"], faults=links, points=[12])[0]
     result = run_cell(cell, tmp_path / "run")
     assert {finding.rule for finding in result.broken} >= {"no message is lost between brokers"}

@@ -19,7 +19,7 @@ from octopia.experiments import (
     settings_toml,
 )
 from octopia.experiments import small as small_settings
-from tests.experiments.cells import small, small_cells
+from tests.experiments.cells import link_fault, small_cells
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -36,28 +36,16 @@ def test_the_defaults_are_the_papers() -> None:
     assert (burst.tau, burst.window_s, burst.subscribers, burst.publishers) == (10, 0.05, 2000, 100)
     assert (burst.notifications_per_publisher, burst.rate_per_minute, burst.burst_notifications) == (2000, 60, 100_000)
     for name, settings in found.items():
-        assert (settings.overlay, settings.clusters, settings.selectivity, settings.symbols) == (
-            "evaluation",
-            None,
-            0.02,
-            500,
-        )
+        usual = settings.overlay, settings.clusters, settings.selectivity, settings.symbols
+        assert usual == ("evaluation", None, 0.02, 500)
         routings = ("snr", "idr", "fdr", "tid", "tid-dynamic")
         assert settings.systems == ((*routings, "bound") if name == "burst" else routings)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_settings_survive_a_file(name: str, tmp_path: Path) -> None:
-    fault = {
-        "what": "link",
-        "sender": ["a", 0],
-        "receiver": ["b", 0],
-        "kind": "slow",
-        "from_ns": 0,
-        "until_ns": 9,
-        "factor": 2,
-    }
-    changes = {"tau": 3, "model.link.delay_ns": 7, "points": [1, 2], "faults": [fault]}
+    faults = [link_fault("slow", "a", "b", 0, factor=2)]
+    changes = {"tau": 3, "model.link.delay_ns": 7, "points": [1, 2], "faults": faults}
     settings = changed(EXPERIMENTS[name].settings, changes, "test")
     file = tmp_path / "settings.toml"
     file.write_text(settings_toml(settings), encoding="utf-8")
@@ -208,8 +196,3 @@ def test_a_bad_file_is_refused_with_its_name(tmp_path: Path) -> None:
             read_settings(file)
     with pytest.raises(InputError, match="cannot be read"):
         read_settings(tmp_path / "none.toml")
-
-
-def test_small_settings_are_those_of_the_other_tests() -> None:
-    experiment, settings = small("burst")
-    assert make_cells(experiment, settings)[0].overlay.broker_count == 9

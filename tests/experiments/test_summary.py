@@ -5,20 +5,11 @@ from statistics import mean, stdev
 
 import pytest
 
-from octopia.experiments import (
-    EXPERIMENTS,
-    Interval,
-    MetricRow,
-    Summary,
-    all_goals,
-    compare,
-    goals_reached,
-    interval,
-    mean_rows,
-    paper_results,
-    shown_interval,
-)
-from octopia.experiments.experiment import Shown
+from octopia.experiments import EXPERIMENTS, MetricRow, Shown, mean_rows, shown_interval
+from octopia.experiments.comparison import compare, paper_results
+from octopia.experiments.goals import all_goals, goals_reached
+from octopia.experiments.intervals import Interval, interval
+from octopia.experiments.summary import Summary
 from octopia.experiments.together import same_until
 from octopia.metrics import METRICS
 
@@ -121,7 +112,7 @@ def test_a_lead_is_taken_seed_by_seed_and_its_trend_from_the_first_point_to_the_
     # -20 and -25 % with one, -5 and -2 % with five
     assert summary.leads("notification_delay", "mean", "1", "idr", "snr") == {0: -20.0, 1: -25.0}
     assert summary.lead("notification_delay", "mean", "5", "idr", "snr").mean == pytest.approx(-3.5)
-    shown = Shown(metric="notification_delay", part="mean", title="", kind="lead")
+    shown = Shown("notification_delay", "mean", "", kind="lead")
     # t of one degree of freedom is 12.707; the values are 2.5 and 1.5 from their mean
     assert mean_rows(summary, shown) == [("1", ["–", "-22.5 ± 32 %"]), ("5", ["–", "-3.50 ± 19 %"])]
     trend = next(each for each in compare("bursts", summary) if each.result.metric == "notification_delay")

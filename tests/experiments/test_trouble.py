@@ -1,22 +1,22 @@
 """Locations of dead brokers and slow links, counts of losses, and the bound: against values computed by hand."""
 
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from octopia.experiments import EXPERIMENTS, MetricRow, Shown, Summary, changed, make_cells, mean_rows, run_cell
+from octopia.experiments import EXPERIMENTS, MetricRow, Shown, changed, make_cells, mean_rows, run_cell
 from octopia.experiments.bound import folded_model
 from octopia.experiments.cell import Cell
 from octopia.experiments.losses import Losses, despite_crashes, losses_of
 from octopia.experiments.run_cell import workload_of
+from octopia.experiments.summary import Summary
 from octopia.experiments.trouble import dying, link_name, links_of
 from octopia.language import matches
 from octopia.sim import BrokerFault, Finding, LinkFault, load_model
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.workload import Workload
-from tests.experiments.cells import small_cells
+from tests.experiments.cells import link_fault, small_cells
+from tests.sim.worlds import rows
 
 PATH5 = Scot(parse_tree("path:5"), 3)
 STAR = Scot(parse_tree("star:4"), 4)
@@ -81,18 +81,13 @@ def test_every_link_is_a_point_of_its_own() -> None:
         assert fault.receiver in others
 
 
-def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(folder / f"{table}.parquet").to_pylist()
-    return rows
-
-
 def test_the_slow_link_takes_ten_times_as_long_and_no_other_does(tmp_path: Path) -> None:
     cell = small_cells("slow-link", points=["b.1-c.1"], systems=["snr"])[0]
     run_cell(cell, tmp_path, keep_trace=True)
-    names = {row["broker"]: (row["region"], row["cluster"]) for row in rows_of(tmp_path / "trace", "brokers")}
+    names = {row["broker"]: (row["region"], row["cluster"]) for row in rows(tmp_path / "trace", "brokers")}
     slow = {("b", 1), ("c", 1)}
     took: dict[bool, set[int]] = {True: set(), False: set()}
-    for hop in rows_of(tmp_path / "trace", "hops"):
+    for hop in rows(tmp_path / "trace", "hops"):
         if hop["kind"] == "notify" and hop["queue"] == 0:
             took[{names[hop["sender"]], names[hop["receiver"]]} == slow].add(hop["left_ns"] - hop["queued_ns"])
     assert took == {True: {70_000_000}, False: {7_000_000}}
@@ -115,9 +110,9 @@ def test_losses_are_what_plain_python_counts(system: str, place: str, tmp_path: 
     cell = small_cells("crash", points=[place], systems=[system], burst_notifications=120)[0]
     result = run_cell(cell, tmp_path, keep_trace=True)
     workload = workload_of(cell)
-    names = {row["client"]: row["name"] for row in rows_of(tmp_path / "trace", "clients")}
+    names = {row["client"]: row["name"] for row in rows(tmp_path / "trace", "clients")}
     first = len(workload.advertisements) + len(workload.subscriptions)
-    received = sorted(rows_of(tmp_path / "trace", "deliveries"), key=lambda row: (row["delivered_ns"], row["request"]))
+    received = sorted(rows(tmp_path / "trace", "deliveries"), key=lambda row: (row["delivered_ns"], row["request"]))
     got = [(row["request"] - first, names[row["client"]]) for row in received]
     lost = list(wanted(workload) - set(got))
     dead = {fault.broker for fault in cell.run.faults if isinstance(fault, BrokerFault)}
@@ -151,21 +146,10 @@ def test_losses_are_what_plain_python_counts(system: str, place: str, tmp_path: 
 
 
 def test_what_arrives_twice_is_counted_as_repeated(tmp_path: Path) -> None:
-    links = [
-        {
-            "what": "link",
-            "sender": ["b", c],
-            "receiver": [end, c],
-            "kind": "duplicate",
-            "from_ns": 0,
-            "until_ns": 10**12,
-        }
-        for c in range(3)
-        for end in "ac"
-    ]
+    links = [link_fault("duplicate", "b", end, cluster) for cluster in range(3) for end in "ac"]
     cell = small_cells("crash", points=["none"], systems=["snr"], faults=links)[0]
     result = run_cell(cell, tmp_path, keep_trace=True)
-    got = [(row["request"], row["client"]) for row in rows_of(tmp_path / "trace", "deliveries")]
+    got = [(row["request"], row["client"]) for row in rows(tmp_path / "trace", "deliveries")]
     found = losses_of(workload_of(cell), cell.run.faults, tmp_path / "trace")
     again = len(got) - len(set(got))
     assert (found.lost, found.repeated, found.lost_live, found.repeated_live) == (0, again, 0, again)
@@ -214,12 +198,12 @@ def test_the_bound_is_one_tree_with_links_k_times_as_fast(tmp_path: Path) -> Non
             free[region] = max(free[region], at_ns) + 2_000_000
             delays |= {client: free[region] - at_ns for client in clients if at[client] != region}
         expected |= {(number, client, delay) for client, delay in delays.items()}
-    names = {row["client"]: row["name"] for row in rows_of(tmp_path / "trace", "clients")}
-    issued = {row["request"]: row["issued_ns"] for row in rows_of(tmp_path / "trace", "requests")}
+    names = {row["client"]: row["name"] for row in rows(tmp_path / "trace", "clients")}
+    issued = {row["request"]: row["issued_ns"] for row in rows(tmp_path / "trace", "requests")}
     first = len(workload.advertisements) + len(workload.subscriptions)
     found = {
         (row["request"] - first, names[row["client"]], row["delivered_ns"] - issued[row["request"]])
-        for row in rows_of(tmp_path / "trace", "deliveries")
+        for row in rows(tmp_path / "trace", "deliveries")
     }
     assert found == expected
     assert max(delay for _, _, delay in expected) > 30_000_000, "the burst waits"
@@ -245,7 +229,7 @@ def test_of_many_links_the_worst_is_shown_by_name() -> None:
         for system, factor in (("snr", 1), ("fdr", -1))
         for point, value in values.items()
     ]
-    shown = Shown(metric="notification_delay", part="mean", title="", kind="ranked")
+    shown = Shown("notification_delay", "mean", "", kind="ranked")
     assert mean_rows(Summary(rows), shown) == [
         ("none", ["1 s", "-1 s"]),
         ("worst of 3", ["4 s, b.0-c.0", "-2 s, a.0-b.0"]),
@@ -253,7 +237,7 @@ def test_of_many_links_the_worst_is_shown_by_name() -> None:
     better = [
         MetricRow("x", "snr", point, None, 1, "under_bound", "overall", "share", 1 / v) for point, v in values.items()
     ]
-    more = Shown(metric="under_bound", part="overall", title="", kind="ranked")
+    more = Shown("under_bound", "overall", "", kind="ranked")
     assert mean_rows(Summary(better), more)[1] == ("worst of 3", ["25.0 %, b.0-c.0"])
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from octopia.errors import InputError
 from octopia.experiments import Result, run_cell
 from octopia.experiments.run_cell import workload_of
 from tests.experiments.cells import small_cells
+from tests.sim.worlds import rows
 
 # A burst of 200 in 0.12 s over links that send 143 messages a second.
 BUSY: dict[str, Any] = {
@@ -23,11 +23,6 @@ BUSY: dict[str, Any] = {
     "rate_per_minute": 600,
     "systems": ["snr"],
 }
-
-
-def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    read: list[dict[str, Any]] = pq.read_table(folder / "trace" / f"{table}.parquet").to_pylist()
-    return read
 
 
 def part(result: Result, metric: str, name: str) -> float | None:
@@ -42,10 +37,10 @@ def test_urgent_subscribers_gain_and_nobody_starves(tmp_path: Path) -> None:
     for result in (without, first):
         assert [finding for finding in result.findings if not finding.passed] == []
         folder, workload = tmp_path / result.cell.name, workload_of(result.cell)
-        published = {row["request"]: row for row in rows(folder, "requests") if row["kind"] == "publish"}
-        names = {row["client"]: row["name"] for row in rows(folder, "clients")}
+        published = {row["request"]: row for row in rows(folder / "trace", "requests") if row["kind"] == "publish"}
+        names = {row["client"]: row["name"] for row in rows(folder / "trace", "clients")}
         delays: dict[str, list[int]] = defaultdict(list)
-        for delivery in rows(folder, "deliveries"):
+        for delivery in rows(folder / "trace", "deliveries"):
             request = published[delivery["request"]]
             urgent = names[delivery["client"]] in workload.wishes
             burst = names[request["client"]] == "high-rate"
@@ -67,10 +62,10 @@ def test_what_came_too_late_is_counted(tmp_path: Path) -> None:
     (cell,) = small_cells("priorities", **BUSY, points=[3], deadline_share=0.5, deadline_s=0.1)
     result = run_cell(cell, tmp_path, keep_trace=True)
     assert [finding for finding in result.findings if not finding.passed] == []
-    assert part(result, "expiries", "dropped") == len(rows(tmp_path, "expired")) > 0
-    names = {row["client"]: row["name"] for row in rows(tmp_path, "clients")}
+    assert part(result, "expiries", "dropped") == len(rows(tmp_path / "trace", "expired")) > 0
+    names = {row["client"]: row["name"] for row in rows(tmp_path / "trace", "clients")}
     wishes = workload_of(cell).wishes
-    timed = [row for row in rows(tmp_path, "deliveries") if names[row["client"]] in wishes]
+    timed = [row for row in rows(tmp_path / "trace", "deliveries") if names[row["client"]] in wishes]
     in_time = [row for row in timed if wishes[names[row["client"]]].deadline_ns]
     assert part(result, "expiries", "in_time") == len(in_time)
 

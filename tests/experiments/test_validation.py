@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from octopia.experiments import VALIDATION, VALIDATION_HEADS, Compared, Seen, Validation
+from octopia.experiments import VALIDATION, VALIDATION_HEADS, Validation
+from octopia.experiments.validation import Compared, Seen
 from octopia.experiments.validation_report import rows, unequal_words
 from octopia.sim import LiveFacts, load_model
 from tests.commands import run

@@ -1,11 +1,13 @@
-"""Every metric once more, in plain Python over lists of rows: loops and sums, no SQL, no code of the package."""
+"""Every metric once more, each as a function of its name in plain Python over lists of rows: loops and sums, no SQL, no
+code of the package.
+"""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-from tests.metrics.traces import Rows, Trace
+from tests.metrics.traces import Rows, S, Trace
 
-S = 10**9
 Facts = dict[str, int]
 Found = dict[str, float | None]
 
@@ -47,7 +49,7 @@ def advertisement_delay(trace: Trace, facts: Facts) -> Found:
     return spread(delays)
 
 
-def _subscriptions(trace: Trace, wanted: Callable[[str], bool]) -> Found:
+def _subscriptions(trace: Trace, facts: Facts, wanted: Callable[[str], bool]) -> Found:
     delays = []
     for request in good(trace, "subscribe"):
         same = [h for h in trace["hops"] if h["request"] == request["request"] and wanted(h["kind"])]
@@ -56,26 +58,17 @@ def _subscriptions(trace: Trace, wanted: Callable[[str], bool]) -> Found:
     return spread(delays)
 
 
-def subscription_delay(trace: Trace, facts: Facts) -> Found:
-    return _subscriptions(trace, lambda kind: kind == "subscribe")
+subscription_delay = partial(_subscriptions, wanted=lambda kind: kind == "subscribe")
+subscription_ready_delay = partial(_subscriptions, wanted=lambda kind: kind != "notify")
 
 
-def subscription_ready_delay(trace: Trace, facts: Facts) -> Found:
-    return _subscriptions(trace, lambda kind: kind != "notify")
-
-
-def _sizes(trace: Trace, column: str) -> Found:
+def _sizes(trace: Trace, facts: Facts, column: str) -> Found:
     last = max(row["at_ns"] for row in trace["table_sizes"])
     sizes = [row[column] for row in trace["table_sizes"] if row["at_ns"] == last]
     return {"mean": mean(sizes), "maximum": max(sizes), "total": sum(sizes)}
 
 
-def srt_entries(trace: Trace, facts: Facts) -> Found:
-    return _sizes(trace, "srt")
-
-
-def prt_entries(trace: Trace, facts: Facts) -> Found:
-    return _sizes(trace, "prt")
+srt_entries, prt_entries = partial(_sizes, column="srt"), partial(_sizes, column="prt")
 
 
 def messages(trace: Trace, facts: Facts) -> Found:
@@ -132,6 +125,10 @@ def messages_per_request(trace: Trace, facts: Facts) -> Found:
     return {k: (v or 0) / sum(r["kind"] == k for r in trace["requests"]) for k, v in totals.items()}
 
 
+def _issued(trace: Trace) -> dict[int, int]:
+    return {r["request"]: r["issued_ns"] for r in trace["requests"]}
+
+
 def _delays(trace: Trace, which: Callable[[bool], bool] = lambda high: True) -> list[int]:
     requests = {r["request"]: r for r in trace["requests"]}
     names = {c["client"]: c["name"] for c in trace["clients"]}
@@ -142,16 +139,12 @@ def _delays(trace: Trace, which: Callable[[bool], bool] = lambda high: True) -> 
     ]
 
 
-def notification_delay(trace: Trace, facts: Facts) -> Found:
-    return spread(_delays(trace))
+def notification_delay(trace: Trace, facts: Facts, which: Callable[[bool], bool] = lambda high: True) -> Found:
+    return spread(_delays(trace, which))
 
 
-def high_rate_delay(trace: Trace, facts: Facts) -> Found:
-    return spread(_delays(trace, lambda high: high))
-
-
-def others_delay(trace: Trace, facts: Facts) -> Found:
-    return spread(_delays(trace, lambda high: not high))
+high_rate_delay = partial(notification_delay, which=lambda high: high)
+others_delay = partial(notification_delay, which=lambda high: not high)
 
 
 def _by_pair(trace: Trace) -> dict[tuple[int, int], Rows]:
@@ -164,7 +157,7 @@ def _by_pair(trace: Trace) -> dict[tuple[int, int], Rows]:
 
 
 def in_order_delay(trace: Trace, facts: Facts) -> Found:
-    issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
+    issued = _issued(trace)
     delays = []
     for rows in _by_pair(trace).values():
         for d in rows:
@@ -183,7 +176,7 @@ def out_of_order(trace: Trace, facts: Facts) -> Found:
 
 
 def delay_over_time(trace: Trace, facts: Facts) -> list[tuple[str, float, float]]:
-    issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
+    issued = _issued(trace)
     slots: dict[int, list[int]] = {}
     for d in trace["deliveries"]:
         slot = (d["delivered_ns"] - facts["publish_from_ns"]) // S
@@ -205,7 +198,7 @@ def under_bound(trace: Trace, facts: Facts) -> Found:
 
 def _blocks(trace: Trace, facts: Facts) -> list[tuple[int, int]]:
     """For every block of deliveries in order of receipt, the last time and the greatest delay."""
-    issued = {r["request"]: r["issued_ns"] for r in trace["requests"]}
+    issued = _issued(trace)
     order = sorted(trace["deliveries"], key=lambda d: (d["delivered_ns"], d["request"], d["client"]))
     size = facts["block_notifications"]
     blocks = [order[first : first + size] for first in range(0, len(order), size)]
@@ -473,18 +466,3 @@ def change_delay(trace: Trace, facts: Facts) -> Found:
             end = max([change["handled_ns"], *(moment for moment in own if moment is not None)])
             delays.setdefault(change["kind"], []).append((end - change["issued_ns"]) / S)
     return {kind: mean(found) for kind, found in delays.items()}
-
-
-METRICS: dict[str, Callable[[Trace, Facts], Any]] = {
-    function.__name__: function
-    for function in (
-        advertisement_delay, srt_entries, subscription_delay, subscription_ready_delay, prt_entries, messages,
-        messages_caused, messages_per_request, publishing_messages, notification_delay, in_order_delay, out_of_order,
-        delay_over_time, high_rate_delay, others_delay, under_bound,
-        max_delay, stabilisation_time, matching_delay, deliveries, delivery_hops, pure_forwards, messages_between_sites,
-        copies_between_sites, high_rate_queue,
-        high_rate_queue_over_time, link_queue, link_queues, queue_over_time, burst_delay, congestion_element,
-        congestion_element_over_time, routing_cases, routing_case_copies, routing_case_saved,
-        change_messages, change_brokers, change_inside, change_delay,
-    )
-}  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from octopia.errors import InputError, OctopiaError
-from octopia.experiments import JUDGED
+from octopia.experiments.losses import JUDGED
 from octopia.metrics import METRICS, Facts, Metric, run, values_of
 from tests.metrics import brute
 from tests.metrics.traces import Trace, hop, random_trace, write_trace
@@ -51,9 +51,8 @@ def test_all_metrics_are_what_plain_python_counts(seed: int, tmp_path: Path) -> 
     )
     found = found_in(tmp_path, facts)
     assert list(found) == list(METRICS)
-    assert set(brute.METRICS) == set(METRICS), "every metric is counted twice"
     for name, value in found.items():
-        assert_same(f"{name}, seed {seed}", value, brute.METRICS[name](trace, facts.values()))
+        assert_same(f"{name}, seed {seed}", value, getattr(brute, name)(trace, facts.values()))
 
 
 # Two regions of one broker each, a link 0 -> 1 and back. Times in ms: issued, handled for requests; queued, left,

@@ -6,6 +6,7 @@ from typing import Any
 
 from octopia.trace import TABLES, TraceWriter
 
+S = 10**9
 Rows = list[dict[str, Any]]
 Trace = dict[str, Rows]
 
@@ -45,13 +46,8 @@ def random_trace(seed: int) -> Trace:
         issued = number * 50_000_000 + random.randrange(40_000_000)
         lost = random.random() < 0.05
         handled = None if lost else issued + random.randrange(1, 10**9)
-        row: dict[str, Any] = {
-            "request": number,
-            "kind": kind,
-            "client": client,
-            "broker": client % brokers,
-            "issued_ns": issued,
-        }
+        row: dict[str, Any] = {"request": number, "kind": kind, "client": client, "broker": client % brokers}
+        row |= {"issued_ns": issued}
         requests.append({**row, "handled_ns": handled, "refused": "no" if random.random() < 0.05 else None})
     hops: Rows = []
     of_kind = {"advertise": ["advertise"], "subscribe": ["subscribe", "cib_set"], "publish": ["notify"]}
@@ -82,24 +78,10 @@ def random_trace(seed: int) -> Trace:
         if row["kind"] == "publish":
             for client in random.sample(range(clients), random.randrange(clients)):
                 at = row["issued_ns"] + random.randrange(2 * 10**9)
-                deliveries.append(
-                    {
-                        "request": row["request"],
-                        "client": client,
-                        "broker": client % brokers,
-                        "hop": random.randrange(7),
-                    }
-                    | {"delivered_ns": at, "subscriptions": 1}
-                )
+                got = {"request": row["request"], "client": client, "broker": client % brokers}
+                deliveries.append({**got, "hop": random.randrange(7), "delivered_ns": at, "subscriptions": 1})
     queues = [
-        {
-            "at_ns": at * 10**9,
-            "sender": one,
-            "receiver": other,
-            "queue": random.randrange(1, 50),
-            "entered": 0,
-            "left": 0,
-        }
+        {"at_ns": at * S, "sender": one, "receiver": other, "queue": random.randrange(1, 50), "entered": 0, "left": 0}
         for at in range(5)
         for one in range(brokers)
         for other in range(brokers)

@@ -123,16 +123,16 @@ def test_python_workers_run_this_python(session: Session) -> None:
 
 def test_a_running_session_is_used_and_left_running(session: Session) -> None:
     with open_session() as second:
-        assert not second.owned
+        assert second.spark is session.spark
         assert second.spark.range(3).count() == 3
     assert session.spark.range(2).count() == 2
 
 
 def test_a_job_that_ctrl_c_cancelled_is_an_interrupt(session: Session) -> None:
-    session.interrupts._pending = True
+    session.interrupts.pending = True
     with pytest.raises(KeyboardInterrupt), session.errors("work"):
         session.spark.read.parquet("/no/such")
-    session.interrupts._pending = True
+    session.interrupts.pending = True
     with pytest.raises(KeyboardInterrupt), session.errors("work"):
         session.spark.range(1).count()
     with session.errors("work"):

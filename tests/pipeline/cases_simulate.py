@@ -188,9 +188,9 @@ def test_the_audit_passes_and_the_report_stands_alone(whole: tuple[Path, list[Ev
     assert re.match(r"<h1>(SNR|TID) delivers after [\d.]+ m?s on average; (SNR|TID) takes .*</h1>\n<figure", body)
     assert "`" not in body
     # a count is a count, whatever the unit of its metric
-    assert re.search(r"<td>notification_delay number</td><td class=n>30</td>(<td class=n>[\d,]+</td>){2}", body)
+    assert re.search(r'<td>notification_delay number</td><td class="n">30</td>(<td class="n">[\d,]+</td>){2}', body)
     assert re.findall(r"<script|<link|<iframe|<img|<object|@import|\bsrc=", page) == []
-    rows = dict(re.findall(r"<tr><td>(\w+)</td><td>\w+</td><td class=n>([\d,]+)</td>", page))
+    rows = dict(re.findall(r'<tr><td>(\w+)</td><td>\w+</td><td class="n">([\d,]+)</td>', page))
     assert rows["deliveries"] == f"{pq.read_table(out / 'deliveries').num_rows:,}"
 
 

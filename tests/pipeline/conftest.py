@@ -11,7 +11,7 @@ for _file in sorted(Path(__file__).parent.glob("cases_*.py")):
     pytest.register_assert_rewrite(f"tests.pipeline.{_file.stem}")
 
 from octopia.pipeline import Session, SparkSettings, open_session  # noqa: E402
-from octopia.pipeline.storage import AnyStore, HadoopStore, LocalStore  # noqa: E402
+from octopia.pipeline.storage import HadoopStore, LocalStore, Store  # noqa: E402
 
 # Small tables: one partition, no adaptive plans, plans that are interpreted, since compiling one takes longer than
 # running it, a compiler that starts quickly; a failing task fails at once. Plans that are compiled are run by
@@ -33,7 +33,7 @@ def session() -> Iterator[Session]:
 
 
 @pytest.fixture(params=["folder", "address"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, session: Session) -> AnyStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path, session: Session) -> Store:
     """The same folder, as a path and as an address that goes through Hadoop's file systems."""
     folder = tmp_path / "out"
     if request.param == "folder":

@@ -28,15 +28,8 @@ class Recorded:
         rows = []
         for fact in facts:
             since, till = (START_NS + round(fact[name] * SECOND_NS) for name in ("since", "till"))
-            plain = {
-                "peer": None,
-                "publisher": None,
-                "sequence": 0,
-                "serial": 0,
-                "queue": 0,
-                "share": 1.0,
-                "text": None,
-            }
+            plain = {**dict.fromkeys(("peer", "publisher", "text")), "share": 1.0}
+            plain |= dict.fromkeys(("sequence", "serial", "queue"), 0)
             timed = {"at_time": datetime.fromtimestamp(till / SECOND_NS, UTC), "from_ns": since, "until_ns": till}
             rows.append(plain | timed | {key: value for key, value in fact.items() if key not in ("since", "till")})
         self._files += 1

@@ -4,14 +4,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from msgspec import UNSET
 
 from octopia.routing import POLICIES
-from octopia.sim import RunSpec, simulate
 from octopia.sim.model import ClientModel, LinkModel, Machines, Model, OneLink, OtherLink, Processor, Receiver
 from octopia.topology import Scot, Sites, parse_tree
-from tests.sim.naive import Naive
-from tests.sim.worlds import drawn, rows
+from tests.sim.compared import same_as_naive
+from tests.sim.worlds import drawn
 
 OVERLAY = Scot(parse_tree("path:3"), 3)
 # Odd numbers, so that no two things happen at one moment by accident.
@@ -82,36 +80,5 @@ def test_same_with_sites(tmp_path: Path, by: Literal["cluster", "region"]) -> No
 def compare_with_naive(
     tmp_path: Path, routing: str, model: Model, seed: int, sites: Sites | None = None, count: int = 600
 ) -> list[tuple[Any, ...]]:
-    """Play a world in both and hold the results against each other; gives the hops."""
-    overlay = OVERLAY
-    world = drawn(overlay, seed, publishers=4, subscribers=12, notifications=count, span_ns=5_000_011 * count)
-    naive = Naive(overlay, routing, model, sites)
-    naive.play(world, 101_000_003, 53_000_017)
-    spec = RunSpec(
-        routing=routing,
-        model=model,
-        advertise_every_ns=101_000_003,
-        subscribe_every_ns=53_000_017,
-        sites=UNSET if sites is None else sites,
-    )
-    simulate(world, overlay, spec, tmp_path)
-    ids = overlay.brokers
-    hops = [
-        (
-            row["kind"], ids[row["sender"]], ids[row["receiver"]], row["hop"], int(row["civ"] or "0", 2),
-            row["queued_ns"], row["left_ns"], row["queue"], row["arrived_ns"], row["handled_ns"],
-        )
-        for row in rows(tmp_path, "hops")
-    ]  # fmt: skip
-    names = [row["name"] for row in rows(tmp_path, "clients")]
-    first = len(world.advertisements) + len(world.subscriptions)
-    deliveries = [
-        (
-            row["request"] - first, names[row["client"]], ids[row["broker"]], row["hop"], row["delivered_ns"],
-            row["subscriptions"],
-        )
-        for row in rows(tmp_path, "deliveries")
-    ]  # fmt: skip
-    assert sorted(hops) == sorted(naive.hops)
-    assert sorted(deliveries) == sorted(naive.deliveries)
-    return hops
+    world = drawn(OVERLAY, seed, publishers=4, subscribers=12, notifications=count, span_ns=5_000_011 * count)
+    return same_as_naive(tmp_path, world, OVERLAY, routing, model, sites)[0]

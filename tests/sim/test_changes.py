@@ -20,6 +20,7 @@ from octopia.sim.model import ClientModel, LinkModel, Model, Processor
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.workload import Change, Registration, Workload
 from tests.effort import cases
+from tests.sim.test_checkers import break_policy, deaf
 from tests.sim.worlds import changing, registration, rows, workload
 
 OVERLAY = Scot(parse_tree("path:3"), 3)
@@ -160,16 +161,8 @@ def test_a_trace_of_another_workload_is_refused(tmp_path: Path) -> None:
 # ---- brokers broken on purpose
 
 
-def deaf(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
-    pass
-
-
-def break_snr(monkeypatch: pytest.MonkeyPatch, **parts: Any) -> None:
-    monkeypatch.setitem(POLICIES, "snr", replace(POLICIES["snr"], **parts))
-
-
 def test_a_broker_that_forgets_to_unsubscribe_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    break_snr(monkeypatch, unsubscribe=lambda state, key, out: None)
+    break_policy(monkeypatch, "snr", unsubscribe=lambda state, key, out: None)
     found = failed(world(1), tmp_path, "snr")
     assert found[UNWANTED] > 0
     assert LOST not in found
@@ -183,14 +176,14 @@ def test_a_broker_that_does_not_hear_of_new_interest(tmp_path: Path, monkeypatch
         if state.id.region != "b":
             hears[CibSet](state, sender, message, out)
 
-    break_snr(monkeypatch, receive={**hears, CibSet: sometimes})
+    break_policy(monkeypatch, "snr", receive={**hears, CibSet: sometimes})
     assert failed(world(1), tmp_path, "snr").keys() >= {LOST, BITS}
 
 
 @pytest.mark.parametrize("kind", [Unsubscribe, CibClear])
 def test_a_withdrawal_that_does_not_get_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
     """Deliveries are right, but bits stay ON without interest."""
-    break_snr(monkeypatch, receive={**POLICIES["snr"].receive, kind: deaf})
+    break_policy(monkeypatch, "snr", receive={**POLICIES["snr"].receive, kind: deaf})
     one_goes = workload([("P", ("a", 0), "x >= 0")], [("S", ("b", 1), "x >= 0")], [(SECOND, 0, {"x": 1})])
     one_goes = replace(one_goes, changes=(Change(0, "unsubscribe", one_goes.subscriptions[0]),))
     assert failed(one_goes, tmp_path, "snr") == {BITS: 1}

@@ -55,9 +55,6 @@ def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path, routing: str) -
 
 
 def test_a_bit_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deaf(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
-        pass
-
     break_policy(monkeypatch, "snr", receive={**POLICIES["snr"].receive, CibSet: deaf})
     assert failed(tmp_path, "snr") == {LOST, BITS}
 
@@ -186,6 +183,10 @@ def test_a_refused_request_is_reported(tmp_path: Path) -> None:
 
 
 # ---- ways to break a broker
+
+
+def deaf(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
+    pass
 
 
 def break_policy(monkeypatch: pytest.MonkeyPatch, routing: str, **changes: Any) -> None:

@@ -17,8 +17,8 @@ from octopia.topology import Scot, parse_tree
 from octopia.trace import TraceWriter
 from octopia.workload import Wish, WishSpec, Workload, WorkloadSpec, make_workload, synthetic_quotes, workload_tables
 from tests.effort import cases
-from tests.sim.naive import Naive
-from tests.sim.worlds import drawn, rows
+from tests.sim.compared import same_as_naive
+from tests.sim.worlds import drawn
 
 OVERLAY = Scot(parse_tree("path:3"), 3)
 BUSY_LINKS = Model(
@@ -49,35 +49,9 @@ def wishful(seed: int, notifications: int = 300) -> Workload:
 @pytest.mark.parametrize("model", [BUSY_LINKS, SHARED], ids=["links", "machines"])
 def test_same_moments_as_the_second_simulator(tmp_path: Path, routing: str, model: Model) -> None:
     world = wishful(1)
-    naive = Naive(OVERLAY, routing, model)
-    naive.play(world, 101_000_003, 53_000_017)
-    spec = RunSpec(routing=routing, model=model, advertise_every_ns=101_000_003, subscribe_every_ns=53_000_017)
-    simulate(world, OVERLAY, spec, tmp_path)
-    ids, names = OVERLAY.brokers, [row["name"] for row in rows(tmp_path, "clients")]
-    first = len(world.advertisements) + len(world.subscriptions)
-    hops = [
-        (
-            row["kind"], ids[row["sender"]], ids[row["receiver"]], row["hop"], int(row["civ"] or "0", 2),
-            row["queued_ns"], row["left_ns"], row["queue"], row["arrived_ns"], row["handled_ns"],
-        )
-        for row in rows(tmp_path, "hops")
-    ]  # fmt: skip
-    assert sorted(hops) == sorted(naive.hops)
-    deliveries = [
-        (
-            row["request"] - first, names[row["client"]], ids[row["broker"]], row["hop"], row["delivered_ns"],
-            row["subscriptions"],
-        )
-        for row in rows(tmp_path, "deliveries")
-    ]  # fmt: skip
-    assert sorted(deliveries) == sorted(naive.deliveries)
-    expired = [
-        (row["request"] - first, names[row["client"]], ids[row["broker"]], row["hop"], row["at_ns"])
-        for row in rows(tmp_path, "expired")
-    ]
-    assert sorted(expired) == sorted(naive.expired)
+    _, expired = same_as_naive(tmp_path, world, OVERLAY, routing, model)
     assert expired, "links were busy enough to make something late"
-    assert [finding for finding in check_run(world, OVERLAY, tmp_path) if not finding.passed] == []
+    assert judged(tmp_path, world) == set()
 
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
@@ -98,7 +72,7 @@ def test_a_run_without_deadlines_has_no_table_for_what_expired(tmp_path: Path) -
 # ---- judges
 
 
-def judged(folder: Path, world: Workload, routing: str = "snr") -> set[str]:
+def judged(folder: Path, world: Workload) -> set[str]:
     return {finding.rule for finding in check_run(world, OVERLAY, folder) if not finding.passed}
 
 

@@ -97,7 +97,7 @@ def test_a_broker_is_killed_and_a_link_is_cut_while_clients_publish(tmp_path: Pa
         assert min(hop["left_ns"] for hop in mine) < fault.from_ns
         assert max(hop["left_ns"] for hop in mine) > fault.until_ns
     reach = reach_of(played, FAULTS, tmp_path, 10**12)
-    assert reach.lost_broker == losses.lost - losses.lost_live
-    assert reach.lost_cluster + reach.lost_region + reach.lost_elsewhere == losses.lost_live
+    assert reach["lost_broker"] == losses.lost - losses.lost_live
+    assert reach["lost_cluster"] + reach["lost_region"] + reach["lost_elsewhere"] == losses.lost_live
     # its tables are resynchronised by messages that no request caused
-    assert sum(recovery_of(OVERLAY, FAULTS, tmp_path)) > 0
+    assert sum(recovery_of(OVERLAY, FAULTS, tmp_path).values()) > 0

@@ -24,6 +24,7 @@ from octopia.workload import (
     Workload,
     WorkloadSpec,
     draw_symbols,
+    interested_subscribers,
     make_market,
     make_workload,
     notifications_of,
@@ -218,15 +219,14 @@ def test_the_burst_interests_exactly_its_share_in_all_clusters_and_not_at_its_ow
     hosts = [workload.subscriptions[n].broker for n in interested]
     assert publisher.broker not in hosts
     assert {broker.cluster for broker in hosts} == set(range(5))
-    assert workload.interested() == tuple(interested)
+    assert sorted(interested_subscribers(spec, [BURST])[0]) == interested
     if placement == "edge":
         assert all(OVERLAY.is_edge(r.broker) for r in (*workload.advertisements, *workload.subscriptions))
 
 
 def test_a_burst_leaves_the_other_clients_as_they_were() -> None:
     without, with_burst = make_workload(SMALL, OVERLAY, QUOTES), make_workload(SMALL, OVERLAY, QUOTES, [BURST])
-    interested = set(with_burst.interested())
-    assert without.interested() == ()
+    (interested,) = interested_subscribers(SMALL, [BURST])
     for n, (one, other) in enumerate(zip(without.subscriptions, with_burst.subscriptions, strict=True)):
         if n not in interested:
             assert (one.client, one.broker, one.id, one.filter) == (other.client, other.broker, other.id, other.filter)
@@ -256,7 +256,7 @@ def test_several_bursts_one_per_cluster_each_with_subscribers_of_its_own(shape: 
         assert 0 <= first < period
         assert np.diff(published.at_ns[own]).tolist() == [period] * 39
         interested = interested_in(workload, 50 + n)
-        assert workload.interested(n) == tuple(interested)
+        assert sorted(interested_subscribers(spec, bursts)[n]) == interested
         assert len(interested) == 10
         hosts = [workload.subscriptions[s].broker for s in interested]
         assert publisher.broker not in hosts
@@ -271,8 +271,9 @@ def test_the_first_burst_is_the_same_however_many_follow() -> None:
     assert [(a.client, a.broker, a.filter) for a in three.advertisements[:51]] == [
         (a.client, a.broker, a.filter) for a in one.advertisements
     ]
-    assert three.interested() == one.interested()
-    for number in one.interested():
+    (interested,) = interested_subscribers(SMALL, [BURST])
+    assert interested_subscribers(SMALL, [BURST] * 3)[0] == interested
+    for number in interested:
         assert three.subscriptions[number].broker == one.subscriptions[number].broker
     mine, theirs = one.publications, three.publications
     assert theirs.at_ns[theirs.publisher == 50].tolist() == mine.at_ns[mine.publisher == 50].tolist()

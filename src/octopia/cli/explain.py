@@ -4,7 +4,7 @@ This file only prints; `octopia.embedded.explain` finds the answers.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from octopia.cli.terminal import out, print_json, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from octopia.embedded import Answer
+    from octopia.watch import LiveAnswer
 
 
 def explain(
@@ -39,23 +42,8 @@ def explain(
         show_answers(out(), answers)
 
 
-class Shown(Protocol):
-    """An answer, from a scenario or from running brokers."""
-
-    @property
-    def client(self) -> str: ...
-    @property
-    def publisher(self) -> str: ...
-    @property
-    def notification(self) -> str: ...
-    @property
-    def delivered(self) -> bool: ...
-    @property
-    def reasons(self) -> list[str]: ...
-
-
 def show_answers(
-    console: "Console", answers: Sequence[Shown], verdicts: tuple[str, str] = ("got", "did not get")
+    console: "Console", answers: "Sequence[Answer | LiveAnswer]", verdicts: tuple[str, str] = ("got", "did not get")
 ) -> None:
     if not answers:
         say(console, "Nothing to explain: the scenario has no publications or no subscriptions.")

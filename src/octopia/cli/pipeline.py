@@ -14,7 +14,7 @@ import typer
 
 from octopia.cli import options
 from octopia.cli.settings_options import with_options
-from octopia.cli.terminal import err, out, say
+from octopia.cli.terminal import err, out, progress_bar, say, table
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
@@ -184,45 +184,30 @@ def run_and_show(
 @contextmanager
 def _progress(count: int | None) -> "Iterator[Callable[[Event], None]]":
     """A progress line on a terminal; elsewhere, a line per stage."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from octopia.pipeline import STAGES
 
-    total = count or len(STAGES)
     console = err()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("starting", total=float(total))
+    with progress_bar(console, float(count or len(STAGES)), remaining=False) as show:
         ended = 0
 
         def tell(event: "Event") -> None:
             nonlocal ended
-            if event.state == "started":
-                bar.update(task, description=f"{event.stage}: {event.about}", completed=ended)
-            elif event.state == "progress":
-                bar.update(task, description=f"{event.stage}: {event.about}", completed=ended + event.share)
-            else:
+            if event.state in ("skipped", "finished"):
                 ended += 1
-                bar.update(task, completed=ended)
-                for note in event.notes:
-                    say(console, f"{event.stage}: {note}", "dim")
+            show(f"{event.stage}: {event.about}", ended + event.share)
+            for note in event.notes:
+                say(console, f"{event.stage}: {note}", "dim")
 
         yield tell
 
 
 def _print_stages(console: "Console", events: "list[Event]") -> None:
-    from rich.table import Table
-
-    table = Table()
-    for column in ("stage", "", "rows", "seconds"):
-        table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
+    shown = table("stage", "", "rows", "#seconds")
     for event in events:
         rows = ", ".join(f"{name} {count:,}" for name, count in event.rows.items())
         state = "unchanged, skipped" if event.state == "skipped" else f"done ({event.because})"
-        table.add_row(event.stage, state, rows, "" if event.state == "skipped" else f"{event.took_s:.1f}")
-    console.print(table)
+        shown.add_row(event.stage, state, rows, "" if event.state == "skipped" else f"{event.took_s:.1f}")
+    console.print(shown)
 
 
 def _print_audit(console: "Console", folder: str, late_after_s: float | None) -> int:
@@ -245,24 +230,19 @@ def _print_audit(console: "Console", folder: str, late_after_s: float | None) ->
 
 
 def _print_metrics(console: "Console", folder: str) -> None:
-    from rich.table import Table
-
     from octopia.experiments import interval, lead_sentence, shown_interval
     from octopia.pipeline import read_arrow
 
     runs = sorted(read_arrow(folder, "runs", ["run", "system"]).to_pylist(), key=lambda row: int(row["run"]))
     rows = read_arrow(folder, "metrics").to_pylist()
     values = {(row["system"], row["metric"], row["part"]): (row["value"], row["unit"]) for row in rows}
-    table = Table()
-    table.add_column("system")
     known = {(metric, part) for (_, metric, part), (value, _) in values.items() if value is not None}
     shown = [one for one in _SHOWN if one[1:] in known]
-    for title, _, _ in shown:
-        table.add_column(title, justify="right", overflow="fold")
+    numbers = table("system", *(f"#{title}" for title, _, _ in shown))
     for run in runs:
         found = (values.get((run["system"], metric, part), (None, "")) for _, metric, part in shown)
-        table.add_row(run["system"].upper(), *(shown_interval(interval([value]), unit) for value, unit in found))
-    console.print(table)
+        numbers.add_row(run["system"].upper(), *(shown_interval(interval([value]), unit) for value, unit in found))
+    console.print(numbers)
     delays = [(run["system"], values.get((run["system"], "notification_delay", "mean"), (None, ""))[0]) for run in runs]
     measured = sorted(((system, delay) for system, delay in delays if delay is not None), key=lambda each: each[1])
     say(console, lead_sentence(dict(measured)), "bold")

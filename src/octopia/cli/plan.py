@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from octopia.cli.options import ConfOption, MasterOption, SeedOption
-from octopia.cli.terminal import err, out, say
+from octopia.cli.terminal import err, out, say, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,21 +105,18 @@ def _progress() -> "Iterator[Callable[[str, float], None]]":
 
 
 def _show(made: "Plan", target: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     console = out()
-    table = Table()
-    table.add_column("proposal")
-    for head in ("clusters", "clients moved", "messages", "", "mean delay", "", "p99 delay"):
-        table.add_column(head, justify="right", overflow="fold")
+    heads = ("clusters", "clients moved", "messages", "", "mean delay", "", "p99 delay")
+    shown = table("proposal", *(f"#{head}" for head in heads))
     proposals = {each.name: each for each in (made.before, *made.proposals)}
     rejected = made.rejected
     for each in made.measured:
         proposal: Any = proposals[each.name]
         name = f"{each.name} (rejected)" if each.name in rejected else each.name
-        table.add_row(name, str(proposal.clusters), f"{proposal.moved_clients:,}", *_cells(made, each))
-    console.print(table)
+        shown.add_row(name, str(proposal.clusters), f"{proposal.moved_clients:,}", *_cells(made, each))
+    console.print(shown)
     for name, why in rejected.items():
         say(console, f"{name} is rejected: {why} in its replay.", "dim")
     for title in ("present overlay", "proposed overlay"):

@@ -17,7 +17,7 @@ import typer
 
 from octopia.cli.options import ConfOption, MasterOption, RetriesOption, listed, systems_option
 from octopia.cli.settings_options import parse_set
-from octopia.cli.terminal import err, out, say
+from octopia.cli.terminal import err, out, progress_bar, say, table
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
@@ -148,23 +148,17 @@ def _run(parts: list[_Part], folder: Path, spark: "SparkSettings", retries: int)
 
 def _sweep(parts: list[_Part], settings: "SparkSettings", retries: int) -> "dict[Path, Sweep]":
     """The outcome of the runs, by the folder of their combination."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
     from octopia.pipeline import LazySession, spark_sweep
 
-    console = err()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     cells: dict[Path, list[Cell]] = {}
     for part in parts:
         cells.setdefault(part.place, []).extend(part.cells)
     done: dict[Path, Sweep] = {}
-    with Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("starting", total=float(len(cells)))
+    with progress_bar(err(), float(len(cells))) as show:
 
         def tell(share: float, ended: int, of: int) -> None:
             name = f"{len(done) + 1}/{len(cells)} combinations, " if len(cells) > 1 else ""
-            progress.update(task, completed=len(done) + share, description=f"{name}{ended}/{of} runs")
+            show(f"{name}{ended}/{of} runs", len(done) + share)
 
         with LazySession(settings) as sessions:
             for place, own in cells.items():
@@ -173,26 +167,13 @@ def _sweep(parts: list[_Part], settings: "SparkSettings", retries: int) -> "dict
 
 
 def _show(parts: list[_Part], done: "dict[Path, Sweep]", folder: Path) -> int:
-    from rich.table import Table
     from rich.text import Text
 
-    from octopia.experiments import (
-        REPORT_FILE,
-        RUNS_FOLDER,
-        make_outcome,
-        ours_text,
-        page_html,
-        paper_text,
-        read_series,
-        report_body,
-        report_html,
-        write_tables,
-    )
+    from octopia.experiments import ours_text, page_html, paper_text, report_body, write_report
 
     console, bodies = out(), []
-    table = Table(title="Beside the paper", title_justify="left")
-    for number, column in enumerate(("experiment", "the paper says", "paper", "ours", "")):
-        table.add_column(column, justify="right" if number in (2, 3) else "left", overflow="fold")
+    heads = ("experiment", "the paper says", "#paper", "#ours", "")
+    beside = table(*heads, title="Beside the paper", title_justify="left")
     for part in parts:
         experiment = part.experiment
         names = {cell.name for cell in part.cells}
@@ -200,19 +181,15 @@ def _show(parts: list[_Part], done: "dict[Path, Sweep]", folder: Path) -> int:
         results = [each for each in found if each.cell.experiment == experiment.name and each.cell.name in names]
         if not results:
             continue
-        own = part.place / experiment.name
-        series = read_series(results, own / RUNS_FOLDER)
-        outcome = make_outcome(experiment, part.settings, [row for each in results for row in each.rows], series)
-        write_tables(outcome, results, series, own)
-        (own / REPORT_FILE).write_text(report_html(outcome, results), encoding="utf-8")
+        outcome = write_report(experiment, part.settings, results, part.place / experiment.name)
         head = f"<h1>{escape(part.combination)}</h1>\n" if part.combination else ""
         bodies.append(head + report_body(outcome, results))
         for each in outcome.comparisons:
-            table.add_row(part.title, each.result.words, paper_text(each), ours_text(each), each.verdict)
-        table.add_section()
+            beside.add_row(part.title, each.result.words, paper_text(each), ours_text(each), each.verdict)
+        beside.add_section()
     page = folder / PAGE
     page.write_text(page_html("the paper's evaluation", "\n<hr>\n".join(bodies)), encoding="utf-8")
-    console.print(table)
+    console.print(beside)
     code = _trouble(list(done.values()))
     if not code:
         reused, count = (

@@ -15,7 +15,7 @@ import typer
 
 from octopia.cli import options
 from octopia.cli.settings_options import with_options
-from octopia.cli.terminal import err, out, say
+from octopia.cli.terminal import err, out, progress_bar, say, table
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
@@ -201,9 +201,16 @@ def simulate(
     if show_settings:
         out().file.write(settings_toml(settings))
         return
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs {jobs}: at least 1 run at a time is needed")
     place = folder if folder is not None else OUT_DEFAULT / experiment.name
-    testbed = _testbed(start, listen)
-    sys.exit(_run(experiment, settings, cells, place, jobs, keep_traces, again, write_docs, testbed))
+    how = {
+        "jobs": jobs,
+        "keep_trace": lambda cell: keep_traces,
+        "again": again,
+        "testbed": _testbed(start, listen),
+    }
+    sys.exit(_run(experiment, settings, cells, place, write_docs, **how))
 
 
 simulate.__doc__ = _HELP
@@ -250,78 +257,32 @@ def _run(
     settings: "Settings",
     cells: "list[Cell]",
     folder: Path,
-    jobs: int | None,
-    keep_traces: bool,
-    again: bool,
     docs: Path | None,
-    testbed: "Testbed",
+    **how: Any,
 ) -> int:
-    from octopia.experiments import (
-        REPORT_FILE,
-        RUNS_FOLDER,
-        make_outcome,
-        read_series,
-        report_html,
-        write_page,
-        write_tables,
-    )
+    """Run the cells into a folder; `how` are the arguments of `sweep`."""
+    from octopia.experiments import RUNS_FOLDER, sweep, write_page, write_report
 
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs {jobs}: at least 1 run at a time is needed")
     try:
         (folder / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
-    done = _sweep(experiment, cells, folder, jobs, keep_traces, again, testbed)
-    results = done.results
+    with progress_bar(err()) as show:
+
+        def tell(share: float, ended: int, news: object) -> None:
+            show(f"{experiment.name}: {ended}/{len(cells)} runs", share)
+
+        done = sweep(cells, folder, on_progress=tell, **how)
     console = out()
-    if results:
-        series = read_series(results, folder / RUNS_FOLDER)
-        outcome = make_outcome(experiment, settings, [row for result in results for row in result.rows], series)
-        write_tables(outcome, results, series, folder)
-        (folder / REPORT_FILE).write_text(report_html(outcome, results), encoding="utf-8")
+    if done.results:
+        outcome = write_report(experiment, settings, done.results, folder)
         _print_outcome(console, outcome)
         if docs is not None and not done.interrupted:
-            say(console, f"Renewed: {write_page(outcome, results, docs)}")
+            say(console, f"Renewed: {write_page(outcome, done.results, docs)}")
     return _print_end(console, done, len(cells), folder)
 
 
-def _sweep(
-    experiment: "Experiment",
-    cells: "list[Cell]",
-    folder: Path,
-    jobs: int | None,
-    keep_traces: bool,
-    again: bool,
-    testbed: "Testbed",
-) -> "Sweep":
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    from octopia.experiments import Failure, Result, sweep
-
-    console = err()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False))
-    with Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{experiment.name}: {len(cells)} runs", total=1.0)
-
-        def tell(share: float, ended: int, news: "Result | Failure | None") -> None:
-            progress.update(task, completed=share, description=f"{experiment.name}: {ended}/{len(cells)} runs")
-
-        return sweep(
-            cells,
-            folder,
-            jobs=jobs,
-            keep_trace=lambda cell: keep_traces,
-            again=again,
-            on_progress=tell,
-            testbed=testbed,
-        )
-
-
 def _print_outcome(console: "Console", outcome: "Outcome") -> None:
-    from rich.table import Table
-
     from octopia.experiments import BOUND, WHAT_IT_IS, axis_of, mean_rows, scale_note
 
     summary, experiment = outcome.summary, outcome.experiment
@@ -336,52 +297,36 @@ def _print_outcome(console: "Console", outcome: "Outcome") -> None:
         if shown.kind != "series":
             say(console)
             say(console, shown.title, "bold")
-            table = Table()
-            for head in (axis_of(outcome).split()[0], *(system.upper() for system in summary.systems)):
-                table.add_column(head, justify="right", overflow="fold")
+            means = table(f"#{axis_of(outcome).split()[0]}", *(f"#{system.upper()}" for system in summary.systems))
             for point, cells in mean_rows(summary, shown):
-                table.add_row(point, *cells)
-            console.print(table)
+                means.add_row(point, *cells)
+            console.print(means)
     _print_comparison(console, outcome)
-    _print_goals(console, outcome)
     if outcome.no_plots:
         say(console, f"No plots: {outcome.no_plots}", "yellow")
 
 
 def _print_comparison(console: "Console", outcome: "Outcome") -> None:
-    from rich.table import Table
-
     from octopia.experiments import difference_text, ours_text, paper_text, sensitivity_rows
 
-    heads, rows = ["the paper says", "paper", "ours", "difference", ""], []
+    heads, rows = ["the paper says", "#paper", "#ours", "#difference", ""], []
     for each in outcome.comparisons:
         rows.append([each.result.words, paper_text(each), ours_text(each), difference_text(each), each.verdict])
     if outcome.sensitivity:
-        heads, rows = ["the paper says", "paper", *outcome.sensitivity], sensitivity_rows(outcome)
-    if not rows:
-        return
-    say(console)
-    say(console, "Beside the paper", "bold")
-    table = Table()
-    for head in heads:
-        table.add_column(head, justify="left" if head in ("the paper says", "") else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+        heads = ["the paper says", "#paper", *(f"#{point}" for point in outcome.sensitivity)]
+        rows = sensitivity_rows(outcome)
+    _print_titled(console, "Beside the paper", heads, rows)
+    _print_titled(console, "Our own goals", ["goal", "#bound", "#ours", ""], [each.cells for each in outcome.goals])
 
 
-def _print_goals(console: "Console", outcome: "Outcome") -> None:
-    from rich.table import Table
-
-    if outcome.goals:
+def _print_titled(console: "Console", title: str, heads: list[str], rows: list[list[str]]) -> None:
+    if rows:
         say(console)
-        say(console, "Our own goals", "bold")
-        table = Table()
-        for head in ("goal", "bound", "ours", ""):
-            table.add_column(head, justify="left" if head in ("goal", "") else "right", overflow="fold")
-        for each in outcome.goals:
-            table.add_row(*each.cells)
-        console.print(table)
+        say(console, title, "bold")
+        shown = table(*heads)
+        for row in rows:
+            shown.add_row(*row)
+        console.print(shown)
 
 
 def _print_end(console: "Console", done: "Sweep", wanted: int, folder: Path) -> int:

@@ -12,12 +12,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
 from octopia.hints import one_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 TEXT_CHARS_MAX = 300
 
@@ -106,6 +109,31 @@ def fail(problem: str, pointer: str | None = None) -> None:
     say(console, Text.assemble(("octopia:", "bold red"), " ", problem))
     if pointer is not None:
         say(console, pointer, "dim")
+
+
+def table(*heads: str, **look: Any) -> "Table":
+    """An empty table. A head that begins with `#` is that of a column of numbers; long cells wrap, so none is cut."""
+    from rich.table import Table
+
+    made = Table(**look)
+    for head in heads:
+        made.add_column(head.removeprefix("#"), justify="right" if head.startswith("#") else "left", overflow="fold")
+    return made
+
+
+@contextmanager
+def progress_bar(
+    console: Console, total: float = 1.0, *, remaining: bool = True
+) -> Iterator[Callable[[str, float], None]]:
+    """A bar on a terminal, called with what is under way and how much is done; elsewhere nothing."""
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
+    columns += [TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn()]
+    columns += [TextColumn("left"), TimeRemainingColumn()] if remaining else []
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda words, done: bar.update(task, description=words, completed=done)
 
 
 @contextmanager

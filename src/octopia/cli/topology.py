@@ -15,7 +15,7 @@ from octopia.cli.terminal import out, print_json
 from octopia.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rich.table import Table
 
@@ -234,15 +234,22 @@ def _print(
         console.print(Text(f"drawn: {drawn}"), soft_wrap=True)
 
 
-def _facts_table(name: str, scot: "Scot") -> "Table":
+def _titled(title: str, first: str, *others: str) -> "Table":
+    """A table whose first column is bold. A head that begins with `#` is that of a column of numbers."""
     from rich.table import Table
     from rich.text import Text
 
-    facts = _facts(scot)
-    table = Table(title=Text(name), title_justify="left", show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_column(style="dim")
+    table = Table(title=Text(title), title_justify="left", show_header=bool(first))
+    table.add_column(first, style="bold")
+    for head in others:
+        table.add_column(head.removeprefix("#"), justify="right" if head.startswith("#") else "left")
+    return table
+
+
+def _facts_table(name: str, scot: "Scot") -> "Table":
+    from rich.text import Text
+
+    facts, table = _facts(scot), _titled(name, "", "#", "")
     rows = (
         ("brokers", facts["brokers"], "regions × clusters"),
         ("regions", facts["regions"], "nodes of the tree"),
@@ -255,7 +262,7 @@ def _facts_table(name: str, scot: "Scot") -> "Table":
         ("connectivity", facts["connectivity"], _survives(scot)),
     )
     for label, number, words in rows:
-        table.add_row(label, f"{number:,}", words)
+        table.add_row(label, f"{number:,}", Text(words, "dim"))
     return table
 
 
@@ -289,13 +296,9 @@ def _delivered(policy: "Policy[Any]") -> str:
 
 
 def _failures_table(failures: dict[str, Any]) -> "Table":
-    from rich.table import Table
-
     brokers = failures["brokers"]
     title = f"delivered between the others while {'one is' if brokers == 1 else f'{brokers:,} brokers are'} dead"
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = _titled(title, "", "")
     for routing, words in failures["delivered"].items():
         table.add_row(routing, words)
     return table
@@ -303,34 +306,23 @@ def _failures_table(failures: dict[str, Any]) -> "Table":
 
 def _trees_table(host: "BrokerId", trees: "tuple[HostTree, ...]") -> "Table":
     """The links of each tree; from any of its brokers, the others of a region are one iLink away."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"trees of {host}", title_justify="left")
-    table.add_column("tree", style="bold")
-    table.add_column("first hop")
-    table.add_column("and on")
+    table = _titled(f"trees of {host}", "tree", "first hop", "and on")
     for tree in trees[:_MACHINES_SHOWN_MAX]:
         own = tree.cluster == host.cluster
         on = [f"{one.region}→{other.region}" for one, other in (tree.links if own else tree.links[1:])]
         first = "its own" if own else f"{host} → {tree.links[0][1]}"
-        more = f" … {len(on) - _SHOWN_MAX:,} more" if len(on) > _SHOWN_MAX else ""
-        table.add_row(f"C{tree.cluster}", Text(first), Text(" ".join(on[:_SHOWN_MAX]) + more))
+        table.add_row(f"C{tree.cluster}", Text(first), Text(_shortened(on)))
     if len(trees) > _MACHINES_SHOWN_MAX:
         table.add_row("…", "", f"{len(trees) - _MACHINES_SHOWN_MAX:,} more trees")
     return table
 
 
 def _sites_table(scot: "Scot", sites: "Sites") -> "Table":
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="sites", title_justify="left")
-    table.add_column("site", style="bold")
-    table.add_column(f"{sites.by}s")
-    table.add_column("brokers", justify="right")
-    table.add_column("farthest site", justify="right")
-    table.add_column("if it is lost")
+    table = _titled("sites", "site", f"{sites.by}s", "#brokers", "#farthest site", "if it is lost")
     for site, brokers in list(sites.brokers(scot).items())[:_MACHINES_SHOWN_MAX]:
         far_ns, far = max((sites.between(site, other), other) for other in sites.names)
         table.add_row(
@@ -365,23 +357,17 @@ def _between_line(scot: "Scot", sites: "Sites") -> str:
 
 
 def _placement_table(placement: "Placement") -> "Table":
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="placement", title_justify="left")
-    table.add_column("machine", style="bold")
-    table.add_column("load", justify="right")
-    table.add_column("brokers")
+    table = _titled("placement", "machine", "#load", "brokers")
     for machine, brokers in list(placement.brokers.items())[:_MACHINES_SHOWN_MAX]:
-        table.add_row(Text(machine), f"{len(brokers):,}", Text(_few(brokers)))
+        table.add_row(
+            Text(machine), f"{len(brokers):,}", Text(_shortened([f"{region},{cluster}" for region, cluster in brokers]))
+        )
     hidden = len(placement.machines) - _MACHINES_SHOWN_MAX
     if hidden > 0:
         table.add_row("…", "", f"{hidden:,} more machines")
     return table
-
-
-def _few(brokers: "Iterable[BrokerId]") -> str:
-    return _shortened([f"{region},{cluster}" for region, cluster in brokers])
 
 
 def _shortened(names: "Sequence[str]") -> str:
@@ -393,11 +379,10 @@ def _violations_line(placement: "Placement", sites: "Sites | None") -> str:
     count = len(placement.violations)
     if not count:
         return "no broker shares a machine with a neighbour"
-    shown = " ".join(f"{one}-{other}" for one, other in placement.violations[:_SHOWN_MAX])
-    more = f" … {count - _SHOWN_MAX:,} more" if count > _SHOWN_MAX else ""
+    shown = _shortened([f"{one}-{other}" for one, other in placement.violations])
     return (
         f"{count:,} links join brokers on one machine, the fewest {len(placement.machines)} machines allow; "
-        f"{_needed_words(placement, sites)} there would be none: {shown}{more}"
+        f"{_needed_words(placement, sites)} there would be none: {shown}"
     )
 
 

@@ -4,7 +4,7 @@ A probe is not delivered: brokers route it like any other notification and note 
 `--deliver` it is published and delivered. Times count from its arrival at the first broker, by the brokers' own clocks.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -142,10 +142,3 @@ def hop_line(hop: "Hop") -> str:
     if hop.arrived_ns is not None:
         said.append(f"{(hop.arrived_ns - hop.after_ns) / 1000:,.0f} µs")
     return ", ".join(said)
-
-
-def jsonable(path: "Path | None") -> Any:
-    """A path for JSON."""
-    from dataclasses import asdict
-
-    return None if path is None else asdict(path)

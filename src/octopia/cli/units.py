@@ -125,16 +125,12 @@ def unit_files(config: "ServeConfig", installed: str, command: str, memory: str 
             option=option,
             watchdog_s=WATCHDOG_S,
             stop_s=round(config.net_limits.drain_s + 5),
-            files=sum(config.net_limits.files(_links(config, b)) for b in brokers) + _FILES_MARGIN,
+            files=sum(config.net_limits.files(len(config.scot.neighbours(b))) for b in brokers) + _FILES_MARGIN,
             memory=memory or f"{MEMORY_PER_BROKER_GB * len(brokers)}G",
             capabilities=_capabilities(config, brokers),
         )
         for name, option, what, brokers in parts
     }
-
-
-def _links(config: "ServeConfig", broker: "BrokerId") -> int:
-    return len(config.scot.a_links(broker)) + len(config.scot.i_links(broker))
 
 
 def _capabilities(config: "ServeConfig", brokers: "Sequence[BrokerId]") -> str:

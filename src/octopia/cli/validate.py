@@ -12,7 +12,7 @@ import typer
 
 from octopia.cli import options
 from octopia.cli.settings_options import with_options
-from octopia.cli.terminal import err, out, say
+from octopia.cli.terminal import err, out, say, table
 
 if TYPE_CHECKING:
     from octopia.experiments import Validation
@@ -94,17 +94,13 @@ def _given(given: dict[str, Any]) -> list[str]:
 
 
 def _show(done: "Validation", folder: Path) -> int:
-    from rich.table import Table
-
     from octopia.experiments import VALIDATION_HEADS, validation_notes, validation_rows
 
     console = out()
-    table = Table()
-    for place, head in enumerate(VALIDATION_HEADS):
-        table.add_column(head, justify="left" if place in (0, 2) else "right", overflow="fold")
+    shown = table(*(head if place in (0, 2) else f"#{head}" for place, head in enumerate(VALIDATION_HEADS)))
     for row in validation_rows(done):
-        table.add_row(*row)
-    console.print(table)
+        shown.add_row(*row)
+    console.print(shown)
     for words in validation_notes(done):
         say(console, words)
     say(console, f"Calibrated model: {folder / 'calibrated.toml'}")

@@ -46,9 +46,10 @@ def why(
     The probe is sent in the publisher's name: if the overlay file has clients tables, give a token with probe = true.
     """
     import asyncio
+    from dataclasses import asdict
 
     from octopia.cli.live_options import client as make_client
-    from octopia.cli.trace import given_notification, jsonable
+    from octopia.cli.trace import given_notification
     from octopia.cli.watch_options import watched
     from octopia.errors import InputError
     from octopia.net import Client
@@ -73,7 +74,7 @@ def why(
 
     answer = asyncio.run(ask())
     if as_json:
-        print_json({**answer.to_jsonable(), "path": jsonable(answer.path)})
+        print_json({**answer.to_jsonable(), "path": None if answer.path is None else asdict(answer.path)})
     else:
         show_answers(out(), [answer], ("gets", "does not get"))
     if not answer.delivered:

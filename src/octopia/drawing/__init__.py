@@ -5,17 +5,13 @@ The package draws what it is given and makes no routing decisions. Layout is ari
 """
 
 from octopia.drawing.figure import draw_overlay, overlay_svg
-from octopia.drawing.map import MapBand, MapLink, OverlayMap, overlay_map
-from octopia.drawing.scene import DrawnClient, DrawnMessage, MessageStyle, Scene
+from octopia.drawing.map import overlay_map
+from octopia.drawing.scene import DrawnClient, DrawnMessage, Scene
 from octopia.drawing.text import draw_text
 
 __all__ = [
     "DrawnClient",
     "DrawnMessage",
-    "MapBand",
-    "MapLink",
-    "MessageStyle",
-    "OverlayMap",
     "Scene",
     "draw_overlay",
     "draw_text",

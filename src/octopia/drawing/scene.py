@@ -6,15 +6,14 @@ message on a link that does not exist.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from octopia.errors import TopologyError
 from octopia.topology import BrokerId, Link, Scot
 
 ClientKind = Literal["publisher", "subscriber"]
 MessageStyle = Literal["plain", "civ", "control", "detour"]
-_KINDS = ("publisher", "subscriber")
-_STYLES = ("plain", "civ", "control", "detour")
+_KINDS, _STYLES = get_args(ClientKind), get_args(MessageStyle)
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,14 @@ system at one point with one seed, can be run anywhere (`run_cell`); a report is
 from octopia.experiments.bound import BOUND, WHAT_IT_IS
 from octopia.experiments.catalogue import EXPERIMENTS, experiment_named
 from octopia.experiments.cell import Cell, WorkloadTables, cell_bytes, make_cells
-from octopia.experiments.comparison import Comparison, PaperResult, compare, paper_results
 from octopia.experiments.experiment import Experiment, Shown
-from octopia.experiments.goals import Goal, Reached, all_goals, goals_reached
-from octopia.experiments.html import details_html, page_html, plot_html
-from octopia.experiments.intervals import Interval, interval
-from octopia.experiments.lead import Lead, lead_sentence, make_lead
-from octopia.experiments.losses import JUDGED
+from octopia.experiments.html import details_html, page_html, plot_html, table_html
+from octopia.experiments.intervals import interval
+from octopia.experiments.lead import lead_sentence, make_lead
 from octopia.experiments.means import mean_rows
 from octopia.experiments.numbers import shown as shown_value
 from octopia.experiments.numbers import shown_interval
-from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
+from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome
 from octopia.experiments.page import write_page
 from octopia.experiments.plots import bars_plot
 from octopia.experiments.result import METRICS_SCHEMA, SERIES_SCHEMA, MetricRow, Result, metrics_table, rows_of_table
@@ -34,18 +31,17 @@ from octopia.experiments.run_cell import (
     workload_of,
 )
 from octopia.experiments.settings import Settings, changed, parse_value, read_settings, settings_toml, small
-from octopia.experiments.summary import Summary
 from octopia.experiments.sweep import RUNS_FOLDER, Failure, Sweep, sweep
 from octopia.experiments.sweep_report import (
     difference_text,
     ours_text,
     paper_text,
     report_body,
-    report_html,
     scale_note,
     sensitivity_rows,
+    write_report,
 )
-from octopia.experiments.validation import VALIDATION, Compared, Seen, Validation, validate
+from octopia.experiments.validation import VALIDATION, Validation, validate
 from octopia.experiments.validation_report import HEADS as VALIDATION_HEADS
 from octopia.experiments.validation_report import notes as validation_notes
 from octopia.experiments.validation_report import rows as validation_rows
@@ -54,7 +50,6 @@ from octopia.experiments.validation_report import write_page as write_validation
 __all__ = [
     "BOUND",
     "EXPERIMENTS",
-    "JUDGED",
     "METRICS_SCHEMA",
     "REPORT_FILE",
     "RESULT_FILE",
@@ -64,37 +59,25 @@ __all__ = [
     "VALIDATION_HEADS",
     "WHAT_IT_IS",
     "Cell",
-    "Compared",
-    "Comparison",
     "Experiment",
     "Failure",
-    "Goal",
-    "Interval",
-    "Lead",
     "MetricRow",
     "Outcome",
-    "PaperResult",
-    "Reached",
     "Result",
-    "Seen",
     "Settings",
     "Shown",
-    "Summary",
     "Sweep",
     "Validation",
     "WorkloadTables",
-    "all_goals",
     "axis_of",
     "bars_plot",
     "cell_bytes",
     "changed",
-    "compare",
     "details_html",
     "difference_text",
     "experiment_named",
     "facts_of_cell",
     "finished",
-    "goals_reached",
     "interval",
     "lead_sentence",
     "make_cells",
@@ -105,15 +88,12 @@ __all__ = [
     "metrics_table",
     "ours_text",
     "page_html",
-    "paper_results",
     "paper_text",
     "parse_value",
     "play_and_check",
     "plot_html",
-    "read_series",
     "read_settings",
     "report_body",
-    "report_html",
     "rows_of_table",
     "run_cell",
     "save_result",
@@ -125,11 +105,12 @@ __all__ = [
     "shown_value",
     "small",
     "sweep",
+    "table_html",
     "validate",
     "validation_notes",
     "validation_rows",
     "workload_of",
     "write_page",
-    "write_tables",
+    "write_report",
     "write_validation_page",
 ]

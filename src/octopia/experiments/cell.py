@@ -20,10 +20,10 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from octopia.errors import InputError
 from octopia.experiments import bound, trouble
 from octopia.experiments.experiment import Experiment
-from octopia.experiments.settings import MODEL_PREFIX, Point, Settings, changed, check_name, value_of
+from octopia.experiments.settings import MODEL_PREFIX, Point, Settings, changed, check_name, point_text, value_of
 from octopia.hints import maybe_meant, shortened
 from octopia.routing import CongestionParameters, check_covering, check_routings, policy_named, why_not_live
-from octopia.sim import MODEL_PARTS, Fault, Model, RunSpec, check_model, load_model
+from octopia.sim import MODEL_PARTS, Fault, Model, RunSpec, check_model, load_model, model_from
 from octopia.testbed import Place, check_live, groups_of, places_of
 from octopia.topology import Scot, Sites, Tree, find_overlay
 from octopia.version import __version__
@@ -33,7 +33,6 @@ DAYS_LEAST, DAYS_MOST = 250, 2000
 SECOND_NS = 1_000_000_000
 SIMULATED: Final = "simulated"
 LIVE: Final = "live"
-_CHUNK_BYTES = 1 << 20
 # Values of the setting `sites`.
 NO_SITES: Final = "none"
 SITE_UNITS: Final[tuple[Literal["cluster", "region"], ...]] = ("cluster", "region")
@@ -101,18 +100,26 @@ class Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def name(self) -> str:
         """The name of its folder; the same cell of a later run, with other settings, has the same name."""
-        point = f"{self.point:.12g}" if not isinstance(self.point, str) else self.point
-        return f"{_safe(point)}-{_safe(self.system)}-seed{self.seed}"
+        return f"{_safe(point_text(self.point))}-{_safe(self.system)}-seed{self.seed}"
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """By phase of its run, about how many messages between brokers a request causes."""
+        brokers = len(self.nodes) * self.clusters
+        return {
+            "advertise": self.clusters if policy_named(self.run.routing).keeps_civ else 5 * brokers,
+            "subscribe": len(self.nodes),
+            "publish": min(brokers, 40),
+        }
 
     @property
     def cost(self) -> float:
         """Estimated run time relative to others, in messages between brokers."""
-        brokers = len(self.nodes) * self.clusters
-        per_advertisement = self.clusters if policy_named(self.run.routing).keeps_civ else 5 * brokers
-        registering = self.workload.publishers * per_advertisement + self.workload.subscribers * len(self.nodes)
-        publications = self.workload.publishers * self.workload.notifications_per_publisher
+        weights, clients = self.weights, self.workload
+        registering = clients.publishers * weights["advertise"] + clients.subscribers * weights["subscribe"]
+        publications = clients.publishers * clients.notifications_per_publisher
         publications += sum(burst.notifications for burst in self.bursts)
-        return registering + (publications * min(brokers, 40) if self.publishes else 0) + 10_000
+        return registering + (publications * weights["publish"] if self.publishes else 0) + 10_000
 
 
 def _safe(text: str) -> str:
@@ -263,10 +270,7 @@ def model_of(settings: Settings) -> Model:
             known = ", ".join(MODEL_PARTS)
             raise InputError(f"model.{part}: the model has no such part{maybe_meant(part, MODEL_PARTS)}; {known}")
         values.setdefault(part, {}).update(inside)
-    try:
-        return msgspec.convert(values, Model)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"model: {error}") from None
+    return model_from(values, "model")
 
 
 def _workload(settings: Settings, seed: int) -> WorkloadSpec:
@@ -376,11 +380,8 @@ def _quote_file(path: str) -> QuoteFile:
 
 
 def _digest(path: str) -> str:
-    digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                digest.update(chunk)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    return digest.hexdigest()

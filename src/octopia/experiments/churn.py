@@ -45,21 +45,18 @@ CHURN = Experiment(
     ),
     shown=(
         *(
-            Shown(metric="change_messages", part=kind, title=f"IMs of {name}", on_page=kind == "subscribe")
+            Shown("change_messages", kind, f"IMs of {name}", on_page=kind == "subscribe")
             for kind, name in _NAMES.items()
         ),
         *(
-            Shown(metric="change_brokers", part=kind, title=f"Brokers touched by {name}", on_page=kind == "subscribe")
+            Shown("change_brokers", kind, f"Brokers touched by {name}", on_page=kind == "subscribe")
             for kind, name in _NAMES.items()
         ),
-        *(
-            Shown(metric="change_inside", part=kind, title=f"IMs of {name} inside its cluster or region")
-            for kind, name in _NAMES.items()
-        ),
-        Shown(metric="change_delay", part="subscribe", title="Until subscribing is settled, mean"),
-        Shown(metric="change_delay", part="advertise", title="Until advertising is settled, mean"),
-        Shown(metric="losses", part="lost", title="Lost although in force"),
-        Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
+        *(Shown("change_inside", kind, f"IMs of {name} inside its cluster or region") for kind, name in _NAMES.items()),
+        Shown("change_delay", "subscribe", "Until subscribing is settled, mean"),
+        Shown("change_delay", "advertise", "Until advertising is settled, mean"),
+        Shown("losses", "lost", "Lost although in force"),
+        Shown("notification_delay", "mean", "Mean delivery delay"),
     ),
     paper=False,
 )

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from octopia.experiments.intervals import Interval, interval
-from octopia.experiments.result import point_text
+from octopia.experiments.settings import point_text
 from octopia.experiments.summary import Summary
 
 PAPER_FILE: Final = "paper.toml"

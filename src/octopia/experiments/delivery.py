@@ -34,12 +34,12 @@ DELIVERY = Experiment(
         "link_queue",
     ),
     shown=(
-        Shown(metric="matching_delay", part="mean", title="Mean matching delay per broker", paper="Matching Delay"),
-        Shown(metric="notification_delay", part="mean", title="Mean delivery delay", paper="Publication Delay"),
-        Shown(metric="messages_caused", part="publish", title="IMs of publishing", paper="IMs"),
-        Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile"),
-        Shown(metric="messages_per_request", part="publish", title="IMs per notification"),
-        Shown(metric="pure_forwards", part="per_notification", title="Pure forwards per notification"),
+        Shown("matching_delay", "mean", "Mean matching delay per broker", paper="Matching Delay"),
+        Shown("notification_delay", "mean", "Mean delivery delay", paper="Publication Delay"),
+        Shown("messages_caused", "publish", "IMs of publishing", paper="IMs"),
+        Shown("notification_delay", "p99", "Delivery delay, 99th percentile"),
+        Shown("messages_per_request", "publish", "IMs per notification"),
+        Shown("pure_forwards", "per_notification", "Pure forwards per notification"),
     ),
     questions={"publishers": AS_PUBLISHERS_GROW},
 )

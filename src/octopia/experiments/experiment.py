@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal["line", "series", "ranked", "lead"]
 LEAD_OVER: Final = "snr"
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class Shown(Struct, frozen=True):
     """One plot, and for a line one group of rows in the tables: a part of a metric.
 
     `line`: the metric over the points, a line per system with its 95 % interval. `series`: the metric over time, one

@@ -47,15 +47,15 @@ FAILURES_EXPERIMENT = Experiment(
     ),
     shown=(
         *(
-            Shown(metric="reach", part=f"lost_{place}", title=f"Lost, {who}", on_page=place in ("cluster", "elsewhere"))
+            Shown("reach", f"lost_{place}", f"Lost, {who}", on_page=place in ("cluster", "elsewhere"))
             for place, who in _PLACES.items()
         ),
-        *(Shown(metric="reach", part=f"late_{place}", title=f"Late, {who}") for place, who in _PLACES.items()),
-        Shown(metric="recovery", part="cluster", title="IMs of recovery inside its cluster"),
-        Shown(metric="recovery", part="region", title="IMs of recovery inside its region"),
-        Shown(metric="recovery", part="elsewhere", title="IMs of recovery elsewhere"),
-        Shown(metric="losses", part="repeated", title="Repeated in all"),
-        Shown(metric="notification_delay", part="maximum", title="Longest delivery delay"),
+        *(Shown("reach", f"late_{place}", f"Late, {who}") for place, who in _PLACES.items()),
+        Shown("recovery", "cluster", "IMs of recovery inside its cluster"),
+        Shown("recovery", "region", "IMs of recovery inside its region"),
+        Shown("recovery", "elsewhere", "IMs of recovery elsewhere"),
+        Shown("losses", "repeated", "Repeated in all"),
+        Shown("notification_delay", "maximum", "Longest delivery delay"),
     ),
     paper=False,
 )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from octopia.experiments.intervals import Interval, interval
 from octopia.experiments.numbers import digits
-from octopia.experiments.result import point_text
+from octopia.experiments.settings import point_text
 from octopia.experiments.summary import Summary
 
 GOALS_FILE: Final = "goals.toml"

@@ -1,4 +1,4 @@
-"""The common parts of report pages: style, page frame, and embedded drawings.
+"""The common parts of report pages: style, page frame, tables, and embedded drawings.
 
 A page is one file without script; it loads nothing, follows the reader's light or dark setting, and fits a phone. So do
 plots: their colours become the variables below. A drawing with many colours of its own is shown on a light card
@@ -6,8 +6,9 @@ plots: their colours become the variables below. A drawing with many colours of 
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 _METADATA: Final = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
@@ -74,6 +75,23 @@ def plot_html(svg: bytes) -> str:
 def drawing_html(svg: str) -> str:
     """A drawing as an element of a page: without a file's prologue, and without metadata, which names other places."""
     return _METADATA.sub("", svg[svg.index("<svg") :])
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table. A head that begins with `#` is that of a column of numbers; a cell may be a pair of text and class."""
+    kinds = ["n" if head.startswith("#") else "" for head in heads]
+    head = _line("th", [head.removeprefix("#") for head in heads], kinds)
+    body = "\n".join(_line("td", row, kinds) for row in rows)
+    return f"<div class=wide><table><thead>{head}</thead>{body}</table></div>"
+
+
+def _line(tag: str, values: Sequence[Any], kinds: Sequence[str]) -> str:
+    cells = ""
+    for value, kind in zip(values, kinds, strict=True):
+        text, style = value if isinstance(value, tuple) else (value, kind)
+        look = f' class="{style}"' if style else ""
+        cells += f"<{tag}{look}>{escape(str(text))}</{tag}>"
+    return f"<tr>{cells}</tr>"
 
 
 def details_html(title: str, content: str) -> str:

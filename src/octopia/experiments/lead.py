@@ -13,7 +13,8 @@ from msgspec import Struct
 from octopia.errors import OctopiaError
 from octopia.experiments.html import plot_html
 from octopia.experiments.numbers import shown
-from octopia.experiments.plots import Line, lead_plots
+from octopia.experiments.plots import lead_plots
+from octopia.experiments.result import NO_LINE, lines_of
 from octopia.experiments.summary import Summary
 
 # How much longer the others must take for the factor to be worth saying.
@@ -40,9 +41,12 @@ class Lead(Struct, frozen=True):
 
 def make_lead(summary: Summary, series: pa.Table, caption: str) -> Lead:
     """The result of systems that were run at one point, from their metrics and series (`result.SERIES_SCHEMA`)."""
-    delays = mean_delays(summary)
+    delays, longest = mean_delays(summary), lines_of(series, "max_delay", "")
+    lines = {
+        system: longest.get((summary.points[0], min(summary.seeds), system), NO_LINE) for system in summary.systems
+    }
     try:
-        charts = lead_plots({system: delays.get(system) for system in summary.systems}, _lines(summary, series))
+        charts = lead_plots({system: delays.get(system) for system in summary.systems}, lines)
     except OctopiaError:
         # the page says elsewhere why there are no plots
         charts = {}
@@ -75,14 +79,3 @@ def lead_sentence(delays: Mapping[str, float]) -> str:
     least = "" if len(others) == 1 else "at least "
     factor = second / shortest
     return f"{first}; {rest}, {least}{factor:,.{1 if factor < 10 else 0}f} times as long."
-
-
-def _lines(summary: Summary, series: pa.Table) -> dict[str, Line]:
-    """The greatest delay over time by system, of the first seed."""
-    lines: dict[str, tuple[list[float], list[float]]] = {system: ([], []) for system in summary.systems}
-    names = ("system", "seed", "metric", "at_s", "value")
-    for system, seed, metric, at, value in zip(*(series.column(name).to_pylist() for name in names), strict=True):
-        if metric == "max_delay" and seed == min(summary.seeds) and system in lines:
-            lines[system][0].append(at)
-            lines[system][1].append(value)
-    return dict(lines)

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from octopia.experiments.reach import REACH, RECOVERY
 from octopia.experiments.together import TOGETHER
 from octopia.experiments.urgency import EXPIRIES, URGENCY
 from octopia.metrics import METRICS, Metric
 from octopia.sim import DELIVERY_RULES, BrokerFault, Fault, Finding, compare_deliveries, first_numbers, terms_of
+from octopia.trace import read_columns
 from octopia.workload import Workload
 
 LOSSES: Final = Metric(
@@ -60,8 +60,8 @@ def losses_of(workload: Workload, faults: Sequence[Fault], folder: Path) -> Loss
     clients = {client: number for number, client in enumerate(places)}
     stays_up = [broker not in gone for broker in places.values()]
     first = first_numbers(workload).publication
-    read = pq.read_table(folder / "deliveries.parquet", columns=["request", "client", "delivered_ns"])
-    request, client, at_ns = (read.column(name).to_numpy().astype(np.int64) for name in read.column_names)
+    read = read_columns(folder, "deliveries", "request", "client", "delivered_ns")
+    request, client, at_ns = (column.astype(np.int64) for column in read)
     width = len(clients)
     codes = (request - first) * width + client
     publisher = workload.publications.publisher.astype(np.int64)

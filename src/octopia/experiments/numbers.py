@@ -52,8 +52,6 @@ def digits(value: float) -> str:
     size = abs(value)
     if size >= 1000 or (size == int(size) and size >= 1):
         return f"{value:,.0f}"
-    if size >= 100:
-        return f"{value:.1f}"
     if size >= 10:
         return f"{value:.1f}"
     if size >= 1:

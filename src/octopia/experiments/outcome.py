@@ -30,8 +30,8 @@ from octopia.experiments.comparison import Comparison, compare, compare_at
 from octopia.experiments.experiment import Experiment
 from octopia.experiments.goals import Reached, goals_reached
 from octopia.experiments.losses import described
-from octopia.experiments.plots import Line, lead_line_plot, line_plot, ranked_plot, series_plot
-from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result, metrics_table
+from octopia.experiments.plots import lead_line_plot, line_plot, ranked_plot, series_plot
+from octopia.experiments.result import NO_LINE, SERIES_SCHEMA, Line, MetricRow, Result, lines_of, metrics_table
 from octopia.experiments.run_cell import SERIES_FILE
 from octopia.experiments.settings import Settings, settings_toml
 from octopia.experiments.summary import Summary
@@ -39,6 +39,9 @@ from octopia.experiments.together import together_rows
 
 FIGURES_FOLDER: Final = "figures"
 REPORT_FILE: Final = "report.html"
+
+
+_PLOTS: Final = {"line": line_plot, "ranked": ranked_plot, "lead": lead_line_plot}
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -74,16 +77,12 @@ def make_outcome(experiment: Experiment, settings: Settings, rows: Sequence[Metr
     try:
         axis = experiment.axis if same else settings.vary
         for shown in experiment.shown:
-            if shown.kind == "line":
-                plots[shown.name] = line_plot(shown, axis, summary)
-            elif shown.kind == "ranked":
-                plots[shown.name] = ranked_plot(shown, axis, summary)
-            elif shown.kind == "lead":
-                plots[shown.name] = lead_line_plot(shown, axis, summary)
-            else:
+            if shown.kind == "series":
                 lines = _lines(series, summary, shown.metric, shown.part)
                 captions = {point: _caption(point, axis) for point in summary.points}
                 plots[shown.name] = series_plot(shown, described(shown.metric).unit, lines, captions)
+            else:
+                plots[shown.name] = _PLOTS[shown.kind](shown, axis, summary)
     except OctopiaError as error:
         no_plots = str(error)
     return Outcome(
@@ -166,20 +165,11 @@ def _goal_record(each: Reached) -> dict[str, Any]:
 
 def _lines(series: pa.Table, summary: Summary, metric: str, part: str) -> dict[str, dict[str, Line]]:
     """The lines of the first seed: point -> system -> line."""
-    panels: dict[str, dict[str, Line]] = {}
-    columns = [series.column(name).to_pylist() for name in ("point", "system", "seed", "metric", "part")]
-    first = min(summary.seeds, default=0)
-    places: dict[tuple[str, str], list[int]] = {}
-    for place, (point, system, seed, name, which) in enumerate(zip(*columns, strict=True)):
-        if seed == first and name == metric and which == part:
-            places.setdefault((point, system), []).append(place)
-    at, values = series.column("at_s").to_pylist(), series.column("value").to_pylist()
-    for point in summary.points:
-        panels[point] = {}
-        for system in summary.systems:
-            chosen = places.get((point, system), [])
-            panels[point][system] = [at[place] for place in chosen], [values[place] for place in chosen]
-    return panels
+    lines, first = lines_of(series, metric, part), min(summary.seeds, default=0)
+    return {
+        point: {system: lines.get((point, first, system), NO_LINE) for system in summary.systems}
+        for point in summary.points
+    }
 
 
 def _findings(results: Sequence[Result]) -> list[dict[str, Any]]:

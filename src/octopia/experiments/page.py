@@ -7,7 +7,7 @@ seeds, so that no table appears without them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from octopia.errors import InputError
@@ -16,8 +16,8 @@ from octopia.experiments.cell import LIVE
 from octopia.experiments.experiment import Shown
 from octopia.experiments.means import mean_rows
 from octopia.experiments.outcome import Outcome, axis_of
-from octopia.experiments.result import Result, point_text
-from octopia.experiments.settings import NAMES
+from octopia.experiments.result import Result
+from octopia.experiments.settings import NAMES, point_text
 from octopia.experiments.sweep_report import difference_text, ours_text, paper_text, scale_note, sensitivity_rows
 
 PAGE = "evaluation.md"
@@ -27,8 +27,12 @@ _OWN_OPTIONS = ("vary", "points", "systems", "scale", "seeds", "first_seed")
 
 def write_page(outcome: Outcome, results: Sequence[Result], docs: Path) -> Path:
     """Update the part of the page about this experiment, and its pictures."""
-    page = docs / PAGE
-    name = _name(outcome)
+    drawn = {_picture(outcome, shown): outcome.plots[shown.name]["svg"] for shown in _drawn(outcome)}
+    return renew_part(docs / PAGE, _name(outcome), page_part(outcome, results), drawn)
+
+
+def renew_part(page: Path, name: str, part: str, pictures: Mapping[str, bytes]) -> Path:
+    """Replace the part of a page between the marks of this name; pictures go to the folder `images` beside the page."""
     try:
         text = page.read_text(encoding="utf-8")
     except OSError as error:
@@ -37,12 +41,11 @@ def write_page(outcome: Outcome, results: Sequence[Result], docs: Path) -> Path:
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(text):
         raise InputError(f"{page}: the marks {begin} and {end} are missing")
-    part = f"{begin}\n{page_part(outcome, results)}{end}"
-    page.write_text(pattern.sub(lambda _: part, text), encoding="utf-8")
-    (docs / "images").mkdir(exist_ok=True)
-    for shown in outcome.experiment.shown:
-        if shown.name in outcome.plots and _is_shown(outcome, shown):
-            (docs / "images" / _picture(outcome, shown)).write_bytes(outcome.plots[shown.name]["svg"])
+    page.write_text(pattern.sub(lambda _: f"{begin}\n{part}{end}", text), encoding="utf-8")
+    images = page.parent / "images"
+    images.mkdir(exist_ok=True)
+    for file, content in pictures.items():
+        (images / file).write_bytes(content)
     return page
 
 
@@ -64,9 +67,8 @@ def page_part(outcome: Outcome, results: Sequence[Result]) -> str:
         lines += [f"| {' | '.join(cells)} |" for cells in sensitivity_rows(outcome)]
         return "\n".join(lines) + "\n"
     lines += _means(outcome)
-    for shown in outcome.experiment.shown:
-        if shown.name in outcome.plots and _is_shown(outcome, shown):
-            lines += ["", f"![{shown.title}](images/{_picture(outcome, shown)})"]
+    for shown in _drawn(outcome):
+        lines += ["", f"![{shown.title}](images/{_picture(outcome, shown)})"]
     return "\n".join(lines) + "\n"
 
 
@@ -126,9 +128,11 @@ def _points_shown(outcome: Outcome) -> list[str]:
     return [points[0], points[-1]]
 
 
-def _is_shown(outcome: Outcome, shown: Shown) -> bool:
-    """Whether its picture is on the page: the paper's plots and series, for the paper's own setting."""
-    return bool(shown.paper or shown.kind == "series" or shown.on_page) and not outcome.sensitivity
+def _drawn(outcome: Outcome) -> list[Shown]:
+    """What has a picture on the page: the paper's plots and series, for the paper's own setting."""
+    if outcome.sensitivity or not outcome.plots:
+        return []
+    return [shown for shown in outcome.experiment.shown if shown.paper or shown.kind == "series" or shown.on_page]
 
 
 def _name(outcome: Outcome) -> str:

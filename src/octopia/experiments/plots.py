@@ -7,13 +7,15 @@ with at most `SERIES_POINTS_MAX` points, each the greatest of its stretch, since
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from octopia.experiments.experiment import LEAD_OVER, Shown
 from octopia.experiments.intervals import Interval
 from octopia.experiments.means import ranking
 from octopia.experiments.numbers import digits
+from octopia.experiments.result import Line
 from octopia.experiments.summary import Summary
 from octopia.extras import missing
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SERIES_POINTS_MAX: Final = 600
+_SIZE: Final = (4.6, 3.2)
+_SINCE: Final = "seconds since the start of publishing"
 # Colour, dash and mark; a dash of one's own is lengths of ink and gap.
 _STYLES: Final[Mapping[str, tuple[str, Any, str]]] = {
     "snr": ("#4477AA", "-", "o"),
@@ -45,20 +49,31 @@ _SETTINGS: Final[dict[str, Any]] = {
     "legend.frameon": False,
 }
 _METADATA: Final[dict[str, dict[str, Any]]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-# One line of a series: seconds and values.
-Line = tuple[Sequence[float], Sequence[float]]
-# One line of a plot that has both axes to itself.
-Curve = tuple[Sequence[float], Sequence[float]]
 _CURVES: Final = (("#0F766E", "-"), ("#C2570C", "--"), ("#4477AA", ":"))
+
+
+@contextmanager
+def _plot(name: str, width: float, height: float) -> "Iterator[tuple[Figure, dict[str, bytes]]]":
+    """A figure of this size in inches to draw on, and what it looks like afterwards, as `svg` and `png`."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise missing("matplotlib", "plots") from None
+    drawn: dict[str, bytes] = {}
+    settings: Any = {**_SETTINGS, "svg.hashsalt": name}
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, drawn
+        for form, metadata in _METADATA.items():
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
+            drawn[form] = buffer.getvalue()
 
 
 def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
     """A part of a metric over the points, as `svg` and `png`."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    with _plot(shown.name, *_SIZE) as (figure, drawn):
         axes = figure.add_subplot()
         unit, factor = _unit(summary.unit(shown.metric, shown.part), _largest(summary, shown))
         places = [summary.x[point] for point in summary.points]
@@ -69,7 +84,8 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
             elif words:
                 _bars(axes, shown, summary, number, factor)
             else:
-                _line(axes, shown, summary, system, factor)
+                found = [summary.interval(shown.metric, shown.part, point, system) for point in summary.points]
+                _points(axes, places, found, system, factor)
         if len(places) == 1:
             # The names stand where the points would: a legend would say them twice.
             axes.set_xticks(range(len(summary.systems)), [system.upper() for system in summary.systems])
@@ -79,84 +95,63 @@ def line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
             axes.set_xticks(range(len(summary.points)), [point.replace("-", "-\n", 1) for point in summary.points])
             axes.grid(visible=False, axis="x")
         else:
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axes.xaxis.set_major_formatter(_thousands)
         axes.set_ylim(bottom=0)
         if words and len(places) > 1:
             # room for the legend above the bars
             axes.set_ylim(top=axes.get_ylim()[1] * 1.35)
         _whole_ticks(axes, unit)
-        axes.set_xlabel(f"{summary.points[0]} {axis}" if len(places) == 1 else axis)
-        axes.set_ylabel(unit)
-        axes.set_title(shown.title, loc="left", fontsize=10)
+        _label(axes, shown.title, f"{summary.points[0]} {axis}" if len(places) == 1 else axis, unit)
         if len(places) != 1:
             axes.legend(ncols=3 if words else 1, fontsize="small" if words else None)
-        return _rendered(figure)
+    return drawn
 
 
 def lead_line_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
     """By how many per cent the systems differ from SNR, over the points that are numbers."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    with _plot(shown.name, *_SIZE) as (figure, drawn):
         axes = figure.add_subplot()
         axes.axhline(0, color=_STYLES[LEAD_OVER][0], linewidth=1.3, label=LEAD_OVER.upper())
         for system in summary.systems:
             if system != LEAD_OVER:
                 found = [summary.lead(shown.metric, shown.part, point, system, LEAD_OVER) for point in summary.points]
                 _points(axes, [summary.x[point] for point in summary.points], found, system)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-        axes.set_xlabel(axis)
-        axes.set_ylabel(f"% against {LEAD_OVER.upper()}")
-        axes.set_title(shown.title, loc="left", fontsize=10)
+        axes.xaxis.set_major_formatter(_thousands)
+        axes.yaxis.set_major_formatter(_thousands)
+        _label(axes, shown.title, axis, f"% against {LEAD_OVER.upper()}")
         axes.legend()
-        return _rendered(figure)
+    return drawn
 
 
 def ranked_plot(shown: Shown, axis: str, summary: Summary) -> dict[str, bytes]:
     """A part of a metric at all points at which something is wrong: for each system from its worst to its best."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    with _plot(shown.name, *_SIZE) as (figure, drawn):
         axes = figure.add_subplot()
         unit, factor = _unit(summary.unit(shown.metric, shown.part), _largest(summary, shown))
         for system in summary.systems:
-            colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
             means = [(each.mean or 0.0) / factor for _, each in ranking(summary, shown, system)]
-            places = range(1, len(means) + 1)
-            axes.plot(places, means, color=colour, linestyle=dash, linewidth=1.3, label=system.upper())
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            _draw(axes, system, (range(1, len(means) + 1), means), 1.3)
+        axes.yaxis.set_major_formatter(_thousands)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"{axis}, from each system's worst to its best")
-        axes.set_ylabel(unit)
-        axes.set_title(shown.title, loc="left", fontsize=10)
+        _label(axes, shown.title, f"{axis}, from each system's worst to its best", unit)
         axes.legend()
-        return _rendered(figure)
+    return drawn
 
 
 def series_plot(
     shown: Shown, unit: str, panels: Mapping[str, Mapping[str, Line]], captions: Mapping[str, str]
 ) -> dict[str, bytes]:
     """A part of a metric over time: a panel per point, a line per system."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": shown.name}):
-        from matplotlib.figure import Figure
-
-        across = min(2, max(1, len(panels)))
-        down = max(1, -(-len(panels) // across))
-        figure = Figure(figsize=(4.6 * across, 2.7 * down + 0.3), layout="constrained")
+    across = min(2, max(1, len(panels)))
+    down = max(1, -(-len(panels) // across))
+    with _plot(shown.name, 4.6 * across, 2.7 * down + 0.3) as (figure, drawn):
         figure.suptitle(shown.title, x=0.01, ha="left", fontsize=10)
         for number, (point, lines) in enumerate(panels.items()):
             axes = figure.add_subplot(down, across, number + 1)
             for system, line in lines.items():
-                colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
-                axes.plot(*peaks(*line), color=colour, linestyle=dash, linewidth=1.2, label=system.upper())
+                _draw(axes, system, peaks(*line), 1.2)
             axes.set_title(captions.get(point, point), fontsize=9)
-            axes.set_xlabel("seconds since the start of publishing")
+            axes.set_xlabel(_SINCE)
             axes.set_ylabel(unit)
             axes.set_xlim(left=0)
             if shown.log:
@@ -166,7 +161,7 @@ def series_plot(
                 _round_ticks(axes, unit)
             if number == 0 and lines:
                 axes.legend()
-        return _rendered(figure)
+    return drawn
 
 
 def peaks(at: Sequence[float], values: Sequence[float]) -> Line:
@@ -176,9 +171,19 @@ def peaks(at: Sequence[float], values: Sequence[float]) -> Line:
     return [at[place] for place in kept], [values[place] for place in kept]
 
 
-def _line(axes: "Axes", shown: Shown, summary: Summary, system: str, factor: float) -> None:
-    found = [summary.interval(shown.metric, shown.part, point, system) for point in summary.points]
-    _points(axes, [summary.x[point] for point in summary.points], found, system, factor)
+def _thousands(value: float, _: float) -> str:
+    return f"{value:,.6g}"
+
+
+def _label(axes: "Axes", title: str, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, loc="left", fontsize=10)
+
+
+def _draw(axes: "Axes", system: str, line: Line, width: float) -> None:
+    colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
+    axes.plot(*line, color=colour, linestyle=dash, linewidth=width, label=system.upper())
 
 
 def _points(
@@ -255,7 +260,7 @@ def _whole_ticks(axes: "Axes", unit: str) -> None:
 
     counts = unit not in ("s", "ms", "µs", "%")
     axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=counts and axes.get_ylim()[1] > 2))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axes.yaxis.set_major_formatter(_thousands)
 
 
 def _round_ticks(axes: "Axes", unit: str) -> None:
@@ -264,65 +269,41 @@ def _round_ticks(axes: "Axes", unit: str) -> None:
 
     _whole_ticks(axes, unit)
     axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axes.xaxis.set_major_formatter(_thousands)
 
 
 def lead_plots(delays: Mapping[str, float | None], lines: Mapping[str, Line]) -> dict[str, dict[str, bytes]]:
     """The two charts that tell the result: the longest delay over time, and mean delays in seconds as bars."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": "lead-over-time"}):
-        over_time = _lead_lines(lines)
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": "lead-mean"}):
-        return {"lead-over-time": over_time, "lead-mean": _lead_bars(delays)}
-
-
-def _lead_lines(lines: Mapping[str, Line]) -> dict[str, bytes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
-    axes = figure.add_subplot()
-    for system, line in lines.items():
-        colour, dash, _ = _STYLES.get(system, _OTHER_STYLE)
-        axes.plot(*peaks(*line), color=colour, linestyle=dash, linewidth=1.6, label=system.upper())
-    axes.set_title("Longest delay while publishing", loc="left", fontsize=10)
-    axes.set_xlabel("seconds since the start of publishing")
-    axes.set_ylabel("seconds")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    _round_ticks(axes, "s")
-    if any(at for at, _ in lines.values()):
-        axes.legend()
-    return _rendered(figure)
-
-
-def _lead_bars(delays: Mapping[str, float | None]) -> dict[str, bytes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
-    axes = figure.add_subplot()
-    unit, factor = _unit("s", max((delay for delay in delays.values() if delay is not None), default=0.0))
-    for number, (system, delay) in enumerate(delays.items()):
-        if delay is not None:
-            bar = axes.bar(number, delay / factor, 0.62, color=_STYLES.get(system, _OTHER_STYLE)[0])
-            axes.bar_label(bar, [f"{digits(delay / factor)} {unit}"], padding=2, fontweight="bold")
-    axes.set_xticks(range(len(delays)), [system.upper() for system in delays])
-    axes.grid(visible=False, axis="x")
-    axes.margins(y=0.12)
-    axes.set_title("Mean delay of a delivery", loc="left", fontsize=10)
-    axes.set_ylabel(unit)
-    _whole_ticks(axes, unit)
-    return _rendered(figure)
+    with _plot("lead-over-time", 4.8, 3.2) as (figure, over_time):
+        axes = figure.add_subplot()
+        for system, line in lines.items():
+            _draw(axes, system, peaks(*line), 1.6)
+        _label(axes, "Longest delay while publishing", _SINCE, "seconds")
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        _round_ticks(axes, "s")
+        if any(at for at, _ in lines.values()):
+            axes.legend()
+    with _plot("lead-mean", 4.8, 3.2) as (figure, means):
+        axes = figure.add_subplot()
+        unit, factor = _unit("s", max((delay for delay in delays.values() if delay is not None), default=0.0))
+        for number, (system, delay) in enumerate(delays.items()):
+            if delay is not None:
+                bar = axes.bar(number, delay / factor, 0.62, color=_STYLES.get(system, _OTHER_STYLE)[0])
+                axes.bar_label(bar, [f"{digits(delay / factor)} {unit}"], padding=2, fontweight="bold")
+        axes.set_xticks(range(len(delays)), [system.upper() for system in delays])
+        axes.grid(visible=False, axis="x")
+        axes.margins(y=0.12)
+        _label(axes, "Mean delay of a delivery", "", unit)
+        _whole_ticks(axes, unit)
+    return {"lead-over-time": over_time, "lead-mean": means}
 
 
 def curves_plot(
-    name: str, panels: Mapping[str, Mapping[str, Curve]], axis: str, unit: str, *, log: bool
+    name: str, panels: Mapping[str, Mapping[str, Line]], axis: str, unit: str, *, log: bool
 ) -> dict[str, bytes]:
     """Several lines, each with its name, in panels side by side with the same axes; `log`: of the lower one."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(3.2 * max(1, len(panels)), 2.8), layout="constrained")
+    with _plot(name, 3.2 * max(1, len(panels)), 2.8) as (figure, drawn):
         last: Axes | None = None
         for number, (title, lines) in enumerate(panels.items()):
             last = axes = figure.add_subplot(1, len(panels), number + 1, sharex=last, sharey=last)
@@ -331,7 +312,7 @@ def curves_plot(
             if log:
                 axes.set_xscale("log")
                 axes.xaxis.set_minor_formatter(lambda value, _: "")
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axes.xaxis.set_major_formatter(_thousands)
             axes.set_ylim(0, 1.02)
             axes.set_title(title, loc="left", fontsize=10)
             axes.set_xlabel(axis)
@@ -339,17 +320,13 @@ def curves_plot(
                 axes.set_ylabel(unit)
         if last is not None:
             last.legend(fontsize="small")
-        return _rendered(figure)
+    return drawn
 
 
 def bars_plot(name: str, panels: Mapping[str, tuple[str, Mapping[str, float]]]) -> dict[str, bytes]:
     """Bars with names below each other, in panels side by side; a panel has a title, a unit and its values."""
-    mpl = _matplotlib()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
-        from matplotlib.figure import Figure
-
-        rows = max((len(values) for _, values in panels.values()), default=1)
-        figure = Figure(figsize=(4.8 * max(1, len(panels)), 0.8 + 0.35 * rows), layout="constrained")
+    rows = max((len(values) for _, values in panels.values()), default=1)
+    with _plot(name, 4.8 * max(1, len(panels)), 0.8 + 0.35 * rows) as (figure, drawn):
         for number, (title, (given, values)) in enumerate(panels.items()):
             axes = figure.add_subplot(1, len(panels), number + 1)
             unit, factor = _unit(given, max(values.values(), default=0.0))
@@ -360,23 +337,6 @@ def bars_plot(name: str, panels: Mapping[str, tuple[str, Mapping[str, float]]]) 
             axes.invert_yaxis()
             axes.grid(visible=False, axis="y")
             axes.margins(x=0.18)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axes.xaxis.set_major_formatter(_thousands)
             axes.set_title(title, loc="left", fontsize=10)
-        return _rendered(figure)
-
-
-def _rendered(figure: "Figure") -> dict[str, bytes]:
-    found = {}
-    for form, metadata in _METADATA.items():
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
-        found[form] = buffer.getvalue()
-    return found
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise missing("matplotlib", "plots") from None
-    return mpl
+    return drawn

@@ -19,9 +19,9 @@ PUBLISHERS = Experiment(
     has_burst=False,
     metrics=("advertisement_delay", "srt_entries", "messages", "messages_caused", "messages_per_request"),
     shown=(
-        Shown(metric="advertisement_delay", part="mean", title="Mean advertisement delay", paper="Fig. 9(a)"),
-        Shown(metric="srt_entries", part="mean", title="Mean SRT entries per broker", paper="Fig. 9(b)"),
-        Shown(metric="messages_caused", part="advertise", title="IMs of advertising", paper="Fig. 9(c)"),
-        Shown(metric="messages_per_request", part="advertise", title="IMs per advertisement"),
+        Shown("advertisement_delay", "mean", "Mean advertisement delay", paper="Fig. 9(a)"),
+        Shown("srt_entries", "mean", "Mean SRT entries per broker", paper="Fig. 9(b)"),
+        Shown("messages_caused", "advertise", "IMs of advertising", paper="Fig. 9(c)"),
+        Shown("messages_per_request", "advertise", "IMs per advertisement"),
     ),
 )

@@ -14,7 +14,7 @@ without a failure too. It is inside a cluster or region if both its ends are in 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from octopia.metrics import Metric
 from octopia.sim import BrokerFault, Fault, compare_deliveries, first_numbers, terms_of
 from octopia.topology import BrokerId, Scot
-from octopia.trace import NO_REQUEST
+from octopia.trace import NO_REQUEST, moments_of_requests, read_columns
 from octopia.workload import Workload
 
 REACH: Final = Metric(
@@ -51,45 +51,29 @@ RECOVERY: Final = Metric(
 )
 # Sent without a request, and not because of a failure.
 _USUAL: Final = ("notify", "confirm", "waits")
+_PLACES: Final = ("broker", "cluster", "region", "elsewhere")
 _BROKER, _CLUSTER, _REGION, _ELSEWHERE = range(4)
 Numbers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int8]
+_NOWHERE: Final[Places] = np.empty(0, dtype=np.int8)
 
 
-class Reach(NamedTuple):
-    """Counts, see `REACH`."""
-
-    lost_broker: int
-    lost_cluster: int
-    lost_region: int
-    lost_elsewhere: int
-    late_broker: int
-    late_cluster: int
-    late_region: int
-    late_elsewhere: int
-
-
-class Recovery(NamedTuple):
-    """Counts, see `RECOVERY`."""
-
-    cluster: int
-    region: int
-    elsewhere: int
-
-
-def reach_of(workload: Workload, faults: Sequence[Fault], folder: Path, late_after_ns: int) -> Reach:
-    """The reach of the failures of a run."""
+def reach_of(workload: Workload, faults: Sequence[Fault], folder: Path, late_after_ns: int) -> dict[str, int]:
+    """The reach of the failures of a run: the parts of `REACH`."""
     dead = _dead(faults)
-    if not dead:
-        return Reach(*[0] * len(Reach._fields))
-    lost, late = _deliveries(workload, dead, folder, late_after_ns)
-    return Reach(*_counts(lost), *_counts(late))
+    found = _deliveries(workload, dead, folder, late_after_ns) if dead else (_NOWHERE, _NOWHERE)
+    return {
+        f"{what}_{place}": count
+        for what, places in zip(("lost", "late"), found, strict=True)
+        for place, count in _counts(places).items()
+    }
 
 
-def recovery_of(overlay: Scot, faults: Sequence[Fault], folder: Path) -> Recovery:
-    """The messages that brokers sent to recover from the failures of a run."""
+def recovery_of(overlay: Scot, faults: Sequence[Fault], folder: Path) -> dict[str, int]:
+    """The messages that brokers sent to recover from the failures of a run: the parts of `RECOVERY`."""
     dead = _dead(faults)
-    return Recovery(*_counts(_messages(overlay, dead, folder))[_CLUSTER:]) if dead else Recovery(0, 0, 0)
+    found = _counts(_messages(overlay, dead, folder) if dead else _NOWHERE)
+    return {place: found[place] for place in _PLACES[_CLUSTER:]}
 
 
 def _dead(faults: Sequence[Fault]) -> list[BrokerId]:
@@ -103,13 +87,10 @@ def _deliveries(
     brokers = workload.clients()
     clients = {client: number for number, client in enumerate(brokers)}
     first = first_numbers(workload).publication
-    read = pq.read_table(folder / "deliveries.parquet", columns=["request", "client", "delivered_ns"])
-    request, client, at_ns = (read.column(name).to_numpy().astype(np.int64) for name in read.column_names)
+    read = read_columns(folder, "deliveries", "request", "client", "delivered_ns")
+    request, client, at_ns = (column.astype(np.int64) for column in read)
     missing = compare_deliveries(workload, clients, request - first, client, terms_of(workload, folder)).missing
-    requests = pq.read_table(folder / "requests.parquet", columns=["request", "issued_ns"])
-    issued = np.zeros(int(requests["request"].to_numpy().max(initial=0)) + 1, dtype=np.int64)
-    issued[requests["request"].to_numpy()] = requests["issued_ns"].to_numpy()
-    late = at_ns - issued[request] > late_after_ns
+    late = at_ns - moments_of_requests(folder, "issued_ns")[request] > late_after_ns
     publisher, width = workload.publications.publisher, len(clients)
     of_publisher = _Near(dead, [advertisement.broker for advertisement in workload.advertisements])
     of_client = _Near(dead, list(brokers.values()))
@@ -151,5 +132,5 @@ def _messages(overlay: Scot, dead: Sequence[BrokerId], folder: Path) -> Places:
     return np.select(inside, [_CLUSTER, _REGION], _ELSEWHERE).astype(np.int8)
 
 
-def _counts(places: Places) -> list[int]:
-    return [int(count) for count in np.bincount(places, minlength=_ELSEWHERE + 1)]
+def _counts(places: Places) -> dict[str, int]:
+    return dict(zip(_PLACES, np.bincount(places, minlength=len(_PLACES)).tolist(), strict=True))

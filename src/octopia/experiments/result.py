@@ -4,14 +4,14 @@ Plain rows, so they can come from a folder, from another process or from a Spark
 may be a word; `x` is the same as a number, or null.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from octopia.experiments.cell import Cell
-from octopia.experiments.settings import Point
 from octopia.sim import Finding, Run
 
 METRICS_SCHEMA: Final = pa.schema(
@@ -39,6 +39,11 @@ SERIES_SCHEMA: Final = pa.schema(
         pa.field("value", pa.float64()),
     ]
 )
+
+
+# Places and values: seconds and a metric over time, or any other line of a plot.
+Line = tuple[Sequence[float], Sequence[float]]
+NO_LINE: Final[Line] = ((), ())
 
 
 class MetricRow(Struct, frozen=True):
@@ -70,21 +75,16 @@ class Result(Struct, frozen=True, kw_only=True):
         return tuple(finding for finding in self.findings if not finding.passed)
 
 
-def point_text(point: Point) -> str:
-    """A point as text; a number without needless digits."""
-    return point if isinstance(point, str) else f"{point:.12g}"
-
-
-def point_of_text(text: str) -> float | None:
-    """The number in a text of a point; None if it is a word."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def point_number(point: Point) -> float | None:
-    return None if isinstance(point, str) else float(point)
+def lines_of(series: pa.Table, metric: str, part: str) -> dict[tuple[str, int, str], Line]:
+    """A part of a metric over time, from series of many cells: by point, seed and system."""
+    wanted = series.filter(pc.and_(pc.equal(series["metric"], metric), pc.equal(series["part"], part)))
+    lines: dict[tuple[str, int, str], tuple[list[float], list[float]]] = {}
+    columns = (wanted[name].to_pylist() for name in ("point", "seed", "system", "at_s", "value"))
+    for point, seed, system, at, value in zip(*columns, strict=True):
+        moments, values = lines.setdefault((point, seed, system), ([], []))
+        moments.append(at)
+        values.append(value)
+    return dict(lines)
 
 
 def metrics_table(rows: Iterable[MetricRow]) -> pa.Table:

@@ -9,7 +9,7 @@ Where a workload is already there, as in the pipeline, `play_and_check` does the
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,17 +25,12 @@ from octopia.errors import InputError
 from octopia.experiments import bound
 from octopia.experiments.cell import SIMULATED, Cell, QuoteFiles, SyntheticQuotes, WorkloadTables, cell_bytes
 from octopia.experiments.losses import JUDGED, LOSSES, Losses, described, despite_crashes, losses_of
-from octopia.experiments.reach import REACH, RECOVERY, Reach, Recovery, reach_of, recovery_of
-from octopia.experiments.result import (
-    SERIES_SCHEMA,
-    MetricRow,
-    Result,
-    point_number,
-    point_text,
-)
+from octopia.experiments.reach import REACH, RECOVERY, reach_of, recovery_of
+from octopia.experiments.result import SERIES_SCHEMA, MetricRow, Result
+from octopia.experiments.settings import point_text
 from octopia.experiments.urgency import EXPIRIES, URGENCY, expiries_of, urgency_of
 from octopia.routing import policy_named
-from octopia.sim import BrokerFault, Run, check_run, simulate
+from octopia.sim import BrokerFault, check_run, simulate
 from octopia.testbed import Testbed, run_live
 from octopia.topology import Scot
 from octopia.workload import (
@@ -55,8 +50,6 @@ TRACE_FOLDER: Final = "trace"
 _SIMULATING: Final = 0.6
 
 OnPart = Callable[[float], None]
-# The phase, its requests so far, their total, and the hops so far.
-OnProgress = Callable[[str, int, int, int], None]
 
 
 def run_cell(
@@ -79,7 +72,7 @@ def run_cell(
     overlay, workload = cell.overlay, workload_of(cell)
     if cell.folded:
         overlay, workload = bound.folded_overlay(overlay), bound.folded_workload(workload)
-    result = play_and_check(cell, workload, overlay, trace, _progress(cell, workload, on_part), testbed)
+    result = play_and_check(cell, workload, overlay, trace, on_part, testbed)
     findings = result.findings
     lost = losses_of(workload, cell.run.faults, trace) if LOSSES.name in cell.metrics else None
     if lost is not None and any(isinstance(fault, BrokerFault) for fault in cell.run.faults):
@@ -88,12 +81,7 @@ def run_cell(
     tables = metrics.run(trace, [name for name in cell.metrics if name not in JUDGED], facts=facts_of_cell(result))
     result = structs.replace(
         result,
-        rows=(
-            *metric_rows(cell, tables),
-            *_judged_rows(cell, LOSSES.name, lost),
-            *_reach_rows(cell, workload, overlay, trace),
-            *_urgency_rows(cell, workload, trace),
-        ),
+        rows=(*metric_rows(cell, tables), *_judged_rows(cell, workload, overlay, trace, lost)),
         findings=findings,
     )
     pq.write_table(series_table(cell, tables), folder / SERIES_FILE, compression="zstd")
@@ -109,16 +97,21 @@ def play_and_check(
     workload: Workload,
     overlay: Scot,
     trace: Path,
-    on_progress: OnProgress | None = None,
+    on_part: OnPart | None = None,
     testbed: Testbed | None = None,
     *,
     deliveries: bool = True,
 ) -> Result:
-    """Play a workload and check its trace; the result has no metrics yet.
+    """Play a workload on the host that its cell asks for, and check its trace; the result has no metrics yet.
 
     `deliveries=False` leaves exactly-once delivery to the caller, as in the pipeline, whose audit checks it.
     """
-    run = _play(cell, workload, overlay, trace, on_progress, testbed)
+    tell = None if on_part is None else _progress(cell, workload, on_part)
+    if cell.host == SIMULATED:
+        run = simulate(workload, overlay, cell.run, trace, tell)
+    else:
+        where: dict[str, Any] = {"processes": cell.processes, "places": cell.places, "testbed": testbed}
+        run = run_live(workload, overlay, cell.run, trace, on_progress=tell, **where)
     return Result(
         cell=cell,
         rows=(),
@@ -141,29 +134,6 @@ def save_result(result: Result, folder: Path) -> None:
     partial = folder / f"{RESULT_FILE}.partial"
     partial.write_bytes(msgspec.json.format(msgspec.json.encode(result, order="deterministic"), indent=1))
     partial.replace(folder / RESULT_FILE)
-
-
-def _play(
-    cell: Cell,
-    workload: Workload,
-    overlay: Scot,
-    trace: Path,
-    on_progress: OnProgress | None,
-    testbed: Testbed | None,
-) -> Run:
-    """The run itself, on the host that the cell asks for; everything after it depends on the trace alone."""
-    if cell.host == SIMULATED:
-        return simulate(workload, overlay, cell.run, trace, on_progress)
-    return run_live(
-        workload,
-        overlay,
-        cell.run,
-        trace,
-        processes=cell.processes,
-        places=cell.places,
-        testbed=testbed,
-        on_progress=on_progress,
-    )
 
 
 def finished(cell: Cell, folder: Path, *, with_trace: bool = False) -> Result | None:
@@ -199,27 +169,21 @@ def metric_rows(cell: Cell, tables: dict[str, Any]) -> list[MetricRow]:
     return [_row(cell, metric, part, value) for metric, part, value in metrics.values_of(tables)]
 
 
-def _reach_rows(cell: Cell, workload: Workload, overlay: Scot, trace: Path) -> list[MetricRow]:
-    if REACH.name not in cell.metrics:
-        return []
-    reach = reach_of(workload, cell.run.faults, trace, cell.delay_bound_ns)
-    recovery = recovery_of(overlay, cell.run.faults, trace)
-    return [*_judged_rows(cell, REACH.name, reach), *_judged_rows(cell, RECOVERY.name, recovery)]
-
-
-def _judged_rows(cell: Cell, metric: str, found: Losses | Reach | Recovery | None) -> list[MetricRow]:
-    return [] if found is None else [_row(cell, metric, part, float(n)) for part, n in found._asdict().items()]
-
-
-def _urgency_rows(cell: Cell, workload: Workload, trace: Path) -> list[MetricRow]:
-    rows: list[MetricRow] = []
-    if URGENCY.name in cell.metrics:
-        parts = urgency_of(workload, _urgent(cell), trace)
-        rows += [_row(cell, URGENCY.name, part, value) for part, value in parts.items()]
-    if EXPIRIES.name in cell.metrics:
-        counts = expiries_of(workload, trace)._asdict()
-        rows += [_row(cell, EXPIRIES.name, part, float(count)) for part, count in counts.items()]
-    return rows
+def _judged_rows(
+    cell: Cell, workload: Workload, overlay: Scot, trace: Path, lost: Losses | None
+) -> Iterator[MetricRow]:
+    """The metrics of a cell that are not SQL over one trace."""
+    faults = cell.run.faults
+    judges: dict[str, Callable[[], Mapping[str, float | None]]] = {
+        LOSSES.name: lambda: {} if lost is None else lost._asdict(),
+        REACH.name: lambda: reach_of(workload, faults, trace, cell.delay_bound_ns),
+        RECOVERY.name: lambda: recovery_of(overlay, faults, trace),
+        URGENCY.name: lambda: urgency_of(workload, _urgent(cell), trace),
+        EXPIRIES.name: lambda: expiries_of(workload, trace),
+    }
+    for metric, judge in judges.items():
+        for part, value in judge().items() if metric in cell.metrics else ():
+            yield _row(cell, metric, part, None if value is None else float(value))
 
 
 def _urgent(cell: Cell) -> list[str]:
@@ -231,7 +195,7 @@ def _urgent(cell: Cell) -> list[str]:
 
 
 def _row(cell: Cell, metric: str, part: str, value: float | None) -> MetricRow:
-    point, x = point_text(cell.point), point_number(cell.point)
+    point, x = point_text(cell.point), None if isinstance(cell.point, str) else float(cell.point)
     unit = described(metric).unit_of(part)
     return MetricRow(cell.experiment, cell.system, point, x, cell.seed, metric, part, unit, value)
 
@@ -254,30 +218,20 @@ def series_table(cell: Cell, tables: dict[str, Any]) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def _progress(cell: Cell, workload: Workload, on_part: OnPart | None) -> OnProgress | None:
+def _progress(cell: Cell, workload: Workload, on_part: OnPart) -> Callable[[str, int, int, int], None]:
     """Converts progress of requests to the share of the whole cell: a request weighs about as much as its messages."""
-    if on_part is None:
-        return None
-    brokers = len(cell.nodes) * cell.clusters
-    weights = {
-        "advertise": cell.clusters if policy_named(cell.run.routing).keeps_civ else 5 * brokers,
-        "subscribe": len(cell.nodes),
-        "publish": min(brokers, 40),
-    }
     counts = {
         "advertise": len(workload.advertisements),
         "subscribe": len(workload.subscriptions),
         "publish": len(workload.publications) + len(workload.changes),
     }
-    total = sum(weights[phase] * count for phase, count in counts.items()) or 1
+    weights, begins, total = cell.weights, {}, 0
+    for phase, count in counts.items():
+        begins[phase] = total
+        total += weights[phase] * count
 
     def tell(phase: str, done: int, of: int, hops: int) -> None:
-        before = 0
-        for name, count in counts.items():
-            if name == phase:
-                break
-            before += weights[name] * count
-        on_part(_SIMULATING * (before + weights[phase] * done) / total)
+        on_part(_SIMULATING * (begins[phase] + weights[phase] * done) / (total or 1))
 
     return tell
 

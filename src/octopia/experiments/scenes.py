@@ -64,15 +64,14 @@ class PublishFigures:
 def run_scene(name: str, routing: str) -> list[PublishFigures]:
     """Replay one scene and count, for every notification in it."""
     result = replay(parse_scenario(scene_text(name)), routing)
-    published = [record for record in result.steps if isinstance(record.step.event, Published)]
+    published = [(each, each.step.event) for each in result.steps if isinstance(each.step.event, Published)]
     paper = PAPER_MESSAGES.get((name, routing), (None,) * len(published))
-    return [_figures(name, result, record, messages) for record, messages in zip(published, paper, strict=True)]
+    return [_figures(name, result, *step, messages) for step, messages in zip(published, paper, strict=True)]
 
 
-def _figures(name: str, result: Replay, record: StepRecord, paper_messages: int | None) -> PublishFigures:
-    event = record.step.event
-    if not isinstance(event, Published):
-        raise TypeError(f"steps[{record.step.number}] publishes nothing")
+def _figures(
+    name: str, result: Replay, record: StepRecord, event: Published, paper_messages: int | None
+) -> PublishFigures:
     clusters = result.scenario.scot.clusters
     carried = (civ_string(hop.message, clusters) for hop in record.messages)
     overloaded = overloaded_links(result, record.step.number)

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from octopia.drawing import overlay_svg
-from octopia.experiments.html import drawing_html, page_html
+from octopia.experiments.html import drawing_html, page_html, table_html
 from octopia.experiments.scenes import PAPER_NOTES, PublishFigures, scene_of
 from octopia.routing import POLICIES
 
@@ -39,34 +39,25 @@ def _page(figures: list[PublishFigures]) -> str:
 
 
 def _table(figures: list[PublishFigures]) -> str:
-    heads = ["scene", "notification", "routing", "messages", "paper", "deliveries", "longest way", "CIVs carried"]
-    numeric = {"messages", "paper", "deliveries", "longest way"}
-    head = "".join(f"<th{_n(h in numeric)}>{h}</th>" for h in heads)
-    rows = "".join(_row(f) for f in figures)
+    heads = ("scene", "notification", "routing", "#messages", "#paper", "#deliveries", "#longest way", "CIVs carried")
+    rows = [
+        (
+            f.scene,
+            f"{f.notification} of {f.publisher}",
+            f.routing.upper(),
+            f.messages,
+            "–" if f.paper_messages is None else f.paper_messages,
+            f.deliveries,
+            f"{f.hops_max} hops",
+            ", ".join(f.civs) or "–",
+        )
+        for f in figures
+    ]
     notes = "".join(
         f"<p class=soft>{escape(scene)}, {escape(routing)}: {escape(note)}</p>"
         for (scene, routing), note in PAPER_NOTES.items()
     )
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}"
-
-
-def _row(f: PublishFigures) -> str:
-    paper = "–" if f.paper_messages is None else str(f.paper_messages)
-    cells = [
-        (f.scene, False),
-        (f"{f.notification} of {f.publisher}", False),
-        (f.routing.upper(), False),
-        (str(f.messages), True),
-        (paper, True),
-        (str(f.deliveries), True),
-        (f"{f.hops_max} hops", True),
-        (", ".join(f.civs) or "–", False),
-    ]
-    return "<tr>" + "".join(f"<td{_n(number)}>{escape(text)}</td>" for text, number in cells) + "</tr>\n"
-
-
-def _n(number: bool) -> str:
-    return ' class="n"' if number else ""
+    return table_html(heads, rows) + notes
 
 
 def _section(figures: list[PublishFigures]) -> str:

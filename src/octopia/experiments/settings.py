@@ -166,6 +166,11 @@ def small(settings: Settings) -> Settings:
     return changed(settings, {**SMALL, **kept, "points": points}, "small")
 
 
+def point_text(point: Point) -> str:
+    """A point as text; a number without needless digits."""
+    return point if isinstance(point, str) else f"{point:.12g}"
+
+
 def value_of(settings: Settings, name: str) -> Any:
     """The value of a setting by name; None for a parameter that comes from the model's own file."""
     if name.startswith(MODEL_PREFIX):

@@ -34,11 +34,11 @@ SLOW_LINK = Experiment(
         "link_queue",
     ),
     shown=(
-        Shown(metric="notification_delay", part="mean", title="Mean delivery delay", kind="ranked", on_page=True),
-        Shown(metric="in_order_delay", part="mean", title="Mean delivery delay, in order", kind="ranked"),
-        Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile", kind="ranked"),
-        Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers", kind="ranked"),
-        Shown(metric="publishing_messages", part="copies", title="IMs of publishing", kind="ranked"),
+        Shown("notification_delay", "mean", "Mean delivery delay", kind="ranked", on_page=True),
+        Shown("in_order_delay", "mean", "Mean delivery delay, in order", kind="ranked"),
+        Shown("notification_delay", "p99", "Delivery delay, 99th percentile", kind="ranked"),
+        Shown("others_delay", "mean", "Mean delivery delay, other publishers", kind="ranked"),
+        Shown("publishing_messages", "copies", "IMs of publishing", kind="ranked"),
     ),
     paper=False,
 )

@@ -27,10 +27,10 @@ SUBSCRIBERS = Experiment(
         "messages_per_request",
     ),
     shown=(
-        Shown(metric="subscription_delay", part="mean", title="Mean subscription delay", paper="Fig. 11(a)"),
-        Shown(metric="prt_entries", part="mean", title="Mean PRT entries per broker", paper="Fig. 11(b)"),
-        Shown(metric="messages_caused", part="subscribe", title="IMs of subscribing", paper="Fig. 11(c)"),
-        Shown(metric="subscription_ready_delay", part="mean", title="Mean subscription delay with CIB messages"),
-        Shown(metric="messages_per_request", part="subscribe", title="IMs per subscription"),
+        Shown("subscription_delay", "mean", "Mean subscription delay", paper="Fig. 11(a)"),
+        Shown("prt_entries", "mean", "Mean PRT entries per broker", paper="Fig. 11(b)"),
+        Shown("messages_caused", "subscribe", "IMs of subscribing", paper="Fig. 11(c)"),
+        Shown("subscription_ready_delay", "mean", "Mean subscription delay with CIB messages"),
+        Shown("messages_per_request", "subscribe", "IMs per subscription"),
     ),
 )

@@ -7,16 +7,29 @@ findings are stated at the top, not at the end.
 import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
+from typing import Any
 
 from octopia.experiments import bound
 from octopia.experiments.cell import LIVE
 from octopia.experiments.comparison import Comparison
-from octopia.experiments.html import details_html, page_html, plot_html
+from octopia.experiments.experiment import Experiment
+from octopia.experiments.html import details_html, page_html, plot_html, table_html
 from octopia.experiments.losses import described
 from octopia.experiments.numbers import shown_interval, signed
-from octopia.experiments.outcome import Outcome, axis_of
+from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
 from octopia.experiments.result import Result
 from octopia.experiments.settings import Settings, settings_toml
+from octopia.experiments.sweep import RUNS_FOLDER
+
+
+def write_report(experiment: Experiment, settings: Settings, results: Sequence[Result], folder: Path) -> Outcome:
+    """The outcome of these cells, whose runs are in a folder; writes the other files of that folder, and the page."""
+    series = read_series(results, folder / RUNS_FOLDER)
+    outcome = make_outcome(experiment, settings, [row for result in results for row in result.rows], series)
+    write_tables(outcome, results, series, folder)
+    (folder / REPORT_FILE).write_text(report_html(outcome, results), encoding="utf-8")
+    return outcome
 
 
 def report_html(outcome: Outcome, results: Sequence[Result]) -> str:
@@ -80,45 +93,31 @@ def _checks(results: Sequence[Result]) -> str:
     broken = [(result, finding) for result in results for finding in result.broken]
     if not broken:
         return f"<p class=good>All checks passed in all {len(results)} runs.</p>"
-    rows = "".join(
-        f"<tr><td>{escape(result.cell.name)}</td><td>{escape(finding.rule)}</td><td class=n>{finding.cases:,}</td>"
-        f"<td>{escape('; '.join(finding.examples))}</td></tr>"
-        for result, finding in broken
-    )
-    head = _head("run", "rule", "#cases", "for example")
-    return f"<p class=bad>Promises were broken:</p><div class=wide><table>{head}{rows}</table></div>"
+    rows = [(result.cell.name, each.rule, f"{each.cases:,}", "; ".join(each.examples)) for result, each in broken]
+    return "<p class=bad>Promises were broken:</p>" + table_html(("run", "rule", "#cases", "for example"), rows)
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return ""
-    rows = "".join(_comparison(each) for each in comparisons)
-    head = _head("the paper says", "#paper", "#ours", "#ours less paper's", "", "where")
-    return f"<h2>Beside the paper</h2><div class=wide><table>{head}{rows}</table></div>"
+    heads = ("the paper says", "#paper", "#ours", "#ours less paper's", "", "where")
+    return "<h2>Beside the paper</h2>" + table_html(heads, map(_comparison, comparisons))
 
 
 def _goals(outcome: Outcome) -> str:
     if not outcome.goals:
         return ""
-    rows = ""
-    for each in outcome.goals:
-        says, bound_text, ours, verdict = map(escape, each.cells)
-        style = {"reached": "good", "MISSED": "bad"}.get(each.verdict, "soft")
-        numbers = f"<td class=n>{bound_text}</td><td class=n>{ours}</td>"
-        rows += f"<tr><td>{says}</td>{numbers}<td class={style}>{verdict}</td></tr>"
-    return f"<h2>Our own goals</h2><div class=wide><table>{_head('goal', '#bound', '#ours', '')}{rows}</table></div>"
+    styles = {"reached": "good", "MISSED": "bad"}
+    rows = [(*each.cells[:3], (each.verdict, styles.get(each.verdict, "soft"))) for each in outcome.goals]
+    return "<h2>Our own goals</h2>" + table_html(("goal", "#bound", "#ours", ""), rows)
 
 
 def _sensitivity(outcome: Outcome) -> str:
     if not outcome.sensitivity:
         return ""
-    rows = "".join(
-        f"<tr><td>{escape(cells[0])}</td>{''.join(f'<td class=n>{escape(cell)}</td>' for cell in cells[1:])}</tr>"
-        for cells in sensitivity_rows(outcome)
-    )
-    head = _head("the paper says", "#paper", *(f"#{point}" for point in outcome.sensitivity))
+    heads = ("the paper says", "#paper", *(f"#{point}" for point in outcome.sensitivity))
     title = f"The paper's numbers as {escape(outcome.settings.vary)} varies"
-    return f"<h2>{title}</h2><div class=wide><table>{head}{rows}</table></div>"
+    return f"<h2>{title}</h2>{table_html(heads, sensitivity_rows(outcome))}"
 
 
 def sensitivity_rows(outcome: Outcome) -> list[list[str]]:
@@ -130,16 +129,13 @@ def sensitivity_rows(outcome: Outcome) -> list[list[str]]:
     ]
 
 
-def _comparison(each: Comparison) -> str:
+def _comparison(each: Comparison) -> tuple[Any, ...]:
     verdict = each.verdict
     style = {"exact": "good", "same sign": "good", "other sign": "bad"}.get(
         verdict, "bad" if "NOT" in verdict else "soft"
     )
-    return (
-        f"<tr><td>{escape(each.result.words)}</td><td class=n>{escape(paper_text(each))}</td>"
-        f"<td class=n>{escape(ours_text(each))}</td><td class=n>{escape(difference_text(each))}</td>"
-        f"<td class={style}>{escape(verdict)}</td><td class=soft>{escape(each.result.source)}</td></tr>\n"
-    )
+    numbers = paper_text(each), ours_text(each), difference_text(each)
+    return each.result.words, *numbers, (verdict, style), (each.result.source, "soft")
 
 
 def paper_text(each: Comparison) -> str:
@@ -185,25 +181,11 @@ def _with_code(text: str) -> str:
 
 def _means(outcome: Outcome) -> str:
     summary = outcome.summary
-    seen: dict[tuple[str, str], None] = {}
-    for metric, part, _, _ in summary.by_seed:
-        seen[metric, part] = None
     rows = []
-    for metric, part in seen:
+    for metric, part in dict.fromkeys((key.metric, key.part) for key in summary.by_seed):
         for point in summary.points:
-            found = [summary.interval(metric, part, point, system) for system in summary.systems]
-            cells = "".join(
-                f"<td class=n>{escape(shown_interval(each, summary.unit(metric, part)))}</td>" for each in found
-            )
-            rows.append(
-                f"<tr><td>{escape(f'{metric} {part}'.strip())}</td><td class=n>{escape(point)}</td>{cells}</tr>"
-            )
-    head = _head("metric", f"#{axis_of(outcome)}", *(f"#{system.upper()}" for system in summary.systems))
-    return details_html("All means", f"<div class=wide><table>{head}{''.join(rows)}</table></div>")
-
-
-def _head(*names: str) -> str:
-    cells = "".join(
-        f"<th class=n>{escape(name[1:])}</th>" if name.startswith("#") else f"<th>{escape(name)}</th>" for name in names
-    )
-    return f"<thead><tr>{cells}</tr></thead>"
+            found = (summary.interval(metric, part, point, system) for system in summary.systems)
+            cells = (shown_interval(each, summary.unit(metric, part)) for each in found)
+            rows.append((f"{metric} {part}".strip(), point, *cells))
+    heads = ("metric", f"#{axis_of(outcome)}", *(f"#{system.upper()}" for system in summary.systems))
+    return details_html("All means", table_html(heads, rows))

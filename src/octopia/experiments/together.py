@@ -6,18 +6,17 @@ they differ by at most `SAME_S` or `SAME_SHARE` of the larger.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from octopia.experiments.experiment import LEAD_OVER
-from octopia.experiments.result import MetricRow, point_of_text
+from octopia.experiments.result import Line, MetricRow, lines_of
 from octopia.metrics import Metric
 
 SAME_S: Final = 1.0
 SAME_SHARE: Final = 0.1
-_CURVES: Final = "max_delay"
 
 TOGETHER: Final = Metric(
     name="same_maximum",
@@ -31,25 +30,23 @@ TOGETHER: Final = Metric(
     less_is_better=None,
 )
 
-# Ends of blocks and the greatest delay of each, in seconds, ordered by time.
-Curve = tuple[Sequence[float], Sequence[float]]
 
-
-def together_rows(rows: Iterable[MetricRow], series: pa.Table) -> list[MetricRow]:
+def together_rows(rows: Sequence[MetricRow], series: pa.Table) -> list[MetricRow]:
     """`same_maximum` of every system except SNR, by point and seed, if SNR was run and the series exist."""
-    experiment = next((row.experiment for row in rows), "")
-    curves = _curves(series)
+    x = {row.point: row.x for row in rows}
+    # ends of blocks and the greatest delay of each, in seconds, ordered by time
+    curves = lines_of(series, "max_delay", "")
     found = []
     for (point, seed, system), curve in curves.items():
         other = curves.get((point, seed, LEAD_OVER))
         if other is not None and system != LEAD_OVER:
-            x = point_of_text(point)
             value = same_until(curve, other)
-            found.append(MetricRow(experiment, system, point, x, seed, TOGETHER.name, "with_snr", TOGETHER.unit, value))
+            part = seed, TOGETHER.name, "with_snr", TOGETHER.unit, value
+            found.append(MetricRow(rows[0].experiment, system, point, x[point], *part))
     return found
 
 
-def same_until(one: Curve, other: Curve) -> float:
+def same_until(one: Line, other: Line) -> float:
     """The moment at which two curves diverge; the end of the shorter one if they do not."""
     begin, end = max(one[0][0], other[0][0]), min(one[0][-1], other[0][-1])
     for moment in sorted({*one[0], *other[0]}):
@@ -61,16 +58,5 @@ def same_until(one: Curve, other: Curve) -> float:
     return end
 
 
-def _at(curve: Curve, moment: float) -> float:
+def _at(curve: Line, moment: float) -> float:
     return curve[1][bisect_right(curve[0], moment) - 1]
-
-
-def _curves(series: pa.Table) -> dict[tuple[str, int, str], Curve]:
-    curves: dict[tuple[str, int, str], tuple[list[float], list[float]]] = {}
-    names = ("metric", "point", "seed", "system", "at_s", "value")
-    for metric, point, seed, system, at, value in zip(*(series.column(n).to_pylist() for n in names), strict=True):
-        if metric == _CURVES:
-            ends, delays = curves.setdefault((point, seed, system), ([], []))
-            ends.append(at)
-            delays.append(value)
-    return dict(curves)

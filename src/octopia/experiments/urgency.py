@@ -7,7 +7,7 @@ whatever the priority, so that a run in which they have priority 0 can be compar
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from octopia.metrics import Metric
 from octopia.sim import first_numbers
+from octopia.trace import moments_of_requests, read_columns
 from octopia.workload import Workload
 
 URGENCY: Final = Metric(
@@ -39,20 +40,10 @@ EXPIRIES: Final = Metric(
 Numbers = npt.NDArray[np.int64]
 
 
-class Expiries(NamedTuple):
-    """See `EXPIRIES`."""
-
-    dropped: int
-    in_time: int
-
-
 def urgency_of(workload: Workload, urgent: Collection[str], folder: Path) -> dict[str, float | None]:
     """The parts of `URGENCY`, in seconds; `urgent` are the urgent clients. None if there is no delivery."""
-    request, client, delivered = _columns(folder, "deliveries", "request", "client", "delivered_ns")
-    number, issued = _columns(folder, "requests", "request", "issued_ns")
-    issued_ns = np.zeros(int(number.max(initial=0)) + 1, dtype=np.int64)
-    issued_ns[number] = issued
-    delay_ns = delivered - issued_ns[request]
+    request, client, delivered = read_columns(folder, "deliveries", "request", "client", "delivered_ns")
+    delay_ns = delivered - moments_of_requests(folder, "issued_ns")[request]
     publisher = workload.publications.publisher[request - first_numbers(workload).publication]
     of_burst = np.isin(publisher, workload.high_rate)
     numbers = [place for place, name in enumerate(workload.clients()) if name in urgent]
@@ -61,13 +52,14 @@ def urgency_of(workload: Workload, urgent: Collection[str], folder: Path) -> dic
     return {f"{group}_{part}": value for group, chosen in groups.items() for part, value in _spread(delay_ns[chosen])}
 
 
-def expiries_of(workload: Workload, folder: Path) -> Expiries:
+def expiries_of(workload: Workload, folder: Path) -> dict[str, int]:
     """The parts of `EXPIRIES`."""
     timed = [place for place, name in enumerate(workload.clients()) if _has_deadline(workload, name)]
     if not timed:
-        return Expiries(0, 0)
-    (client,) = _columns(folder, "deliveries", "client")
-    return Expiries(pq.read_metadata(folder / "expired.parquet").num_rows, int(np.isin(client, timed).sum()))
+        return {"dropped": 0, "in_time": 0}
+    (client,) = read_columns(folder, "deliveries", "client")
+    dropped = pq.read_metadata(folder / "expired.parquet").num_rows
+    return {"dropped": dropped, "in_time": int(np.isin(client, timed).sum())}
 
 
 def _has_deadline(workload: Workload, client: str) -> bool:
@@ -80,8 +72,3 @@ def _spread(delay_ns: Numbers) -> list[tuple[str, float | None]]:
     # a sum of whole numbers does not depend on their order
     mean_s = int(delay_ns.sum()) / len(delay_ns) / 1e9
     return [("mean", mean_s), ("p99", float(np.percentile(delay_ns, 99)) / 1e9), ("max", int(delay_ns.max()) / 1e9)]
-
-
-def _columns(folder: Path, table: str, *names: str) -> list[Numbers]:
-    read = pq.read_table(folder / f"{table}.parquet", columns=list(names))
-    return [read.column(name).to_numpy().astype(np.int64) for name in names]

@@ -24,6 +24,7 @@ from octopia.experiments.run_cell import TRACE_FOLDER, run_cell
 from octopia.experiments.settings import Settings, changed
 from octopia.sim import Finding, LiveFacts, Model, load_model, load_run
 from octopia.testbed import Testbed, calibrated, model_toml
+from octopia.trace import moments_of_requests, read_columns
 
 VALIDATION_FILE: Final = "validation.json"
 MODEL_FILE: Final = "calibrated.toml"
@@ -151,11 +152,8 @@ def trace_of(folder: Path, cell: Cell, side: str) -> Path:
 
 def delays_of(trace: Path) -> Numbers:
     """Seconds from publishing to delivery, of every delivery."""
-    got = pq.read_table(trace / "deliveries.parquet", columns=["request", "delivered_ns"])
-    asked = pq.read_table(trace / "requests.parquet", columns=["request", "issued_ns"])
-    issued = np.zeros(asked.num_rows, dtype=np.int64)
-    issued[asked.column("request").to_numpy()] = asked.column("issued_ns").to_numpy()
-    delays: Numbers = (got.column("delivered_ns").to_numpy() - issued[got.column("request").to_numpy()]) / 1e9
+    request, delivered = read_columns(trace, "deliveries", "request", "delivered_ns")
+    delays: Numbers = (delivered - moments_of_requests(trace, "issued_ns")[request]) / 1e9
     return delays
 
 

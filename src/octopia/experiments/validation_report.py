@@ -3,17 +3,17 @@
 Only the text between the two marks of the page is replaced; the rest is written by hand.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from octopia.errors import InputError
 from octopia.experiments.cell import LIVE, make_cells
 from octopia.experiments.numbers import digits, shown
-from octopia.experiments.plots import Curve, curves_plot
+from octopia.experiments.page import renew_part
+from octopia.experiments.plots import curves_plot
+from octopia.experiments.result import Line
 from octopia.experiments.validation import (
     AFTER,
     BEFORE,
@@ -30,7 +30,6 @@ from octopia.sim import Model
 PAGE: Final = "validation.md"
 HEADS: Final = ("system", "rate", "", "live", "model", "off by", "calibrated", "off by")
 _POINTS_MAX: Final = 400
-_BEGIN, _END = "<!-- validation: begin -->", "<!-- validation: end -->"
 _WORDS: Final = {LIVE: "live brokers", BEFORE: "model as given", AFTER: "model calibrated"}
 
 
@@ -125,21 +124,8 @@ def pictures(validation: Validation, folder: Path) -> dict[str, bytes]:
 
 def write_page(validation: Validation, folder: Path, docs: Path, command: str) -> Path:
     """Update the generated part of the page, and its pictures."""
-    page = docs / PAGE
-    try:
-        text = page.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{page}: cannot be read: {error.strerror or error}") from None
-    pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-    if not pattern.search(text):
-        raise InputError(f"{page}: the marks {_BEGIN} and {_END} are missing")
     drawn = pictures(validation, folder)
-    part = f"{_BEGIN}\n{page_part(validation, command, list(drawn))}{_END}"
-    page.write_text(pattern.sub(lambda _: part, text), encoding="utf-8")
-    (docs / "images").mkdir(exist_ok=True)
-    for name, content in drawn.items():
-        (docs / "images" / name).write_bytes(content)
-    return page
+    return renew_part(docs / PAGE, "validation", page_part(validation, command, list(drawn)), drawn)
 
 
 def page_part(validation: Validation, command: str, drawn: Sequence[str]) -> str:
@@ -174,7 +160,7 @@ def _difference(value: float, live: float) -> str:
     return f"{100 * (value - live) / live:+.0f} %" if live else digits(value - live)
 
 
-def _below(delays: np.ndarray) -> Curve:
+def _below(delays: np.ndarray) -> Line:
     """The share of deliveries that took at most this many milliseconds."""
     values = np.sort(delays) * 1e3
     if not len(values):
@@ -183,7 +169,7 @@ def _below(delays: np.ndarray) -> Curve:
     return values[places].tolist(), ((places + 1) / len(values)).tolist()
 
 
-def _at_least(queues: np.ndarray) -> Curve:
+def _at_least(queues: np.ndarray) -> Line:
     """The share of copies that found at least this many messages, until there are none."""
     most = int(queues.max(initial=0)) + 1
     found = np.bincount(queues.astype(np.int64), minlength=most + 1)

@@ -1,8 +1,10 @@
-"""Conversion of Arrow schemas to Spark.
+"""Conversion of Arrow schemas to Spark, and tables put together.
 
-Conversion only. Spark's tables may hold null in every column once they are on disk, so nothing here promises otherwise.
+Spark's tables may hold null in every column once they are on disk, so nothing here promises otherwise.
 """
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +28,11 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
     """An empty table with these columns."""
     return spark.createDataFrame([], spark_schema(schema))
+
+
+def together(frames: "Sequence[DataFrame]") -> "DataFrame":
+    """The rows of all these tables."""
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

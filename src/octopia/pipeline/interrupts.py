@@ -24,15 +24,11 @@ class Interrupts:
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self._cancel = cancel
-        self._pending = False
+        # a Ctrl-C waits for Java's answer
+        self.pending = False
         self._wanted = False
         self._settled = threading.Event()
         self._patience: threading.Timer | None = None
-
-    @property
-    def pending(self) -> bool:
-        """Whether a Ctrl-C waits for Java's answer."""
-        return self._pending
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -61,15 +57,15 @@ class Interrupts:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        was, self._pending = self._pending, False
+        was, self.pending = self.pending, False
         self._settled.set()
         return was
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._pending or not _waits_for_java(frame):
+        if self.pending or not _waits_for_java(frame):
             self.settle()
             raise KeyboardInterrupt
-        self._pending = True
+        self.pending = True
         self._settled.clear()
         threading.Thread(target=self._keep_cancelling, daemon=True).start()
         # The main thread may wait for an answer that cancelling does not bring, e.g. from a storage that does not
@@ -80,7 +76,7 @@ class Interrupts:
 
     def _keep_cancelling(self) -> None:
         """Repeatedly: a query that is still being planned has no job to cancel yet."""
-        while self._pending:
+        while self.pending:
             with contextlib.suppress(Exception):
                 self._cancel()
             self._settled.wait(_AGAIN_S)

@@ -33,12 +33,13 @@ import pyarrow.parquet as pq
 from octopia.errors import InputError, LanguageError
 from octopia.language import parse_filter
 from octopia.matching import Matcher
-from octopia.metrics import Facts, values_of
+from octopia.metrics import Facts, ask, values_of
 from octopia.metrics import run as run_metrics
+from octopia.pipeline.arrow import together
 from octopia.pipeline.recordings import is_recording, read_log
 from octopia.pipeline.session import require_classic
 from octopia.pipeline.stage_audit import audit_sql
-from octopia.trace import FACTS, TABLES, TraceWriter, assemble, content_of, subscriptions_between
+from octopia.trace import TABLES, TraceWriter, assemble, content_of, subscriptions_between
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,12 @@ WITH last AS (
 )
 SELECT client, subscription, COUNT(*) AS deliveries, AVG(ns) / 1e9 AS mean_s FROM named
 GROUP BY ALL ORDER BY deliveries DESC, client, subscription"""
+
+
+_DROPPED: Final = """\
+SELECT COUNT(*) AS number
+FROM facts JOIN published p ON p.publisher = facts.publisher AND p.sequence = facts.sequence
+WHERE fact = 'dropped'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,16 +142,11 @@ def watch(
     trigger: dict[str, Any] | None = None,
 ) -> "StreamingQuery":
     """A query over the recordings in these folders, with the results of every window in tables of `out`."""
-    require_classic(spark, "watch")
-    options = options or WatchOptions()
-    places = _places(folders)
-    worker = _Worker(spark, places, Path(out), options, on_window)
-    stream: Any = None
-    for place in places:
-        facts = spark.readStream.schema(_FACTS_DDL).option("ignoreMissingFiles", "true").parquet(str(place / "facts"))
-        stream = facts if stream is None else stream.unionByName(facts)
-    stream = stream.withWatermark("at_time", f"{options.watermark_s} seconds")
-    writer = _windows(stream, options).writeStream.outputMode("append").foreachBatch(worker.take)
+    worker = _Worker(spark, folders, Path(out), options, on_window)
+    reader = spark.readStream.schema(_FACTS_DDL).option("ignoreMissingFiles", "true")
+    stream = together([reader.parquet(path) for path in worker.facts])
+    stream = stream.withWatermark("at_time", f"{worker.options.watermark_s} seconds")
+    writer = _windows(stream, worker.options).writeStream.outputMode("append").foreachBatch(worker.take)
     writer = writer.option("checkpointLocation", str(Path(out) / "checkpoint")).queryName("octopia watch")
     return writer.trigger(**(trigger or {"processingTime": "2 seconds"})).start()
 
@@ -158,12 +160,8 @@ def review(
     on_window: Callable[[Window], None] = lambda window: None,
 ) -> None:
     """The same for existing recordings, without waiting: every window, even unfinished ones."""
-    require_classic(spark, "watch")
-    options = options or WatchOptions()
-    places = _places(folders)
-    worker = _Worker(spark, places, Path(out), options, on_window)
-    paths = [str(place / "facts") for place in places]
-    worker.take(_windows(spark.read.schema(_FACTS_DDL).parquet(*paths), options), 0)
+    worker = _Worker(spark, folders, Path(out), options, on_window)
+    worker.take(_windows(spark.read.schema(_FACTS_DDL).parquet(*worker.facts), worker.options), 0)
 
 
 def _places(folders: str | list[str]) -> list[Path]:
@@ -190,15 +188,17 @@ class _Worker:
     def __init__(
         self,
         spark: "SparkSession",
-        folders: list[Path],
+        folders: str | list[str],
         out: Path,
-        options: WatchOptions,
+        options: WatchOptions | None,
         on_window: Callable[[Window], None],
     ) -> None:
+        require_classic(spark, "watch")
         self._spark = spark
-        self._folders = folders
+        self._folders = _places(folders)
+        self.facts = [str(folder / "facts") for folder in self._folders]
         self._out = out
-        self._options = options
+        self.options = options or WatchOptions()
         self._on_window = on_window
 
     def take(self, batch: "DataFrame", number: int) -> None:
@@ -214,7 +214,7 @@ class _Worker:
         self._forget_old()
 
     def _work_out(self, facts: pa.Table, start_ns: int) -> Window | None:
-        options = self._options
+        options = self.options
         until_ns = start_ns + options.window_s * SECOND_NS
         end_ns = until_ns + options.wait_s * SECOND_NS
         if not _any_before(facts, until_ns):
@@ -270,7 +270,7 @@ class _Worker:
         for name in ("requests", "deliveries", "clients", "brokers", "hops", "truth"):
             table = own.read.parquet(str(self._out.absolute() / "traces" / window / f"{name}.parquet"))
             table.selectExpr("*", f"'{_SYSTEM}' as system").createOrReplaceTempView(name)
-        text = audit_sql(self._options.late_after_s, wanted=_WANTED)
+        text = audit_sql(self.options.late_after_s, wanted=_WANTED)
         return own.sql(text).drop("system", "row").toArrow()
 
     def _write_trace(self, window: str, found: dict[str, pa.Table]) -> None:
@@ -293,7 +293,7 @@ class _Worker:
 
     def _forget_old(self) -> None:
         traces = sorted((self._out / "traces").glob("*Z"))
-        for old in traces[: max(0, len(traces) - self._options.keep_traces)]:
+        for old in traces[: max(0, len(traces) - self.options.keep_traces)]:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -338,20 +338,9 @@ def truth_of(
 
 def _lists(found: dict[str, pa.Table], facts: pa.Table) -> tuple[pa.Table, pa.Table, int]:
     """Links by slowness, subscriptions by activity, and the number of dropped copies and deliveries."""
-    import duckdb
-
-    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as connection:
-        connection.execute("SET enable_progress_bar = false")
-        for name in ("hops", "brokers", "published"):
-            connection.register(name, found[name])
-        connection.register("facts", facts)
-        links = connection.sql(_LINKS).to_arrow_table().slice(0, SHOWN_MAX)
-        busiest = connection.sql(_SUBSCRIPTIONS).to_arrow_table().slice(0, SHOWN_MAX)
-        dropped = connection.sql(
-            "SELECT COUNT(*) FROM facts JOIN published p ON p.publisher = facts.publisher "
-            "AND p.sequence = facts.sequence WHERE fact = 'dropped'"
-        ).fetchall()[0][0]
-    return links, busiest, int(dropped)
+    tables = {"facts": facts, **{name: found[name] for name in ("hops", "brokers", "published")}}
+    links, busiest, dropped = (ask(tables, text) for text in (_LINKS, _SUBSCRIPTIONS, _DROPPED))
+    return links.slice(0, SHOWN_MAX), busiest.slice(0, SHOWN_MAX), dropped["number"][0].as_py()
 
 
 def _any_before(facts: pa.Table, until_ns: int) -> bool:
@@ -377,6 +366,3 @@ def _missing(facts: pa.Table) -> str:
 
 def _moment(ns: int) -> datetime:
     return datetime.fromtimestamp(ns // SECOND_NS, UTC)
-
-
-__all__ = ["FACTS", "WatchOptions", "Window", "review", "watch"]

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
-from octopia.pipeline.storage import AnyStore, FileSeen
+from octopia.pipeline.storage import FileSeen, Store
 from octopia.version import __version__
 
 RECORD: Final = "_octopia.json"
@@ -45,7 +45,7 @@ class Recipe(NamedTuple):
         return digest({**self._asdict(), "format": FORMAT, "versions": computing_versions()})
 
 
-def stale_because(store: AnyStore, table: str, recipe: Recipe) -> str | None:
+def stale_because(store: Store, table: str, recipe: Recipe) -> str | None:
     """Why a table must be made again; None if it is what the recipe would give."""
     record = read_record(store, table)
     if record is None:
@@ -65,14 +65,21 @@ def stale_because(store: AnyStore, table: str, recipe: Recipe) -> str | None:
     return "libraries changed"
 
 
-def read_record(store: AnyStore, table: str) -> dict[str, Any] | None:
+def read_record(store: Store, table: str) -> dict[str, Any] | None:
     """The record of a table, if it has a readable one."""
     found = store.read_json(f"{table}/{RECORD}")
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
 
+def record_of(store: Store, table: str) -> dict[str, Any]:
+    """The record of a table that is known to be complete."""
+    record = read_record(store, table)
+    assert record is not None, "the runner has read it"  # noqa: S101
+    return record
+
+
 def make_record(
-    recipe: Recipe, store: AnyStore, written: str, *, rows: int, columns: Mapping[str, str], took_s: float, java: str
+    recipe: Recipe, store: Store, written: str, *, rows: int, columns: Mapping[str, str], took_s: float, java: str
 ) -> dict[str, Any]:
     """The record of a table that was just written, under this name."""
     files = store.files(written)
@@ -95,7 +102,7 @@ def make_record(
     }
 
 
-def write_manifest(store: AnyStore, tables: Iterable[str]) -> dict[str, Any]:
+def write_manifest(store: Store, tables: Iterable[str]) -> dict[str, Any]:
     """Write the records of all existing tables to one file."""
     records = {table: record for table in tables if (record := read_record(store, table)) is not None}
     seeds = sorted({record["seed"] for record in records.values() if record["seed"] is not None})
@@ -111,7 +118,7 @@ def write_manifest(store: AnyStore, tables: Iterable[str]) -> dict[str, Any]:
     return manifest
 
 
-def listing(store: AnyStore, table: str) -> str:
+def listing(store: Store, table: str) -> str:
     """A digest of names, sizes and contents: a part that was damaged on disk counts as changed, a copy does not."""
     return digest([[file.name, file.size, store.checksum(f"{table}/{file.name}")] for file in store.files(table)])
 

@@ -23,7 +23,7 @@ from octopia.errors import InputError, PipelineError
 from octopia.pipeline.plan_queries import costs_of, flows_of, pairs_of, set_up
 from octopia.pipeline.plan_source import SCRATCH, PlanSource, parquet_bytes, read_source
 from octopia.pipeline.settings import SparkSettings
-from octopia.pipeline.storage import AnyStore, open_store
+from octopia.pipeline.storage import Store, open_store
 from octopia.pipeline.tasks import Task, TaskEnd, run_tasks
 from octopia.pipeline.views import session_with
 from octopia.pipeline.worker_files import read_arrow
@@ -144,9 +144,9 @@ def make_plan(
 
     with LazySession(settings or SparkSettings()) as sessions:
         on_step("reading", 0.0)
-        stores: list[AnyStore] = []
+        stores: list[Store] = []
 
-        def opened() -> AnyStore:
+        def opened() -> Store:
             # not before there is something to plan for: opening it makes the folder
             stores.append(open_store(out, lambda: sessions().spark))
             return stores[-1]
@@ -177,7 +177,7 @@ class _Planner:
     """One plan: each method is a step of it."""
 
     def __init__(
-        self, session: "Session", source: PlanSource, store: AnyStore, options: PlanOptions, on_step: OnStep
+        self, session: "Session", source: PlanSource, store: Store, options: PlanOptions, on_step: OnStep
     ) -> None:
         self._session = session
         self._source = source
@@ -423,7 +423,7 @@ def _best(proposals: Sequence[Proposal], measured: Sequence[Measured]) -> Propos
     return min(left, key=lambda each: (each.predicted_messages or 0, each.predicted_hops or 0), default=None)
 
 
-def _write(store: AnyStore, plan: Plan) -> None:
+def _write(store: Store, plan: Plan) -> None:
     """Write the page, everything as JSON, and for each accepted proposal an overlay file and the moves."""
     store.write_bytes("index.html", plan_page(plan).encode())
     text = msgspec.json.format(msgspec.json.encode(plan, order="deterministic"), indent=1)

@@ -26,7 +26,7 @@ from octopia.workload import TABLE_SCHEMAS, Workload, workload_from_tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from octopia.pipeline.storage import AnyStore
+    from octopia.pipeline.storage import Store
 
 # The tables of a trace that a plan reads.
 READ: Final = ("hops", "deliveries", "requests", "clients", "brokers")
@@ -48,7 +48,7 @@ class PlanSource:
     other_routings: tuple[str, ...]
 
 
-def read_source(store: "AnyStore", system: str | None, scratch: "Callable[[], AnyStore]") -> PlanSource:
+def read_source(store: "Store", system: str | None, scratch: "Callable[[], Store]") -> PlanSource:
     """Open the source at a place; raises `InputError` if something is missing there.
 
     The trace of a recording is assembled, and put into the folder `SCRATCH` of the store that `scratch` opens.
@@ -71,7 +71,7 @@ def read_source(store: "AnyStore", system: str | None, scratch: "Callable[[], An
     )
 
 
-def _pipeline(store: "AnyStore", system: str | None) -> PlanSource:
+def _pipeline(store: "Store", system: str | None) -> PlanSource:
     place = store.url("").rstrip("/")
     cells = {one.cell.system: one.cell for one in results_of_runs(read_arrow(place, "runs"))}
     chosen = _chosen(system, list(cells), store.place)
@@ -95,7 +95,7 @@ def _simulated(folder: Path, system: str | None) -> PlanSource:
     return _source(str(folder), urls, None, workload_of(cell), cell, (cell.system,))
 
 
-def _recorded(folder: Path, system: str | None, scratch: "Callable[[], AnyStore]") -> PlanSource:
+def _recorded(folder: Path, system: str | None, scratch: "Callable[[], Store]") -> PlanSource:
     found = read_recorded(folder)
     _chosen(system, [found.run.routing], str(folder))
     store = scratch()

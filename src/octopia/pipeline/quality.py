@@ -4,11 +4,9 @@ A gap is a day on which other symbols have a quote, and this one has quotes befo
 lists the page shows the worst `SHOWN_MAX`; the tables `rejects` and `inputs` have all rows.
 """
 
-from collections.abc import Iterable, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from octopia.experiments import page_html
+from octopia.experiments import page_html, table_html
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +55,7 @@ def _totals(quotes: "DataFrame") -> tuple[str, str]:
     rows = [(name, row[f"{name}_min"], row.get(f"{name}_mid", ""), row[f"{name}_max"]) for name in _COLUMNS]
     return (
         f"<p>{row['rows']:,} quotes of {row['symbols']:,} symbols.</p>",
-        f"<h2>Ranges</h2>{_table(('column', 'least', 'median, about', 'greatest'), rows)}",
+        f"<h2>Ranges</h2>{table_html(('column', 'least', 'median, about', 'greatest'), rows)}",
     )
 
 
@@ -69,8 +67,8 @@ def _inputs(inputs: "DataFrame | None") -> str:
     counts = inputs.groupBy("state").agg(fn.count(fn.lit(1)).alias("files"), fn.sum("rows").alias("rows"))
     states = [(row.state, f"{row.files:,}", f"{row.rows:,}") for row in counts.orderBy("state").collect()]
     odd = inputs.where(fn.col("state") != "read").orderBy("file").limit(SHOWN_MAX).collect()
-    more = _table(("file", "", "why"), [(row.file, row.state, row.reason) for row in odd]) if odd else ""
-    return f"<h2>Inputs</h2>{_table(('state', 'files', 'rows'), states)}{more}"
+    more = table_html(("file", "", "why"), [(row.file, row.state, row.reason) for row in odd]) if odd else ""
+    return f"<h2>Inputs</h2>{table_html(('state', 'files', 'rows'), states)}{more}"
 
 
 def _rejects(rejects: "DataFrame | None") -> str:
@@ -86,7 +84,7 @@ def _rejects(rejects: "DataFrame | None") -> str:
         for row in found.orderBy(fn.desc("rows"), "reason").limit(SHOWN_MAX).collect()
     ]
     heads = ("reason", "rows", "the first", "its text")
-    return f"<h2>Rejected rows, repeated ones among them</h2>{_table(heads, rows)}"
+    return f"<h2>Rejected rows, repeated ones among them</h2>{table_html(heads, rows)}"
 
 
 def _gaps(quotes: "DataFrame") -> str:
@@ -95,12 +93,4 @@ def _gaps(quotes: "DataFrame") -> str:
         return "<h2>Gaps</h2><p class=good>None: every symbol has a quote on every day from its first to its last.</p>"
     rows = [(row.symbol, f"{row.missing:,}", f"{row.quotes:,}", row["first"], row["last"]) for row in worst]
     heads = ("symbol", "missing days", "quotes", "first", "last")
-    return f"<h2>Gaps</h2><p>The symbols with most missing days:</p>{_table(heads, rows)}"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    def cells(tag: str, values: Sequence[Any]) -> str:
-        return "".join(f"<{tag}>{escape(str(value))}</{tag}>" for value in values)
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<div class=wide><table><thead><tr>{cells('th', heads)}</tr></thead>{body}</table></div>"
+    return f"<h2>Gaps</h2><p>The symbols with most missing days:</p>{table_html(heads, rows)}"

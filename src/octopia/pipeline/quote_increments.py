@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from octopia.pipeline.arrow import together
 from octopia.pipeline.manifest import listing
 from octopia.pipeline.stages import Work, read_table
-from octopia.pipeline.storage import AnyStore, FileSeen
+from octopia.pipeline.storage import FileSeen, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,7 @@ def judged_rows(
     return _rows(work, batches, stored), refused
 
 
-def _usable(store: AnyStore, key: str, seen: Mapping[str, FileSeen]) -> dict[str, list[FileSeen]]:
+def _usable(store: Store, key: str, seen: Mapping[str, FileSeen]) -> dict[str, list[FileSeen]]:
     """For each batch, its files that are unchanged."""
     noted = store.read_json(_KNOWN)
     if not isinstance(noted, dict) or noted.get("key") != key:
@@ -68,13 +69,13 @@ def _usable(store: AnyStore, key: str, seen: Mapping[str, FileSeen]) -> dict[str
     return {name: files for name, files in found.items() if files}
 
 
-def _write(store: AnyStore, name: str, frame: "DataFrame") -> None:
+def _write(store: Store, name: str, frame: "DataFrame") -> None:
     from pyspark.sql import functions as fn
 
     frame.withColumn(_BATCH, fn.lit(name)).write.mode("overwrite").parquet(store.url(f"{FOLDER}/{name}"))
 
 
-def _remember(store: AnyStore, key: str, batches: Mapping[str, list[FileSeen]]) -> None:
+def _remember(store: Store, key: str, batches: Mapping[str, list[FileSeen]]) -> None:
     """Only after the rows are stored; then batches that are no longer needed are removed."""
     noted = {
         name: {"files": [list(file) for file in files], "listing": listing(store, f"{FOLDER}/{name}")}
@@ -91,11 +92,8 @@ def _rows(work: Work[Any], batches: Mapping[str, list[FileSeen]], schema: "Struc
     from pyspark.sql import functions as fn
 
     frames = [read_table(work.session, work.store.url(f"{FOLDER}/{name}"), schema) for name in batches]
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
     pairs = [(name, file.name) for name, files in batches.items() for file in files]
     columns = [pa.array([pair[at] for pair in pairs], pa.string()) for at in (0, 1)]
     wanted = pa.table(columns, [_BATCH, "file"])
     kept = work.session.spark.createDataFrame(wanted)
-    return together.join(fn.broadcast(kept), [_BATCH, "file"], "left_semi").drop(_BATCH)
+    return together(frames).join(fn.broadcast(kept), [_BATCH, "file"], "left_semi").drop(_BATCH)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from octopia.workload import (
     csv_rows,
     csv_stream,
     date_evidence,
+    dates_in,
     split_header,
     whole_lines,
 )
@@ -99,7 +100,7 @@ def measure_part(part: Part) -> Measure:
         lines = sum(block.count(b"\n") for block in whole_lines(stream))
     dates = DateEvidence()
     for raw in _raw(part):
-        dates += date_evidence(counted(raw.column("date")))
+        dates += date_evidence(dates_in(raw))
     return Measure(lines, dates)
 
 
@@ -185,9 +186,3 @@ class _Range:
             raise InputError(f"{self._part.file}: {error.strerror or error}") from None
         self._left -= len(data)
         return data
-
-
-def counted(texts: Any) -> dict[str, int]:
-    """How often each text occurs in a column."""
-    counts = texts.drop_null().value_counts()
-    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))

@@ -8,6 +8,7 @@ splits; if they do not (the file was written to meanwhile), the run stops with a
 Spark ends a line where `octopia.workload` does, at a newline, a carriage return or both.
 """
 
+import io
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ import pyarrow.compute as pc
 from octopia.errors import InputError, PipelineError
 from octopia.pipeline.arrow import spark_schema
 from octopia.pipeline.failures import spark_errors
-from octopia.pipeline.quote_parts import PART_BYTES, counted, form_of, plain_header
+from octopia.pipeline.quote_parts import PART_BYTES, form_of, plain_header
+from octopia.pipeline.storage import FileSeen, hadoop_path
 from octopia.workload import (
     BLOCK_BYTES,
     HEAD_BYTES,
@@ -36,6 +38,7 @@ from octopia.workload import (
     csv_block,
     csv_stream,
     date_evidence,
+    dates_in,
     no_quote_files,
     why_skipped,
 )
@@ -56,14 +59,6 @@ _Batches = Iterator[pa.RecordBatch]
 Judge = Callable[[str, Iterator[Cleaned]], _Batches]
 
 
-class RemoteFile(NamedTuple):
-    """A file as listed by its storage."""
-
-    path: str
-    size: int
-    changed_ns: int
-
-
 class Split(NamedTuple):
     """Where a split begins: its file's layout and dates, and the number of lines before it."""
 
@@ -72,12 +67,12 @@ class Split(NamedTuple):
     line: int
 
 
-def list_remote(spark: "SparkSession", address: str) -> tuple[list[RemoteFile], list[Skipped]]:
+def list_remote(spark: "SparkSession", address: str) -> tuple[list[FileSeen], list[Skipped]]:
     """The quote files at an address, which is a file or a folder, and those in it that are left out."""
-    files: list[RemoteFile] = []
+    files: list[FileSeen] = []
     skipped: list[Skipped] = []
     with spark_errors(address):
-        system, path = _hadoop(spark, address)
+        system, path = hadoop_path(spark, address)
         if not system.exists(path):
             raise InputError(f"{address}: there is no such file or folder")
         top = system.makeQualified(path).toString()
@@ -89,7 +84,7 @@ def list_remote(spark: "SparkSession", address: str) -> tuple[list[RemoteFile], 
             # a file that is named explicitly is read whatever its name
             reason = why_skipped(name, lambda file=file: read_head(spark, file)) if name else None  # type: ignore[misc]
             if reason is None:
-                files.append(RemoteFile(file, status.getLen(), status.getModificationTime() * 1_000_000))
+                files.append(FileSeen(file, status.getLen(), status.getModificationTime() * 1_000_000))
             else:
                 skipped.append(Skipped(file, reason))
     if not files:
@@ -100,34 +95,29 @@ def list_remote(spark: "SparkSession", address: str) -> tuple[list[RemoteFile], 
 def read_head(spark: "SparkSession", path: str) -> bytes:
     """The first bytes of a file."""
     with spark_errors(path):
-        system, place = _hadoop(spark, path)
+        system, place = hadoop_path(spark, path)
         with closing(system.open(place)) as stream:
             return bytes(stream.readNBytes(HEAD_BYTES))
 
 
-def _hadoop(spark: Any, address: str) -> tuple[Any, Any]:
-    path = spark._jvm.org.apache.hadoop.fs.Path(address)  # noqa: SLF001  PySpark has no other way to its storages
-    return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), path  # noqa: SLF001
-
-
 def read_remote(
     spark: "SparkSession",
-    files: Sequence[RemoteFile],
+    files: Sequence[FileSeen],
     date_order: DayOrder | None,
     judge: Judge,
     schema: Any,
     part_bytes: int = PART_BYTES,
 ) -> tuple[list["DataFrame"], dict[str, str]]:
     """The rows of all files as tables in `schema`, and why some files could not even be opened."""
-    whole: list[RemoteFile] = []
+    whole: list[FileSeen] = []
     headers: dict[str, bytes] = {}
     refused: dict[str, str] = {}
     for file in files:
         header = _header(spark, file) if file.size > part_bytes + part_bytes // 2 else None
         if header is not None:
-            headers[file.path] = header
+            headers[file.name] = header
         elif file.size > FETCHED_BYTES_MAX:
-            refused[file.path] = (
+            refused[file.name] = (
                 f"{file.size:,} bytes, and only text is read in parts: "
                 f"split it into files of at most {FETCHED_BYTES_MAX:,} bytes, or make it CSV"
             )
@@ -142,10 +132,10 @@ def read_remote(
     return frames, refused
 
 
-def _header(spark: "SparkSession", file: RemoteFile) -> bytes | None:
+def _header(spark: "SparkSession", file: FileSeen) -> bytes | None:
     """The line with the column names of a file that Spark's text source reads correctly; None for any other."""
-    head = read_head(spark, file.path)
-    if head.startswith(_GZIP_MAGIC) == file.path.endswith(".gz"):
+    head = read_head(spark, file.name)
+    if head.startswith(_GZIP_MAGIC) == file.name.endswith(".gz"):
         return plain_header(_unpacked(head) if head.startswith(_GZIP_MAGIC) else head)
     # Spark goes by the name, and the name is wrong.
     return None
@@ -164,9 +154,9 @@ def _unpacked(head: bytes) -> bytes:
 
 
 def _fetched(
-    spark: "SparkSession", files: Sequence[RemoteFile], date_order: DayOrder | None, judge: Judge, schema: Any
+    spark: "SparkSession", files: Sequence[FileSeen], date_order: DayOrder | None, judge: Judge, schema: Any
 ) -> "DataFrame":
-    paths = [_literal(file.path) for file in files]
+    paths = [_literal(file.name) for file in files]
     frame = spark.read.format("binaryFile").load(paths).select("path", "content")
 
     def read(batches: _Batches) -> _Batches:
@@ -249,7 +239,7 @@ def _measured(forms: Mapping[str, CsvForm], batches: _Batches) -> _Batches:
     for file, start, block in _blocks(batches):
         lines, dates = found.get((file, start), (0, DateEvidence()))
         for raw in _raw(forms[file], start, block, lines):
-            dates += date_evidence(counted(raw.column("date")))
+            dates += date_evidence(dates_in(raw))
         found[file, start] = lines + block.count(b"\n"), dates
     for (file, start), (lines, dates) in found.items():
         row = {"file": file, "start": start, "lines": lines, "dmy": dates.only_dmy, "mdy": dates.only_mdy}
@@ -282,20 +272,9 @@ def _raw(form: CsvForm, start: int, block: bytes, before: int, line: int = 0) ->
     """The rows of a block, `before` lines into its split, which is `line` lines into the file."""
     if start == 0 and before == 0:
         # the top of the file, with the column names; the block is far longer than that
-        yield from csv_stream(form.file, _Once(block))
+        yield from csv_stream(form.file, io.BytesIO(block))
     else:
         yield csv_block(form, block, line + before + 1)
-
-
-class _Once:
-    """A block as a stream."""
-
-    def __init__(self, block: bytes) -> None:
-        self._left = block
-
-    def read(self, size: int, /) -> bytes:
-        data, self._left = self._left[:size], self._left[size:]
-        return data
 
 
 def _blocks(batches: _Batches) -> Iterator[tuple[str, int, bytes]]:

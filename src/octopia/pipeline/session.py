@@ -44,11 +44,10 @@ _LOUD_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", 
 class Session:
     """A running Spark session; `spark` is PySpark's object. Ends with its `with` block."""
 
-    def __init__(self, spark: "SparkSession", settings: SparkSettings, *, java: Java | None, owned: bool) -> None:
+    def __init__(self, spark: "SparkSession", settings: SparkSettings, *, java: Java | None) -> None:
         self.spark = spark
         self.settings = settings
         self.java = java
-        self.owned = owned
         self.interrupts = Interrupts(self.cancel_jobs)
 
     @property
@@ -103,7 +102,7 @@ def open_session(settings: SparkSettings | None = None, *, classic: str = "") ->
     if running is not None:
         if classic:
             require_classic(running, classic)
-        session = Session(running, settings, java=None, owned=False)
+        session = Session(running, settings, java=None)
         with session.interrupts.installed():
             yield session
         return
@@ -197,7 +196,7 @@ def _started(settings: SparkSettings, java: Java, scratch: Path) -> Iterator[Ses
             spark = _new_session(gateway, settings, starting)
             if starting.settle():
                 raise KeyboardInterrupt
-        yield Session(spark, settings, java=java, owned=True)
+        yield Session(spark, settings, java=java)
     finally:
         _close(gateway)
 

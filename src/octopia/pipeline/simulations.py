@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 RUNS: Final = ".runs"
 PROGRESS: Final = ".progress"
-# Share of a run's time by phase: where it begins and how long it is; the rest is checking.
-_SHARES: Final = {"advertise": (0.0, 0.1), "subscribe": (0.1, 0.2), "publish": (0.3, 0.6)}
 _TELL_S: Final = 0.5
 
 # Called with the share of the work that is done, and the number of runs that have ended.
@@ -103,21 +101,20 @@ def _run_on_tables(order: Order) -> Result:
     return result
 
 
-def _teller(order: Order) -> Callable[[str, int, int, int], None] | None:
+def _teller(order: Order) -> Callable[[float], None] | None:
     """Notes progress beside the run; only where a plain file can be written, and errors do not matter."""
     if "://" in order.place:
         return None
     note = _note(order)
     told_at = 0.0
 
-    def tell(phase: str, done: int, of: int, hops: int) -> None:
+    def tell(share: float) -> None:
         nonlocal told_at
         if time.monotonic() - told_at > _TELL_S:
             told_at = time.monotonic()
-            begin, length = _SHARES[phase]
             try:
                 note.parent.mkdir(exist_ok=True)
-                note.write_text(f"{begin + length * done / max(1, of):.3f}", encoding="ascii")
+                note.write_text(f"{share:.3f}", encoding="ascii")
             except OSError:
                 pass
 

@@ -17,8 +17,8 @@ from octopia.errors import InputError
 from octopia.experiments import Cell, Experiment, Settings, Shown, changed, make_cells
 from octopia.hints import maybe_meant
 from octopia.metrics import METRICS
-from octopia.pipeline.manifest import read_record
-from octopia.pipeline.storage import AnyStore
+from octopia.pipeline.manifest import record_of
+from octopia.pipeline.storage import Store
 from octopia.routing import check_routings
 from octopia.topology import Scot
 from octopia.workload import DayOrder, synthetic_quotes
@@ -49,17 +49,17 @@ _FIXED: Final = ("vary", "points", "seeds")
 
 # The most telling first. The delays, which the opening of the page shows already, are last.
 _SHOWN: Final = (
-    Shown(metric="queue_over_time", part="total", title="Queued messages", kind="series"),
-    Shown(metric="high_rate_queue", part="until_empty", title="Mean Q_l at the high-rate publisher's broker"),
-    Shown(metric="messages_per_request", part="advertise", title="IMs per advertisement"),
-    Shown(metric="srt_entries", part="mean", title="Mean SRT entries per broker"),
-    Shown(metric="prt_entries", part="mean", title="Mean PRT entries per broker"),
-    Shown(metric="messages_per_request", part="publish", title="IMs per notification"),
-    Shown(metric="max_delay", part="", title="Maximum delay of deliveries in a row", kind="series"),
-    Shown(metric="others_delay", part="mean", title="Mean delivery delay, other publishers"),
-    Shown(metric="high_rate_delay", part="mean", title="Mean delivery delay, high-rate publisher"),
-    Shown(metric="notification_delay", part="mean", title="Mean delivery delay"),
-    Shown(metric="notification_delay", part="p99", title="Delivery delay, 99th percentile"),
+    Shown("queue_over_time", "total", "Queued messages", kind="series"),
+    Shown("high_rate_queue", "until_empty", "Mean Q_l at the high-rate publisher's broker"),
+    Shown("messages_per_request", "advertise", "IMs per advertisement"),
+    Shown("srt_entries", "mean", "Mean SRT entries per broker"),
+    Shown("prt_entries", "mean", "Mean PRT entries per broker"),
+    Shown("messages_per_request", "publish", "IMs per notification"),
+    Shown("max_delay", "", "Maximum delay of deliveries in a row", kind="series"),
+    Shown("others_delay", "mean", "Mean delivery delay, other publishers"),
+    Shown("high_rate_delay", "mean", "Mean delivery delay, high-rate publisher"),
+    Shown("notification_delay", "mean", "Mean delivery delay"),
+    Shown("notification_delay", "p99", "Delivery delay, 99th percentile"),
 )
 _OF_BURSTS: Final = ("high_rate_queue", "others_delay", "high_rate_delay")
 PIPELINE: Final = Experiment(
@@ -184,13 +184,11 @@ def run_parameters_of(spec: PipelineSpec) -> dict[str, Any]:
     return {**parameters_of(spec, RUN_SETTINGS), **meant}
 
 
-def made_with(store: AnyStore, spec: PipelineSpec, *tables: str) -> PipelineSpec:
+def made_with(store: Store, spec: PipelineSpec, *tables: str) -> PipelineSpec:
     """The settings that these tables on disk were made with; everything else as in `spec`."""
     parameters: dict[str, Any] = {}
     for table in tables:
-        record = read_record(store, table)
-        assert record is not None, "the runner has read it"  # noqa: S101
-        parameters |= record["parameters"]
+        parameters |= record_of(store, table)["parameters"]
     names = (*WORKLOAD_SETTINGS, *BURST_SETTINGS, *RUN_SETTINGS)
     values = {name: parameters[name] for name in names if name in parameters}
     if "seed" in parameters:
@@ -199,11 +197,9 @@ def made_with(store: AnyStore, spec: PipelineSpec, *tables: str) -> PipelineSpec
     return replace(spec, settings=changed(spec.settings, values, "the tables on disk"), burst=burst)
 
 
-def cells_on_disk(store: AnyStore, spec: PipelineSpec) -> list[Cell]:
+def cells_on_disk(store: Store, spec: PipelineSpec) -> list[Cell]:
     """The runs of the workload on disk, on the overlay it was made for: an overlay file may have changed since."""
-    record = read_record(store, "publishers")
-    assert record is not None, "the runner has read it"  # noqa: S101
-    brokers = record["parameters"]["brokers"]
+    brokers = record_of(store, "publishers")["parameters"]["brokers"]
     overlay = {
         "nodes": tuple(brokers["nodes"]),
         "edges": tuple((one, other) for one, other in brokers["edges"]),

@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from octopia.metrics import ask
 from octopia.pipeline.audit_changes import WANTED
-from octopia.pipeline.manifest import Parameters
 from octopia.pipeline.measures import has_duckdb
 from octopia.pipeline.spec import PipelineSpec
-from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
+from octopia.pipeline.stages import Outputs, Stage, Work
 from octopia.pipeline.views import session_with
 
 if TYPE_CHECKING:
@@ -147,17 +146,13 @@ def audit_sql(late_after_s: float | None = None, *, changing: bool = False, want
     return _SQL.format(wanted=wanted or (WANTED if changing else _WANTED), late_after_ns=late_after_ns)
 
 
-def audit_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """When a delivery is late."""
-    return {"late_after_s": spec.late_after_s}
-
-
 AUDIT: Final = Stage(
     name="audit",
     about="lost, duplicated, unwanted and late deliveries",
     inputs=INPUTS,
     outputs=("audit",),
     make=make_audit,
-    parameters=audit_parameters,
+    # when a delivery is late
+    parameters=lambda spec, _: {"late_after_s": spec.late_after_s},
     code=("octopia.pipeline.stage_audit", "octopia.pipeline.audit_changes", "octopia.pipeline.views"),
 )

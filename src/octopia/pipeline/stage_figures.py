@@ -25,14 +25,15 @@ from octopia.experiments import (
     page_html,
     report_body,
     rows_of_table,
+    table_html,
 )
 from octopia.pipeline import quality
-from octopia.pipeline.manifest import Parameters, read_record
+from octopia.pipeline.manifest import read_record, record_of
 from octopia.pipeline.spec import PipelineSpec, made_with
 from octopia.pipeline.stage_audit import KINDS
 from octopia.pipeline.stage_run import results_of_runs
-from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
-from octopia.pipeline.storage import AnyStore
+from octopia.pipeline.stages import Outputs, Stage, Work
+from octopia.pipeline.storage import Store
 from octopia.pipeline.worker_files import read_arrow
 from octopia.routing import POLICIES
 from octopia.sim import DELIVERY_RULES, Finding
@@ -55,13 +56,15 @@ def make_figures(work: Work[PipelineSpec]) -> Outputs:
     series = work.here("series").sort_by(order)
     outcome, results = outcome_of(spec, runs, work.here("metrics"), series)
     lead = make_lead(outcome.summary, series, _what_was_run([one.cell for one in runs]))
+    # as the audit on disk was made, whatever the settings are now
+    late_after_s = record_of(work.store, "audit")["parameters"]["late_after_s"]
     if outcome.no_plots:
         work.notes.append(f"no plots: {outcome.no_plots}")
     body = "\n".join(
         [
             lead.html,
             _LINKS_MARK,
-            _audit_html(findings, [one.cell.system for one in runs], _late_after_s(work.store)),
+            _audit_html(findings, [one.cell.system for one in runs], late_after_s),
             report_body(outcome, results, "h2" if lead.html else "h1"),
             _tables_html(work.store),
         ]
@@ -71,12 +74,7 @@ def make_figures(work: Work[PipelineSpec]) -> Outputs:
     files[quality.PAGE] = quality.quality_page(*quotes).encode()
     plots = {**lead.charts, **outcome.plots}
     files |= {f"figures/{name}.{form}": data for name, forms in plots.items() for form, data in forms.items()}
-    columns = [list(files), list(files.values())]
-    return {
-        "figures": pa.Table.from_arrays(
-            [pa.array(c, t) for c, t in zip(columns, FIGURES_SCHEMA.types, strict=True)], schema=FIGURES_SCHEMA
-        )
-    }
+    return {"figures": pa.table({"file": list(files), "content": list(files.values())}, schema=FIGURES_SCHEMA)}
 
 
 def outcome_of(
@@ -116,13 +114,6 @@ def _what_was_run(cells: Sequence[Cell]) -> str:
     )
 
 
-def _late_after_s(store: AnyStore) -> float | None:
-    """The parameters of the audit on disk, whatever the settings are now."""
-    record = read_record(store, "audit")
-    given: float | None = None if record is None else record["parameters"]["late_after_s"]
-    return given
-
-
 @dataclass(frozen=True)
 class _Findings:
     """The audit's findings by kind and system, and the first rows."""
@@ -151,27 +142,17 @@ def _audit_html(findings: _Findings, systems: Sequence[str], late_after_s: float
             f"<h2>Audit</h2><p class=good>Passed: no notification was {faults}, "
             f"under {escape(', '.join(system.upper() for system in systems))}.</p>"
         )
-    rows = "".join(
-        f"<tr><td>{escape(system.upper())}</td>"
-        + "".join(f"<td class=n>{counts.get((system, kind), 0):,}</td>" for kind in KINDS)
-        + "</tr>"
-        for system in systems
-    )
-    head = "".join(f"<th class=n>{kind}</th>" for kind in KINDS)
-    shown = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(row[name]))}</td>" for name in _AUDIT_SHOWN) + "</tr>"
-        for row in findings.first
-    )
-    heads = "".join(f"<th>{name}</th>" for name in _AUDIT_SHOWN)
+    rows = [(system.upper(), *(f"{counts.get((system, kind), 0):,}" for kind in KINDS)) for system in systems]
+    first = [[row[name] for name in _AUDIT_SHOWN] for row in findings.first]
     return (
         "<h2>Audit</h2><p class=bad>Not passed.</p>"
-        f"<div class=wide><table><thead><tr><th>system</th>{head}</tr></thead>{rows}</table></div>"
-        f"<p class=soft>The first rows of the table audit:</p><div class=wide><table><thead><tr>{heads}</tr></thead>"
-        f"{shown}</table></div>"
+        + table_html(("system", *(f"#{kind}" for kind in KINDS)), rows)
+        + "<p class=soft>The first rows of the table audit:</p>"
+        + table_html(_AUDIT_SHOWN, first)
     )
 
 
-def _tables_html(store: AnyStore) -> str:
+def _tables_html(store: Store) -> str:
     from octopia.pipeline.whole import STAGES
 
     rows = []
@@ -179,16 +160,11 @@ def _tables_html(store: AnyStore) -> str:
         for table in stage.outputs:
             record = read_record(store, table)
             if record is not None and table != "figures":
-                columns = ", ".join(record["columns"])
-                rows.append(
-                    f"<tr><td>{escape(table)}</td><td>{escape(stage.name)}</td><td class=n>{record['rows']:,}</td>"
-                    f"<td class=soft>{escape(columns)}</td></tr>"
-                )
-    head = "<thead><tr><th>table</th><th>stage</th><th class=n>rows</th><th>columns</th></tr></thead>"
-    return details_html("Tables", f"<div class=wide><table>{head}{''.join(rows)}</table></div>")
+                rows.append((table, stage.name, f"{record['rows']:,}", (", ".join(record["columns"]), "soft")))
+    return details_html("Tables", table_html(("table", "stage", "#rows", "columns"), rows))
 
 
-def export_report(store: AnyStore, links: Mapping[str, str] | None = None) -> str:
+def export_report(store: Store, links: Mapping[str, str] | None = None) -> str:
     """Put the files of the table `figures` into `report`, with links to pages beside it; returns the path."""
     every = {**(links or {}), quality.PAGE: quality.TITLE}
     nav = " · ".join(f'<a href="{escape(file)}">{escape(title)}</a>' for file, title in every.items())
@@ -200,17 +176,11 @@ def export_report(store: AnyStore, links: Mapping[str, str] | None = None) -> st
     return f"{store.place.rstrip('/')}/{REPORT}/{PAGE}"
 
 
-def figures_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """No parameters of its own: everything is in the tables."""
-    return {}
-
-
 FIGURES: Final = Stage(
     name="figures",
     about="plots, and one page with everything",
     inputs=("runs", "metrics", "series", "audit", *_QUOTES),
     outputs=("figures",),
     make=make_figures,
-    parameters=figures_parameters,
     code=("octopia.experiments", "octopia.pipeline.quality", "octopia.pipeline.stage_figures"),
 )

@@ -19,7 +19,6 @@ from octopia.experiments import METRICS_SCHEMA, SERIES_SCHEMA, Result, facts_of_
 from octopia.metrics import METRICS, SYSTEM, grouped
 from octopia.pipeline.arrow import plain_schema
 from octopia.pipeline.failures import spark_errors
-from octopia.pipeline.manifest import Parameters
 from octopia.pipeline.measures import (
     CODE,
     LINKS,
@@ -36,7 +35,7 @@ from octopia.pipeline.measures import (
 )
 from octopia.pipeline.spec import PipelineSpec
 from octopia.pipeline.stage_run import folder_of, results_of_runs
-from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
+from octopia.pipeline.stages import Outputs, Stage, Work
 from octopia.pipeline.tasks import Task, run_tasks
 from octopia.pipeline.views import session_with
 from octopia.trace import TABLES
@@ -149,17 +148,11 @@ def _facts(runs: Sequence[Result]) -> pa.Table:
     return pa.concat_tables(rows)
 
 
-def metrics_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """No parameters of its own: everything is in the runs."""
-    return {}
-
-
 METRICS_STAGE: Final = Stage(
     name="metrics",
     about="every metric, as SQL over the traces",
     inputs=("runs", *TABLES),
     outputs=("metrics", "series", LINKS),
     make=make_metrics,
-    parameters=metrics_parameters,
     code=(*CODE, "octopia.pipeline.stage_metrics", "octopia.pipeline.views"),
 )

@@ -7,7 +7,7 @@ tasks run, so all workers must see their folder; files at an address (hdfs://, s
 sorted by symbol and date over all its files if it was read, and is in the order of the symbols' numbers if it was made.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 
 from octopia.errors import InputError
-from octopia.pipeline.arrow import empty_frame, spark_schema
+from octopia.pipeline.arrow import empty_frame, spark_schema, together
 from octopia.pipeline.manifest import Parameters, digest, files_digest
 from octopia.pipeline.quote_increments import judged_rows
 from octopia.pipeline.quote_inputs import (
@@ -29,7 +29,7 @@ from octopia.pipeline.quote_inputs import (
     with_repeats,
 )
 from octopia.pipeline.quote_parts import Measure, Part, clean_part, cut_file, in_tasks, measure_part, settle_parts
-from octopia.pipeline.quote_remote import RemoteFile, list_remote, read_remote, without_file
+from octopia.pipeline.quote_remote import list_remote, read_remote, without_file
 from octopia.pipeline.spec import PipelineSpec, QuotesSpec
 from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
 from octopia.pipeline.storage import FileSeen
@@ -91,18 +91,22 @@ def _made(work: Work[PipelineSpec], spec: QuotesSpec) -> "DataFrame":
     at_once = max(1, MADE_ROWS // spec.days)
     firsts = range(0, spec.symbols, at_once)
 
-    def make(batches: _Batches) -> _Batches:
+    def make(number: int) -> _Batches:
+        symbols = range(firsts[number], min(spec.symbols, firsts[number] + at_once))
+        yield from synthetic_quotes(spec.seed, symbols, spec.days, spec.start).to_batches()
+
+    return _in_tasks(work.session.spark, len(firsts), make, QUOTES_SCHEMA)
+
+
+def _in_tasks(spark: "SparkSession", count: int, make: Callable[[int], _Batches], schema: pa.Schema) -> "DataFrame":
+    """The rows that a function makes for each number below `count`, each in a task."""
+
+    def made(batches: _Batches) -> _Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                symbols = range(firsts[number], min(spec.symbols, firsts[number] + at_once))
-                yield from synthetic_quotes(spec.seed, symbols, spec.days, spec.start).to_batches()
+                yield from make(number)
 
-    return _tasks(work.session.spark, len(firsts)).mapInArrow(make, spark_schema(QUOTES_SCHEMA))
-
-
-def _tasks(spark: "SparkSession", count: int) -> "DataFrame":
-    """A table of the numbers below `count`, one per partition."""
-    return spark.range(0, count, 1, max(1, count))
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(made, spark_schema(schema))
 
 
 # -- from files
@@ -113,7 +117,7 @@ class _Found:
     """The selected files, on this machine and at addresses, and the ones that were left out."""
 
     local: list[str] = field(default_factory=list)
-    remote: list[RemoteFile] = field(default_factory=list)
+    remote: list[FileSeen] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
     def seen(self) -> list[FileSeen]:
@@ -123,11 +127,11 @@ class _Found:
         for file in here:
             status = Path(file).stat()
             found.append(FileSeen(file, status.st_size, status.st_mtime_ns))
-        return found + [FileSeen(*file) for file in self.remote]
+        return found + self.remote
 
     def only(self, names: set[str]) -> "_Found":
         """The files with these names."""
-        remote = [file for file in self.remote if FileSeen(*file).name in names]
+        remote = [file for file in self.remote if file.name in names]
         return _Found([file for file in self.local if file in names], remote, self.skipped)
 
 
@@ -167,10 +171,7 @@ def _judged(spark: "SparkSession", found: _Found, date_order: DayOrder | None) -
         more, unclear = read_remote(spark, found.remote, date_order, _as_judged, spark_schema(_JUDGED))
         frames += more
         refused |= unclear
-    together = frames[0] if frames else empty_frame(spark, _JUDGED)
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
-    return together, refused
+    return together(frames) if frames else empty_frame(spark, _JUDGED), refused
 
 
 def _read(spark: "SparkSession", files: list[str], date_order: DayOrder | None) -> "tuple[DataFrame, dict[str, str]]":
@@ -180,13 +181,11 @@ def _read(spark: "SparkSession", files: list[str], date_order: DayOrder | None) 
     parts = [part for parts in by_file for part in settled.get(parts[0].file, parts) if part.file not in refused]
     tasks = in_tasks(parts)
 
-    def read(batches: _Batches) -> _Batches:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for part in tasks[number]:
-                    yield from _as_judged(part.file, clean_part(part, date_order))
+    def read(number: int) -> _Batches:
+        for part in tasks[number]:
+            yield from _as_judged(part.file, clean_part(part, date_order))
 
-    return _tasks(spark, len(tasks)).mapInArrow(read, spark_schema(_JUDGED)), refused
+    return _in_tasks(spark, len(tasks), read, _JUDGED), refused
 
 
 def _settled(
@@ -205,20 +204,18 @@ def _settled(
         ]
     )
 
-    def measure(batches: _Batches) -> _Batches:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                row: dict[str, object] = {"part": number}
-                try:
-                    lines, dates = measure_part(every[number])
-                except InputError as error:
-                    row["problem"] = without_file(str(error), every[number].file)
-                else:
-                    row |= {"lines": lines, "dmy": dates.only_dmy, "mdy": dates.only_mdy}
-                    row |= {"either": dates.either, "example": dates.example}
-                yield pa.RecordBatch.from_pylist([row], schema)
+    def measure(number: int) -> _Batches:
+        row: dict[str, object] = {"part": number}
+        try:
+            lines, dates = measure_part(every[number])
+        except InputError as error:
+            row["problem"] = without_file(str(error), every[number].file)
+        else:
+            row |= {"lines": lines, "dmy": dates.only_dmy, "mdy": dates.only_mdy}
+            row |= {"either": dates.either, "example": dates.example}
+        yield pa.RecordBatch.from_pylist([row], schema)
 
-    rows = _tasks(spark, len(every)).mapInArrow(measure, spark_schema(schema)).orderBy("part").collect()
+    rows = _in_tasks(spark, len(every), measure, schema).orderBy("part").collect()
     refused = {every[row.part].file: row.problem for row in rows if row.problem is not None}
     measures = iter(rows)
     settled = {}

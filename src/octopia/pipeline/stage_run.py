@@ -14,12 +14,12 @@ from msgspec import structs
 
 from octopia.errors import PipelineError
 from octopia.experiments import RESULT_FILE, Cell, Result, WorkloadTables, cell_bytes, facts_of_cell
-from octopia.pipeline.arrow import plain_schema, spark_schema
-from octopia.pipeline.manifest import Parameters, digest
+from octopia.pipeline.arrow import plain_schema, spark_schema, together
+from octopia.pipeline.manifest import digest
 from octopia.pipeline.measures import measures_key
 from octopia.pipeline.simulations import PROGRESS, RUNS, Order, result_of, run_orders
 from octopia.pipeline.spec import PipelineSpec, cells_on_disk, run_parameters_of
-from octopia.pipeline.stages import Output, Outputs, Sessions, Stage, Work, read_table
+from octopia.pipeline.stages import Output, Outputs, Stage, Work, read_table
 from octopia.trace import TABLES
 
 if TYPE_CHECKING:
@@ -148,15 +148,7 @@ def _trace_by_spark(work: Work[PipelineSpec], table: str, results: list[Result])
         url = work.store.url(f"{folder_of(one.cell)}/{table}.parquet")
         frame = read_table(work.session, url, spark_schema(TABLES[table]))
         frames.append(frame.select(fn.lit(one.cell.system).alias("system"), "*"))
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
-    return together
-
-
-def run_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """The systems, the simulated machines, and the parameters of metrics."""
-    return run_parameters_of(spec)
+    return together(frames)
 
 
 SIMULATE: Final = Stage(
@@ -165,7 +157,7 @@ SIMULATE: Final = Stage(
     inputs=_INPUTS,
     outputs=("runs", *TABLES),
     make=make_runs,
-    parameters=run_parameters,
+    parameters=lambda spec, _: run_parameters_of(spec),
     code=(
         "octopia.language",
         "octopia.topology",

@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 
 from octopia.language import Filter, parse_filter
 from octopia.pipeline.arrow import spark_schema
-from octopia.pipeline.manifest import Parameters, read_record
 from octopia.pipeline.spec import PipelineSpec
 from octopia.pipeline.spread import spread_keys
-from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
-from octopia.pipeline.storage import AnyStore
+from octopia.pipeline.stages import Outputs, Stage, Work
 from octopia.workload import match_counts, truth_batches
 
 if TYPE_CHECKING:
@@ -68,14 +66,7 @@ def make_truth(work: Work[PipelineSpec]) -> Outputs:
     if changes.num_rows:
         later = pc.add(changes["change"], subscribers.num_rows).cast(pa.int32())
         subscribers = pa.concat_tables([subscribers, pa.table({"subscriber": later, "filter": changes["filter"]})])
-    return {"truth": truth(work.tables["notifications"], subscribers, rows_of(work.store))}
-
-
-def rows_of(store: AnyStore) -> int:
-    """The number of notifications, from their record."""
-    record = read_record(store, "notifications")
-    assert record is not None, "the runner has read it"  # noqa: S101
-    return int(record["rows"])
+    return {"truth": truth(work.tables["notifications"], subscribers, work.rows("notifications"))}
 
 
 def truth(notifications: "DataFrame", subscribers: pa.Table, rows: int) -> "DataFrame":
@@ -178,18 +169,12 @@ def _parsed(texts: list[str]) -> list[Filter]:
     return [parsed[text] for text in texts]
 
 
-def truth_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """No parameters of its own: everything is in the tables."""
-    return {}
-
-
 TRUTH: Final = Stage(
     name="truth",
     about="expected deliveries, by brute force",
     inputs=("notifications", "subscribers", "changes"),
     outputs=("truth",),
     make=make_truth,
-    parameters=truth_parameters,
     code=(
         "octopia.workload.truth",
         "octopia.workload.truth_columns",

@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 from octopia.errors import InputError, PipelineError
 from octopia.experiments import Cell
 from octopia.language import Filter, parse_filter
-from octopia.pipeline.manifest import Parameters
 from octopia.pipeline.spec import PipelineSpec, workload_parameters_of
 from octopia.pipeline.stage_notifications import symbols_of
-from octopia.pipeline.stage_truth import counts_of_filters, rows_of
-from octopia.pipeline.stages import Outputs, Sessions, Stage, Work, read_table
+from octopia.pipeline.stage_truth import counts_of_filters
+from octopia.pipeline.stages import Outputs, Stage, Work, read_table
 from octopia.pipeline.tasks import Task, run_tasks, task_scratch
 from octopia.pipeline.worker_files import copy_to, read_arrow
 from octopia.workload import QUOTES_SCHEMA, make_workload, spread_of, workload_tables
@@ -50,7 +49,7 @@ class DrawOrder(msgspec.Struct, frozen=True):
 
 def make_workload_tables(work: Work[PipelineSpec]) -> Outputs:
     """The tables `publishers`, `subscribers`, `publications` and `changes`."""
-    rows = rows_of(work.store)
+    rows = work.rows("notifications")
     if rows > NOTIFICATIONS_MAX:
         raise InputError(f"there are more than {NOTIFICATIONS_MAX:,} notifications: lower notifications_per_publisher")
     place = work.place
@@ -107,18 +106,13 @@ def _measured(notifications: "DataFrame", drawn: Mapping[str, pa.Table], rows: i
     return found
 
 
-def workload_parameters(spec: PipelineSpec, sessions: Sessions) -> Parameters:
-    """All settings of the clients, and the overlay they are placed on."""
-    return workload_parameters_of(spec)
-
-
 WORKLOAD: Final = Stage(
     name="workload",
     about="publishers, subscribers and their filters, placed on the overlay",
     inputs=("quotes", "notifications"),
     outputs=_TABLES,
     make=make_workload_tables,
-    parameters=workload_parameters,
+    parameters=lambda spec, _: workload_parameters_of(spec),
     code=(
         "octopia.workload",
         "octopia.language",

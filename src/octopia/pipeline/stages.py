@@ -27,10 +27,11 @@ from octopia.pipeline.manifest import (
     code_version,
     make_record,
     read_record,
+    record_of,
     stale_because,
     write_manifest,
 )
-from octopia.pipeline.storage import AnyStore, new_name, recover, replace
+from octopia.pipeline.storage import Store, new_name, recover, replace
 from octopia.pipeline.worker_files import read_arrow
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ Sessions: TypeAlias = "Callable[[], Session]"
 class Stage(Generic[Spec]):
     """One step: the tables it reads, the tables it makes, and how.
 
-    `parameters` are the plain values that the result depends on, in addition to the tables read; `code` names the
-    modules whose source does the work.
+    `code` names the modules whose source does the work; `parameters` are the plain values that the result depends on,
+    in addition to the tables read.
     """
 
     name: str
@@ -66,8 +67,8 @@ class Stage(Generic[Spec]):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     make: "Callable[[Work[Spec]], Outputs]"
-    parameters: "Callable[[Spec, Sessions], Parameters]"
     code: tuple[str, ...]
+    parameters: "Callable[[Spec, Sessions], Parameters]" = lambda spec, sessions: {}
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Work(Generic[Spec]):
     session: "Session"
     tables: "Mapping[str, DataFrame]"
     # where the tables are, and what these follow from: for work that is kept in pieces until all of it is done
-    store: AnyStore
+    store: Store
     recipe: Recipe
     # told which share is done, and of what, by a stage that takes its time
     tell: Callable[[float, str], None]
@@ -93,9 +94,7 @@ class Work(Generic[Spec]):
 
     def rows(self, table: str) -> int:
         """The number of rows of a table, from its record."""
-        record = read_record(self.store, table)
-        assert record is not None, "the runner has read it"  # noqa: S101
-        return int(record["rows"])
+        return int(record_of(self.store, table)["rows"])
 
     def here(self, table: str, columns: list[str] | None = None) -> pa.Table:
         """A small table, read without a Spark job, which would take longer."""
@@ -108,7 +107,7 @@ class Tables(Mapping[str, "DataFrame"]):
     Columns come from the tables' records: without them, Spark starts a job for each table to inspect one of its files.
     """
 
-    def __init__(self, session: "Session", store: AnyStore, names: Sequence[str]) -> None:
+    def __init__(self, session: "Session", store: Store, names: Sequence[str]) -> None:
         self._session = session
         self._store = store
         self._frames: dict[str, DataFrame | None] = dict.fromkeys(names)
@@ -150,7 +149,7 @@ class Runner(Generic[Spec]):
 
     def __init__(
         self,
-        store: AnyStore,
+        store: Store,
         spec: Spec,
         sessions: Sessions,
         stages: Sequence[Stage[Spec]],
@@ -173,11 +172,6 @@ class Runner(Generic[Spec]):
             finally:
                 write_manifest(self._store, self._tables())
 
-    def plan(self, names: Sequence[str] | None = None) -> dict[str, str | None]:
-        """For each stage, the reason why it would run, given the current tables; None if it would not."""
-        wanted = names if names is not None else list(self._stages)
-        return {name: self._because(self._stages[name], self._recipe(self._stages[name])) for name in wanted}
-
     def _tables(self) -> list[str]:
         return [table for stage in self._stages.values() for table in stage.outputs]
 
@@ -185,8 +179,7 @@ class Runner(Generic[Spec]):
         recipe = self._recipe(stage)
         because = self._because(stage, recipe) or ("asked for" if force else None)
         if because is None:
-            records = [read_record(self._store, table) or {} for table in stage.outputs]
-            rows = {table: record["rows"] for table, record in zip(stage.outputs, records, strict=True)}
+            rows = {table: record_of(self._store, table)["rows"] for table in stage.outputs}
             return self._tell(Event(stage.name, "skipped", stage.about, rows=rows))
         self._tell(Event(stage.name, "started", stage.about, because=because))
         begin = time.monotonic()
@@ -221,10 +214,7 @@ class Runner(Generic[Spec]):
                     f"run stage {maker} first"
                 )
             inputs[table] = record["key"]
-        return Recipe(stage.name, self._parameters(stage), inputs, code_version(stage.code))
-
-    def _parameters(self, stage: Stage[Spec]) -> Parameters:
-        return stage.parameters(self._spec, self._sessions)
+        return Recipe(stage.name, stage.parameters(self._spec, self._sessions), inputs, code_version(stage.code))
 
     def _because(self, stage: Stage[Spec], recipe: Recipe) -> str | None:
         reasons = (stale_because(self._store, table, recipe) for table in stage.outputs)
@@ -263,7 +253,7 @@ def read_table(session: "Session", url: str, schema: "StructType | str | None" =
     return (reader if schema is None else reader.schema(schema)).parquet(url)
 
 
-def write_table(session: "Session", store: AnyStore, name: str, table: Made) -> tuple[int, dict[str, str]]:
+def write_table(session: "Session", store: Store, name: str, table: Made) -> tuple[int, dict[str, str]]:
     """Write Parquet; returns the number of rows, and the columns with their types. Counting needs no second pass."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as fn
@@ -278,7 +268,7 @@ def write_table(session: "Session", store: AnyStore, name: str, table: Made) -> 
     return int(seen.get["rows"]), _types(frame.schema)
 
 
-def _write_here(store: AnyStore, name: str, table: pa.Table) -> tuple[int, dict[str, str]]:
+def _write_here(store: Store, name: str, table: pa.Table) -> tuple[int, dict[str, str]]:
     """Write a table that the driver already holds: a Spark job would take longer for most of these tables."""
     plain = table.cast(plain_schema(table.schema))
     sink = pa.BufferOutputStream()

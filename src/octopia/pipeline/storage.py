@@ -49,6 +49,7 @@ class Store(Protocol):
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file, all or nothing."""
+        self.write_bytes(name, f"{json.dumps(value, indent=1, ensure_ascii=False)}\n".encode())
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file, all or nothing; missing folders are created."""
@@ -58,6 +59,11 @@ class Store(Protocol):
     def rename(self, old: str, new: str) -> None: ...
 
     def remove(self, name: str) -> None: ...
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One run at a time, where the place has locks that end with their holder."""
+        yield
 
 
 def replace(store: Store, name: str) -> None:
@@ -89,7 +95,7 @@ def is_data(file: str) -> bool:
     return not file.rpartition("/")[2].startswith(("_", "."))
 
 
-class LocalStore:
+class LocalStore(Store):
     """A folder."""
 
     def __init__(self, folder: Path | str) -> None:
@@ -122,9 +128,6 @@ class LocalStore:
             return json.loads((self.folder / name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-
-    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        self.write_bytes(name, _json(value).encode())
 
     def write_bytes(self, name: str, content: bytes) -> None:
         path = self.folder / name
@@ -169,7 +172,7 @@ class LocalStore:
             yield
 
 
-class HadoopStore:
+class HadoopStore(Store):
     """An address such as hdfs://host/folder, through the file systems of the session's JVM."""
 
     def __init__(self, address: str, spark: Callable[[], Any]) -> None:
@@ -177,10 +180,7 @@ class HadoopStore:
         self._spark = spark
 
     def _path(self, name: str) -> tuple[Any, Any]:
-        """The JVM's file system and path."""
-        session = self._spark()
-        path = session._jvm.org.apache.hadoop.fs.Path(self.url(name) if name else self.place)  # noqa: SLF001
-        return path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), path  # noqa: SLF001
+        return hadoop_path(self._spark(), self.url(name) if name else self.place)
 
     def url(self, name: str) -> str:
         return f"{self.place}/{name}"
@@ -233,9 +233,6 @@ class HadoopStore:
         except ValueError:
             return None
 
-    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        self.write_bytes(name, _json(value).encode())
-
     def write_bytes(self, name: str, content: bytes) -> None:
         folder, _, file = name.rpartition("/")
         beside = f"{folder}/.{file}{NEW}".lstrip("/")
@@ -265,23 +262,17 @@ class HadoopStore:
             system, path = self._path(name)
             system.delete(path, True)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """These file systems have no locks that end with their holder."""
-        yield
 
-
-AnyStore = LocalStore | HadoopStore
-
-
-def open_store(place: str | os.PathLike[str], spark: Callable[[], Any]) -> AnyStore:
+def open_store(place: str | os.PathLike[str], spark: Callable[[], Any]) -> Store:
     """The store at a path or an address; `spark` is called for a session only if the address needs one."""
     text = os.fspath(place)
     return HadoopStore(text, spark) if "://" in text else LocalStore(text)
 
 
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+def hadoop_path(spark: Any, address: str) -> tuple[Any, Any]:
+    """The JVM's file system for an address, and its path there."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(address)  # noqa: SLF001  PySpark has no other way to its storages
+    return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), path  # noqa: SLF001
 
 
 @contextmanager

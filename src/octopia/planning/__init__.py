@@ -7,18 +7,10 @@ makes the counts from traces and runs candidates and replays as Spark tasks.
 """
 
 from octopia.planning.candidates import Candidate, CandidateOrder, work_out
-from octopia.planning.cost import Cost, Paths, cost_of, flow_cost, paths_of
-from octopia.planning.filters import Covered, Pair, Relations, merged, numbers_by_client, relations_of
+from octopia.planning.cost import cost_of, paths_of
+from octopia.planning.filters import Pair, merged, numbers_by_client, relations_of
 from octopia.planning.plan import Costs, Plan, Tried, rejected_of
-from octopia.planning.proposal import (
-    Proposal,
-    overlay_toml,
-    propose,
-    proposed_workload,
-    slots_of,
-    split,
-    zones_of,
-)
+from octopia.planning.proposal import Proposal, overlay_toml, propose, proposed_workload, slots_of, split, zones_of
 from octopia.planning.replay import Measured, replay
 from octopia.planning.report import headline, percent, plan_page
 from octopia.planning.shapes import divisors, link_count
@@ -28,21 +20,16 @@ __all__ = [
     "FLOWS_MAX",
     "Candidate",
     "CandidateOrder",
-    "Cost",
     "Costs",
-    "Covered",
     "Flow",
     "Measured",
     "Pair",
-    "Paths",
     "Plan",
     "Proposal",
-    "Relations",
     "Traffic",
     "Tried",
     "cost_of",
     "divisors",
-    "flow_cost",
     "headline",
     "link_count",
     "make_traffic",

@@ -1,11 +1,11 @@
 """The page of a plan: its benefit first, then the proof, the current cost, and the search."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from octopia.drawing import overlay_svg
 from octopia.errors import OctopiaError
-from octopia.experiments import bars_plot, page_html, plot_html, shown_value
+from octopia.experiments import bars_plot, page_html, plot_html, shown_value, table_html
 from octopia.planning.plan import BEFORE, Costs, Plan
 from octopia.planning.replay import Measured
 
@@ -109,10 +109,10 @@ def _proposals(plan: Plan) -> str:
                 *_values(plan, each),
             ]
         )
-    head = ["proposal", "what changes", "clusters × regions", "clients moved", "messages, predicted", *_HEADS]
+    head = ("proposal", "what changes", "#clusters × regions", "#clients moved", "#messages, predicted", *_HEADS)
     return (
         "<h2>Before and after</h2>"
-        + _table(head, rows, texts=2)
+        + table_html(head, rows)
         + "<p class=soft>Predicted: by the cost model on the first part. All other numbers: replays of the second part "
         f"under {escape(plan.routing.upper())}. A proposal is rejected if its replay has more messages, or a longer "
         "mean delay, than before.</p>"
@@ -120,15 +120,15 @@ def _proposals(plan: Plan) -> str:
 
 
 _HEADS = (
-    "messages",
-    "",
-    "mean delay",
-    "",
-    "p99 delay",
-    "hops",
-    "deliveries",
-    "messages to subscribe",
-    "PRT entries",
+    "#messages",
+    "#",
+    "#mean delay",
+    "#",
+    "#p99 delay",
+    "#hops",
+    "#deliveries",
+    "#messages to subscribe",
+    "#PRT entries",
     "checks",
 )
 
@@ -158,7 +158,7 @@ def _controls(plan: Plan) -> str:
     rows = [[each.name, *_values(plan, each)] for each in plan.controls]
     return (
         "<h2>Control: clients at random</h2><p>If these were as good as a proposal, its gain would be luck.</p>"
-        + _table(["placement", *_HEADS], rows, texts=1)
+        + table_html(("placement", *_HEADS), rows)
     )
 
 
@@ -168,7 +168,7 @@ def _other_routings(plan: Plan) -> str:
     rows = [[each.routing.upper(), each.name, *_values(plan, each)] for each in plan.other_routings]
     return (
         "<h2>What another routing would give</h2><p>Beside the plan, not part of it: changes are against "
-        f"{escape(plan.routing.upper())} before.</p>" + _table(["routing", "", *_HEADS], rows, texts=2)
+        f"{escape(plan.routing.upper())} before.</p>" + table_html(("routing", "", *_HEADS), rows)
     )
 
 
@@ -184,9 +184,10 @@ def _shapes(plan: Plan) -> str:
         ]
         for each in plan.tried
     ]
+    heads = ("#clusters", "#regions", "#links", "#messages", "#hops", "left out")
     return (
         "<h2>Numbers of clusters that were tried</h2><p>With the clients where they are; messages and hops by the cost "
-        "model, on the first part.</p>" + _table(["clusters", "regions", "links", "messages", "hops", "left out"], rows)
+        "model, on the first part.</p>" + table_html(heads, rows)
     )
 
 
@@ -207,10 +208,10 @@ def _costs(title: str, costs: Sequence[Costs]) -> str:
         ]
         for each in costs[:_ROWS_SHOWN]
     ]
-    head = ["client", "broker", "notifications", "deliveries", "messages", "hops", "mean delay"]
-    head += ["in queues", "on links", "in brokers", "messages to register"]
+    head = ["client", "broker", "#notifications", "#deliveries", "#messages", "#hops", "#mean delay"]
+    head += ["#in queues", "#on links", "#in brokers", "#messages to register"]
     more = f"<p class=soft>{len(costs):,} in all; the rest is in plan.json.</p>" if len(costs) > len(rows) else ""
-    return f"<h2>{escape(title)}</h2>" + _table(head, rows, texts=2) + more
+    return f"<h2>{escape(title)}</h2>" + table_html(head, rows) + more
 
 
 def _filters(plan: Plan) -> str:
@@ -227,26 +228,11 @@ def _filters(plan: Plan) -> str:
         f"<h2>Filters</h2><p>{sum(map(len, relations.holders)):,} subscriptions have {len(relations.filters):,} "
         f"different filters; {relations.repeated:,} repeat another one, and {relations.below:,} of the different "
         f"ones are covered by another.</p>"
-        + (_table(["filter", "covers", "for example"], covered) if covered else "")
+        + (table_html(("filter", "#covers", "for example"), covered) if covered else "")
         + (
             f"<p>The most similar pairs on the first part; from {plan.likeness_min:.0%} on, they are merged.</p>"
-            + _table(["filter", "and", "likeness", "notifications of either"], alike)
+            + table_html(("filter", "and", "#likeness", "#notifications of either"), alike)
             if alike
             else ""
         )
     )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 0) -> str:
-    def cells(tag: str, values: Sequence[str]) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if at >= texts and _numeric(value) else ''}>{escape(value)}</{tag}>"
-            for at, value in enumerate(values)
-        )
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<div class=wide><table><thead><tr>{cells('th', head)}</tr></thead>{body}</table></div>"
-
-
-def _numeric(value: str) -> bool:
-    return value[:1].isdigit() or value[:1] in "+−–"

@@ -3,9 +3,8 @@
 from octopia.sim.checkers import DELIVERY_RULES, Finding, check_run
 from octopia.sim.exactly_once import compare as compare_deliveries
 from octopia.sim.faults import BrokerFault, Fault, LinkFault, check_faults, draw_faults
-from octopia.sim.model import MODEL_PARTS, MODELS, Model, check_model, links_of, load_model
+from octopia.sim.model import MODEL_PARTS, MODELS, Model, check_model, links_of, load_model, model_from
 from octopia.sim.numbering import first_numbers
-from octopia.sim.requests import Request
 from octopia.sim.run import (
     LiveFacts,
     LiveFault,
@@ -18,8 +17,7 @@ from octopia.sim.run import (
     save_run,
     simulate,
 )
-from octopia.sim.simulation import Simulation
-from octopia.sim.terms import Terms, terms_of
+from octopia.sim.terms import terms_of
 
 __all__ = [
     "DELIVERY_RULES",
@@ -34,11 +32,8 @@ __all__ = [
     "LiveProcess",
     "Model",
     "Phase",
-    "Request",
     "Run",
     "RunSpec",
-    "Simulation",
-    "Terms",
     "check_faults",
     "check_model",
     "check_run",
@@ -48,6 +43,7 @@ __all__ = [
     "links_of",
     "load_model",
     "load_run",
+    "model_from",
     "no_garbage_collection",
     "save_run",
     "simulate",

@@ -24,6 +24,7 @@ from octopia.sim.numbering import first_numbers, registrations
 from octopia.sim.run import Run, load_run
 from octopia.sim.terms import terms_of
 from octopia.topology import Scot
+from octopia.trace import moments_of_requests, read_columns
 from octopia.workload import Workload
 
 EXAMPLES_MAX = 5
@@ -86,8 +87,7 @@ class _Trace:
         self.unordered = [self.clients[client] for client, wish in wishes if not wish.ordered]
 
     def columns(self, table: str, *names: str) -> list[Numbers]:
-        read = pq.read_table(self.folder / f"{table}.parquet", columns=list(names))
-        return [read.column(name).to_numpy() for name in names]
+        return read_columns(self.folder, table, *names)
 
     def pair(self, code: int) -> str:
         """A (publication, client) pair by name."""
@@ -129,9 +129,7 @@ def _check_deadlines(trace: _Trace, run: Run) -> list[Finding]:
     """
     if not trace.deadlines_ns:
         return []
-    numbers, moments = trace.columns("requests", "request", "handled_ns" if run.live is None else "issued_ns")
-    accepted = np.zeros(int(numbers.max(initial=0)) + 1)
-    accepted[numbers] = moments
+    accepted = moments_of_requests(trace.folder, "handled_ns" if run.live is None else "issued_ns")
     limit = np.full(len(trace.names), np.inf)
     limit[list(trace.deadlines_ns)] = list(trace.deadlines_ns.values())
     findings = []

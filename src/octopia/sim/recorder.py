@@ -45,37 +45,36 @@ if TYPE_CHECKING:
     from octopia.sim.node import Node
     from octopia.sim.requests import Request
 
-# Codes of the messages in a run, notifications last, and the kind of each. For a copy of a notification, the number of
+# The messages in a run by their codes, notifications last. For a copy of a notification, the number of
 # the case in which the sender decided about it is added (`Decision.case`), so all codes from that of `Notify` on are
 # notifications.
-_CODES: Mapping[type, str] = {
-    Advertise: "advertise",
-    Unadvertise: "unadvertise",
-    Subscribe: "subscribe",
-    Unsubscribe: "unsubscribe",
-    CibSet: "cib_set",
-    CibClear: "cib_clear",
-    SubscriptionsComplete: "subscriptions_complete",
-    SubscriptionsIncomplete: "subscriptions_incomplete",
-    AdvertisementsComplete: "advertisements_complete",
-    LinkNews: "link_news",
-    Waits: "waits",
-    Confirm: "confirm",
-    Notify: "notify",
-}
-_KINDS = tuple(dict.fromkeys(_CODES.values()))
-CODE_OF: Mapping[type, int] = {message: code for code, message in enumerate(_CODES)}
+_MESSAGES: tuple[Any, ...] = (
+    Advertise,
+    Unadvertise,
+    Subscribe,
+    Unsubscribe,
+    CibSet,
+    CibClear,
+    SubscriptionsComplete,
+    SubscriptionsIncomplete,
+    AdvertisementsComplete,
+    LinkNews,
+    Waits,
+    Confirm,
+    Notify,
+)
+_KINDS = tuple(message.kind for message in _MESSAGES)
+CODE_OF: Mapping[type, int] = {message: code for code, message in enumerate(_MESSAGES)}
 FIRST_NOTIFICATION = CODE_OF[Notify]
-_KIND_OF_CODE = np.array([_KINDS.index(kind) for kind in _CODES.values()], dtype=np.int8)
-_REQUESTS = ("advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "leave")
-_REQUEST_OF: Mapping[type, int] = {
-    Advertised: 0,
-    Unadvertised: 1,
-    Subscribed: 2,
-    Unsubscribed: 3,
-    Published: 4,
-    ClientLeft: 5,
+_REQUESTS: Mapping[type, str] = {
+    Advertised: "advertise",
+    Unadvertised: "unadvertise",
+    Subscribed: "subscribe",
+    Unsubscribed: "unsubscribe",
+    Published: "publish",
+    ClientLeft: "leave",
 }
+_REQUEST_OF: Mapping[type, int] = {event: number for number, event in enumerate(_REQUESTS)}
 _RECIPIENT_SETS_MAX = 50_000
 _NO_CIV = -1
 _ROWS_AT_ONCE = 1_024
@@ -102,7 +101,7 @@ class Recorder:
         self.handled: list[int] = []
         self.delivered_to: list[tuple[Recipient, ...] | None] = []
         self.rows_per_batch = ROWS_PER_BATCH
-        # notifications released later than they arrived: request, broker, hop, time, and recipients
+        # notifications released later than they arrived: as if by requests; request, hop, time, and recipients
         self._released: list[tuple[int, int, int, int]] = []
         self._released_to: list[tuple[Recipient, ...] | None] = []
         self._writer = writer
@@ -141,7 +140,9 @@ class Recorder:
         self._client_delay_ns = model.client.delay_ns
         self._sending_ns = np.array([max(1, link.sending_ns) for link in links], dtype=np.int64)
         self._senders = np.array([link.sender.index for link in links], dtype=np.int64)
-        self._receivers = np.array([link.receiver.index for link in links], dtype=np.int64)
+        # an arrival by link -1 - n is a request at broker n, so these stand at the end
+        receivers = [link.receiver.index for link in links]
+        self._receivers = np.array([*receivers, *reversed(range(len(self._brokers)))], dtype=np.int64)
 
     def request(self, request: "Request", handled_ns: int | None, refused: str | None) -> int:
         """Record a request that was handled, or refused for a reason; returns the number of waiting rows."""
@@ -158,7 +159,7 @@ class Recorder:
 
     def released(self, request: int, node: "Node", hop: int, at_ns: int, to: tuple[Recipient, ...]) -> None:
         """Record the delivery of a notification that arrived with this hop and waited for earlier ones."""
-        self._released.append((request, node.index, hop, at_ns))
+        self._released.append((-1 - node.index, request, hop, at_ns))
         self._released_to.append(to)
         if len(self._released) >= self.rows_per_batch:
             self._write_released()
@@ -263,7 +264,7 @@ class Recorder:
         follows = np.maximum((left - queued - 1) // self._sending_ns[link], 0)
         lost = handled < 0
         columns = {
-            "kind": _coded(_KIND_OF_CODE[np.minimum(code, FIRST_NOTIFICATION)], _KINDS),
+            "kind": _coded(np.minimum(code, FIRST_NOTIFICATION), _KINDS),
             "request": request,
             "sender": self._senders[link],
             "receiver": self._receivers[link],
@@ -289,33 +290,28 @@ class Recorder:
     def _write_deliveries(self) -> None:
         """All rows whose recipients are known: those of the last row may still come."""
         known = len(self.delivered_to)
-        link, request, hop, handled = (line[:known] for line in self._open_rows)
+        rows = [line[:known] for line in self._open_rows]
         self._open_rows = tuple(line[known:] for line in self._open_rows)
-        counts, clients, subscriptions = self._recipients.expand(self.delivered_to)
-        self.delivered_to.clear()
+        self._deliver(*rows, to=self.delivered_to)
+
+    def _write_released(self) -> None:
+        if self._released:
+            rows = [np.array(column) for column in zip(*self._released, strict=True)]
+            self._released.clear()
+            self._deliver(*rows, to=self._released_to)
+
+    def _deliver(
+        self, link: Numbers, request: Numbers, hop: Numbers, at_ns: Numbers, *, to: list[tuple[Recipient, ...] | None]
+    ) -> None:
+        """Write the deliveries of these rows to their recipients."""
+        counts, clients, subscriptions = self._recipients.expand(to)
+        to.clear()
         if not len(clients):
             return
         columns = {
             "request": np.repeat(request.astype(np.int32), counts),
             "client": clients,
-            "broker": np.repeat(np.where(link >= 0, self._receivers[link], -1 - link).astype(np.int32), counts),
-            "hop": np.repeat(hop.astype(np.int16), counts),
-            "delivered_ns": np.repeat(handled + self._client_delay_ns, counts),
-            "subscriptions": subscriptions,
-        }
-        self._writer.write("deliveries", columns)
-
-    def _write_released(self) -> None:
-        if not self._released:
-            return
-        request, broker, hop, at_ns = (np.array(column) for column in zip(*self._released, strict=True))
-        counts, clients, subscriptions = self._recipients.expand(self._released_to)
-        self._released.clear()
-        self._released_to.clear()
-        columns = {
-            "request": np.repeat(request.astype(np.int32), counts),
-            "client": clients,
-            "broker": np.repeat(broker.astype(np.int32), counts),
+            "broker": np.repeat(self._receivers[link].astype(np.int32), counts),
             "hop": np.repeat(hop.astype(np.int16), counts),
             "delivered_ns": np.repeat(at_ns + self._client_delay_ns, counts),
             "subscriptions": subscriptions,
@@ -336,7 +332,7 @@ class Recorder:
             number, kind, client, broker, issued, handled, row, refused = zip(*rows, strict=True)
             columns = {
                 "request": number,
-                "kind": _coded(kind, _REQUESTS),
+                "kind": _coded(kind, list(_REQUESTS.values())),
                 "client": client,
                 "broker": broker,
                 "issued_ns": issued,

@@ -68,7 +68,7 @@ DELAYS = 65_521
 # Bounds of a day, as powers of 2 in ns: below a millisecond it has hardly an event.
 _DAY_BITS_MIN, _DAY_BITS_MAX = 20, 30
 _CALL = -2
-_ABOUT_SUBSCRIPTIONS = frozenset({Subscribe, Unsubscribe, Subscribed, Unsubscribed})
+ABOUT_SUBSCRIPTIONS = frozenset({Subscribe, Unsubscribe, Subscribed, Unsubscribed})
 _NO_LINK = -1
 _MOMENT = itemgetter(0)
 _SIZES = {
@@ -372,7 +372,7 @@ class Simulation:
         before = len(srt), len(prt)
         # subscriptions are compared with the SRT, advertisements with the PRT
         about = event.message if type(event) is Received else event
-        done = begin + node.control_ns(before[0] if type(about) in _ABOUT_SUBSCRIPTIONS else before[1], True)
+        done = begin + node.control_ns(before[0] if type(about) in ABOUT_SUBSCRIPTIONS else before[1], True)
         if node.down and node.is_down(now, done):
             return done, _LOST_AT_BROKER, []
         unchanged = begin + node.control_ns(0, False)
@@ -522,7 +522,10 @@ class Simulation:
         at_ns = max(now, int(due * SECOND_NS) + 1)
         if node.due_ns < 0 or at_ns < node.due_ns:
             node.due_ns = at_ns
-            self._at(at_ns, partial(self._tick, node))
+            self._wake(node, at_ns)
+
+    def _wake(self, node: Node, at_ns: int) -> None:
+        self._at(at_ns, partial(self._tick, node))
 
     def _tick(self, node: Node, now: int) -> None:
         if now < node.due_ns or node.due_ns < 0 or (node.down and node.is_down(now, now)):
@@ -538,13 +541,17 @@ class Simulation:
             node.catch_up(begin)
         for action in actions:
             if type(action) is Send:
-                message: Any = action.message
-                number = message.notification.request if message.kind == Notify.kind else NO_REQUEST
-                self._pass(node.links[action.to], message, number, 1, begin, CODE_OF[type(message)])
+                message, code = action.message, CODE_OF[type(action.message)]
+                self._pass(node.links[action.to], message, request_sent_again(message), 1, begin, code)
         self._release(node, actions, begin)
 
     def _at(self, at_ns: int, do: Callable[[int], None]) -> None:
         self._put((at_ns, _NO_LINK, do, 0, 0, 0, 0, 0, _CALL))
+
+
+def request_sent_again(message: Any) -> int:
+    """The request of a message that a broker sends because time has passed: that of a notification, if it is one."""
+    return message.notification.request if message.kind == Notify.kind else NO_REQUEST
 
 
 def _delays(seed: int, delay_ns: int, jitter_ns: int) -> list[int]:

@@ -39,10 +39,6 @@ from octopia.routing import (
     Refusal,
     Refuse,
     Send,
-    Subscribe,
-    Subscribed,
-    Unsubscribe,
-    Unsubscribed,
     Waits,
 )
 from octopia.sim.disciplines import Lanes, Servers
@@ -52,7 +48,7 @@ from octopia.sim.model import machines_of
 from octopia.sim.node import SECOND_NS, Node
 from octopia.sim.recorder import CODE_OF, FIRST_NOTIFICATION
 from octopia.sim.requests import Asked, Request
-from octopia.sim.simulation import DELAYS, Simulation
+from octopia.sim.simulation import ABOUT_SUBSCRIPTIONS, DELAYS, Simulation, request_sent_again
 from octopia.topology import BrokerId
 from octopia.trace import FATES, NO_REQUEST
 
@@ -61,7 +57,6 @@ _LEAVES, _TICKS, _FAILS, _ASKS, _ENDS, _COMES = range(6)
 # The arrival that caused a message, and its place among the orders.
 Cause = tuple[int, int]
 _NO_CAUSE: Cause = (-1, 0)
-_ABOUT_SUBSCRIPTIONS = frozenset({Subscribe, Unsubscribe, Subscribed, Unsubscribed})
 # Kinds that may overtake, and be overtaken, in an output queue; everything else is a fence (see `octopia.net.outbox`).
 _NO_FENCES = frozenset({Notify, Confirm, Waits})
 _EVENTS_PER_CHECK = 1 << 16
@@ -294,9 +289,18 @@ class Stepwise(Simulation):
 
         def go_on() -> None:
             if station.doing is work and work is not None:
+                self._look_up(station, work)
                 do(station, work)
 
         self._then(station.begun_ns + after_ns, _ENDS, _NO_CAUSE, go_on)
+
+    def _look_up(self, station: Station, work: Work) -> None:
+        """Before it goes on, a broker sees its queues and sends what these made it say."""
+        station.node.catch_up(self.now_ns)
+        said, station.said = station.said, []
+        if said:
+            self._cause = (work.number, -len(said))
+            self._carry_out(station.node, said, self.now_ns)
 
     def _end(self, station: Station) -> None:
         """A core has finished a message; its broker queues again if it has more."""
@@ -313,19 +317,11 @@ class Stepwise(Simulation):
     def _ordered(self, node: Node, actions: list[Action], done: int) -> None:
         self.stations[node.index].said += actions
 
-    def _say(self, station: Station, number: int) -> None:
-        said, station.said = station.said, []
-        if said:
-            self._cause = (number, -len(said))
-            self._carry_out(station.node, said, self.now_ns)
-
     def _notified(self, station: Station, work: Work) -> None:
         """A broker decides where a notification goes."""
         node, now, arrival, event = station.node, self.now_ns, work.arrival, work.event
         assert arrival is not None  # noqa: S101  # notifications come by messages and requests only
         _, index, _, number, hop, *_ = arrival
-        node.catch_up(now)
-        self._say(station, work.number)
         if index < 0 and self._deadlines_ns:
             self._accepted_ns[number] = now
         notification, refused, stamp = event.notification, None, None
@@ -360,8 +356,6 @@ class Stepwise(Simulation):
     def _controlled(self, station: Station, work: Work) -> None:
         """A broker handles a message other than a notification; it takes longer if that changes a table."""
         node, event = station.node, work.event
-        node.catch_up(self.now_ns)
-        self._say(station, work.number)
         srt, prt = node.broker.state.srt, node.broker.state.prt
         before = len(srt), len(prt)
         if work.arrival is not None and work.arrival[1] >= 0:
@@ -372,27 +366,28 @@ class Stepwise(Simulation):
             return
         node.tables_changed()
         # subscriptions are compared with the SRT, advertisements with the PRT
-        entries = before[0] if type(work.event) in _ABOUT_SUBSCRIPTIONS else before[1]
+        entries = before[0] if type(work.event) in ABOUT_SUBSCRIPTIONS else before[1]
         self._soon(station, node.control_ns(entries, True), self._control_done)
 
     def _control_done(self, station: Station, work: Work) -> None:
-        node, now, arrival, actions = station.node, self.now_ns, work.arrival, work.actions
-        node.catch_up(now)
-        self._say(station, work.number)
         number, hop = NO_REQUEST, 0
-        if arrival is not None:
-            number, hop = arrival[3:5]
-            refused = next((action.reason for action in actions if type(action) is Refuse), None)
-            self._record(arrival, now, None, refused)
-        for place, action in enumerate(actions):
+        if work.arrival is not None:
+            number, hop = work.arrival[3:5]
+            refused = next((action.reason for action in work.actions if type(action) is Refuse), None)
+            self._record(work.arrival, self.now_ns, None, refused)
+        self._orders_done(station, work, lambda message: number, hop + 1)
+
+    def _orders_done(self, station: Station, work: Work, request_of: Callable[[Any], int], hop: int) -> None:
+        """Carry out a broker's orders; then it is done with its current work."""
+        for place, action in enumerate(work.actions):
             if type(action) is Send:
                 self._cause = (work.number, place)
-                message = action.message
+                link, message = station.node.links[action.to], action.message
                 code = CODE_OF[type(message)]
-                self._pass(node.links[action.to], message, number, hop + 1, now, code, action.priority)
+                self._pass(link, message, request_of(message), hop, self.now_ns, code, action.priority)
         if self._streams:
             self._cause = (work.number, -1)
-            self._release(node, actions, now)
+            self._release(station.node, work.actions, self.now_ns)
         self._end(station)
 
     def _act(self, node: Node, event: Event, now: int) -> None:
@@ -423,14 +418,8 @@ class Stepwise(Simulation):
 
     # -- streams: time that brokers wait for
 
-    def _watch(self, node: Node, now: int) -> None:
-        due = node.streams.due
-        if due is None:
-            return
-        at_ns = max(now, int(due * SECOND_NS) + 1)
-        if node.due_ns < 0 or at_ns < node.due_ns:
-            node.due_ns = at_ns
-            self._then(at_ns, _COMES, (self._cause[0], -1), lambda: self._time_comes(node, at_ns))
+    def _wake(self, node: Node, at_ns: int) -> None:
+        self._then(at_ns, _COMES, (self._cause[0], -1), lambda: self._time_comes(node, at_ns))
 
     def _time_comes(self, node: Node, at_ns: int) -> None:
         if node.due_ns == at_ns and not (node.down and node.is_down(at_ns, at_ns)):
@@ -438,26 +427,12 @@ class Stepwise(Simulation):
             self._give(self.stations[node.index], Work(None, self._number()))
 
     def _is_due(self, station: Station, work: Work) -> None:
-        node = station.node
-        node.catch_up(self.now_ns)
-        self._say(station, work.number)
-        work.actions = node.broker.tick(self.now_ns / SECOND_NS)
-        self._soon(station, node.control_ns(0, False) if work.actions else 0, self._due_done)
+        self._look_up(station, work)
+        work.actions = station.node.broker.tick(self.now_ns / SECOND_NS)
+        self._soon(station, station.node.control_ns(0, False) if work.actions else 0, self._due_done)
 
     def _due_done(self, station: Station, work: Work) -> None:
-        node, now = station.node, self.now_ns
-        node.catch_up(now)
-        self._say(station, work.number)
-        for place, action in enumerate(work.actions):
-            if type(action) is Send:
-                message: Any = action.message
-                number = message.notification.request if message.kind == Notify.kind else NO_REQUEST
-                self._cause = (work.number, place)
-                code = CODE_OF[type(message)]
-                self._pass(node.links[action.to], message, number, 1, now, code, action.priority)
-        self._cause = (work.number, -1)
-        self._release(node, work.actions, now)
-        self._end(station)
+        self._orders_done(station, work, request_sent_again, 1)
 
     # -- output queues, links and cards
 

@@ -256,6 +256,3 @@ def content_of(text: str) -> dict[str, Any]:
     """A notification as recorded."""
     loaded: dict[str, Any] = json.loads(text)
     return loaded
-
-
-__all__ = ["FACTS", "REGISTERED", "assemble", "content_of", "subscriptions_between"]

@@ -5,24 +5,16 @@ work is divided. The package does not depend on brokers or indexes; the simulato
 inside its own functions. Only `read_quotes` and the functions it calls read files.
 """
 
-from octopia.workload.clean import (
-    RAW_SCHEMA,
-    REJECTS_SCHEMA,
-    SOURCED_SCHEMA,
-    Cleaned,
-    clean_quotes,
-    without_repeats,
-)
-from octopia.workload.client_places import client_brokers, place_high_rate, place_interested
+from octopia.workload.clean import REJECTS_SCHEMA, SOURCED_SCHEMA, Cleaned, clean_quotes, without_repeats
+from octopia.workload.client_places import client_brokers
 from octopia.workload.dates import DateEvidence, DayOrder, date_evidence
-from octopia.workload.filters import advertisement_filter, subscription_filters
-from octopia.workload.market import Market, Symbols, draw_symbols, high_rate_counts, make_market, published_counts
+from octopia.workload.filters import subscription_filters
+from octopia.workload.market import draw_symbols, high_rate_counts, make_market, published_counts
 from octopia.workload.notifications import NOTIFICATIONS_SCHEMA, notifications_of
 from octopia.workload.quotes import QUOTES_SCHEMA, symbol_names, synthetic_quotes
 from octopia.workload.raw_csv import (
     BLOCK_BYTES,
     EMPTY_FILE,
-    ByteStream,
     CsvForm,
     csv_block,
     csv_form,
@@ -33,11 +25,9 @@ from octopia.workload.raw_csv import (
 )
 from octopia.workload.read_quotes import (
     HEAD_BYTES,
-    QuoteFiles,
-    QuotesRead,
     Skipped,
     clean_file,
-    day_order,
+    dates_in,
     find_quotes,
     no_quote_files,
     quote_files,
@@ -54,10 +44,7 @@ from octopia.workload.workload import (
     Change,
     Publications,
     Registration,
-    Spread,
-    Summary,
     Workload,
-    high_rate_client,
     interested_subscribers,
     make_workload,
     spread_of,
@@ -70,32 +57,23 @@ __all__ = [
     "NOTIFICATIONS_SCHEMA",
     "PAIRS_SCHEMA",
     "QUOTES_SCHEMA",
-    "RAW_SCHEMA",
     "REJECTS_SCHEMA",
     "SOURCED_SCHEMA",
     "TABLE_SCHEMAS",
     "BurstSpec",
-    "ByteStream",
     "Change",
     "ChurnSpec",
     "Cleaned",
     "CsvForm",
     "DateEvidence",
     "DayOrder",
-    "Market",
     "Publications",
-    "QuoteFiles",
-    "QuotesRead",
     "Registration",
     "Skipped",
-    "Spread",
-    "Summary",
-    "Symbols",
     "Wish",
     "WishSpec",
     "Workload",
     "WorkloadSpec",
-    "advertisement_filter",
     "clean_file",
     "clean_quotes",
     "client_brokers",
@@ -104,10 +82,9 @@ __all__ = [
     "csv_rows",
     "csv_stream",
     "date_evidence",
-    "day_order",
+    "dates_in",
     "draw_symbols",
     "find_quotes",
-    "high_rate_client",
     "high_rate_counts",
     "interested_subscribers",
     "make_market",
@@ -116,8 +93,6 @@ __all__ = [
     "match_mask",
     "no_quote_files",
     "notifications_of",
-    "place_high_rate",
-    "place_interested",
     "published_counts",
     "quote_files",
     "raw_batches",

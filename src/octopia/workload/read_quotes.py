@@ -74,7 +74,7 @@ def clean_file(file: str, date_order: DayOrder | None = None) -> Iterator[Cleane
     """The rows of one file, judged batch by batch in bounded memory; repeats are left to `without_repeats`."""
     order, known = date_order, date_order is not None
     for raw in raw_batches(file):
-        if not known and any(needs_order(text) for text in _dates(raw)):
+        if not known and any(needs_order(text) for text in dates_in(raw)):
             # The whole file is scanned only now: the dates of most files need no order.
             order, known = day_order(file), True
         yield clean_quotes(raw, order)
@@ -82,7 +82,7 @@ def clean_file(file: str, date_order: DayOrder | None = None) -> Iterator[Cleane
 
 def day_order(file: str) -> DayOrder | None:
     """The order of days and months that the dates of a file prove; None if they need none."""
-    return sum((date_evidence(_dates(raw)) for raw in raw_batches(file)), DateEvidence()).order(file)
+    return sum((date_evidence(dates_in(raw)) for raw in raw_batches(file)), DateEvidence()).order(file)
 
 
 def raw_batches(file: str) -> Iterator[pa.RecordBatch]:
@@ -197,9 +197,10 @@ def _head(file: Path) -> bytes:
         return b""
 
 
-def _dates(raw: pa.RecordBatch) -> Counter[str]:
+def dates_in(raw: pa.RecordBatch) -> dict[str, int]:
+    """How often each text occurs among the dates of a batch of raw rows."""
     counts = raw.column("date").drop_null().value_counts()
-    return Counter(dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)))
+    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
 
 
 def _raw_parquet(file: str) -> Iterator[pa.RecordBatch]:

@@ -67,11 +67,6 @@ class Column:
         raise NotImplementedError
 
 
-class _Nulls(Column):
-    def __init__(self, count: int) -> None:
-        super().__init__(None, np.zeros(count, dtype=np.bool_))
-
-
 class _Integers(Column):
     def __init__(self, array: pa.Array) -> None:
         super().__init__(Kind.NUMBER, _valid(array))
@@ -186,7 +181,7 @@ def read_column(array: pa.Array | pa.ChunkedArray, name: str, first: int = 0) ->
     if pa.types.is_dictionary(kind):
         return read_column(plain.dictionary_decode(), name, first)
     if pa.types.is_null(kind):
-        return _Nulls(len(plain))
+        return absent_column(len(plain))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _Strings(plain)
     if pa.types.is_integer(kind):
@@ -200,7 +195,7 @@ def read_column(array: pa.Array | pa.ChunkedArray, name: str, first: int = 0) ->
 
 def absent_column(count: int) -> Column:
     """The column of an attribute that no row has."""
-    return _Nulls(count)
+    return Column(None, np.zeros(count, dtype=np.bool_))
 
 
 def _column_of(value: Value) -> Column:

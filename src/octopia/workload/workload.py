@@ -130,14 +130,6 @@ class Workload:
         """The measured selectivities."""
         return Summary(_spread(self.advertisements), _spread(self.subscriptions))
 
-    def interested(self, burst: int = 0) -> tuple[int, ...]:
-        """The indices of the subscriptions that the notifications of a burst match; () if there is no such burst."""
-        if burst >= len(self.high_rate):
-            return ()
-        rows = np.unique(self.publications.row[self.publications.publisher == self.high_rate[burst]])
-        counts = match_counts([s.filter for s in self.subscriptions], self.notifications.take(pa.array(rows)))
-        return tuple(np.flatnonzero(counts).tolist())
-
     def equals(self, other: "Workload") -> bool:
         """Whether both are the same in every part."""
         mine, theirs = self.publications, other.publications

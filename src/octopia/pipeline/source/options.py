@@ -5,10 +5,11 @@ connected; Spark itself ignores options it does not know. Names are compared wit
 they are written here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from octopia.errors import InputError, LanguageError
 from octopia.hints import maybe_meant, shortened
@@ -30,8 +31,6 @@ _READ: Final = (
 _WRITE: Final = (*_SHARED, "advertise", "writeId", "receipts")
 # Options that Spark adds.
 _SPARKS: Final = ("checkpointlocation", "queryname", "path", "outputmode")
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +213,9 @@ class _Given:
         value = self.text(name)
         if not value:
             return default
-        number = _quiet(lambda: int(value))
-        if number is None or not least <= number <= most:
-            raise InputError(
-                f"option {name!r} is {shortened(value)!r}: a whole number from {least:,} to {most:,} is needed"
-            )
-        return number
-
-
-def _quiet(make: Callable[[], _T]) -> _T | None:
-    try:
-        return make()
-    except ValueError:
-        return None
+        with suppress(ValueError):
+            if least <= int(value) <= most:
+                return int(value)
+        raise InputError(
+            f"option {name!r} is {shortened(value)!r}: a whole number from {least:,} to {most:,} is needed"
+        )
