@@ -53,7 +53,7 @@ def change(draw: Random, index: Matcher[int], stored: dict[int, Filter]) -> None
 
 def test_the_points_of_many_are_those_of_each() -> None:
     draw = Random(11)
-    for _ in range(60):
+    for _ in range(cases(60)):
         index: Matcher[int] = Matcher()
         for id in range(draw.randint(1, 40)):
             index.add(id, draw_filter(draw))

@@ -73,7 +73,7 @@ class Clog:
         await self.filler.flush()
         assert len(self.box.waiting) == self.queued
         lst = self.host.broker.state.lst
-        await until(lambda: lst.queue_length(self.neighbour) == self.queued)
+        await until(lambda: lst.queue_lengths[self.neighbour] == self.queued)
         assert lst.overloaded(self.neighbour) == (self.queued > 10)
 
 

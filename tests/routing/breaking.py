@@ -109,9 +109,13 @@ class BreakingNetwork(Network):
 
     def run_until_quiet(self) -> None:
         """Until nothing is in flight, and nothing due."""
-        while (heads := self.oldest_of_each_link()) or self.let_time_pass():
-            if heads:
-                self.receive(heads[0])
+        while True:
+            # the first of all is the first of its link
+            first = next((hop for hop in self.in_flight if (hop.receiver, hop.sender) not in self.untold), None)
+            if first is not None:
+                self.receive(first)
+            elif not self.let_time_pass():
+                return
 
     def cut_link(self, a: BrokerId, b: BrokerId) -> None:
         """The connection ends, and messages in flight are lost. Neither end has noticed yet."""
@@ -327,6 +331,15 @@ class BreakingHarness(Harness):
             self.covering != "none" and covered(spec, (self.specs[each.filter] for each in entries))
         )
 
+    def let_all_arrive(self, draw: Random) -> None:
+        """As in `Harness`, of several links at a time: it takes long to find the oldest of each where much is sent."""
+        while True:
+            heads = self.network.oldest_of_each_link()
+            for hop in draw.sample(heads, draw.randint(1, len(heads))) if heads else ():
+                self.network.receive(hop)
+            if not heads and not self.network.let_time_pass():
+                return
+
     def become_quiet(self, draw: Random) -> None:
         """Quiet, with whatever links there are; settled only where all are up."""
         in_parts = bool(self.network.cut or self.network.untold)
@@ -454,13 +467,13 @@ class FdrHarness(BreakingHarness):
 
     def check_borrowed_in_parts(self) -> None:
         """Of brokers that it is not in doubt about, a host broker holds exactly what overlaps."""
-        brokers, homes = self.network.brokers, self.world.homes
+        brokers, homes, whose = self.network.brokers, self.world.homes, self.whose()
         for (client, name), spec in self.world.advertisements.items():
             home = homes[client]
             prt, key = brokers[home].state.prt, brokers[home].state.advertisements.of(client)[name].key
             doubts = self.in_doubt(home)
             held = [
-                self.which(entry.key)
+                whose[entry.key]
                 for entry in prt.borrowed.values()
                 if key in entry.advertisements and entry.key.host not in doubts
             ]

@@ -5,6 +5,7 @@ Links keep order and delay arbitrarily: which link's oldest message arrives next
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -35,6 +36,12 @@ IDS = ("1", "2", "3")
 Which = tuple[str, str]
 # Each broker covers as it is drawn.
 MIXED = "mixed"
+
+
+# SQL is slow to parse, and there are few filters.
+@cache
+def filter_of(spec: Spec) -> Filter:
+    return parse_filter(spec.text())
 
 
 def draw_tree(draw: Random) -> Tree:
@@ -73,6 +80,7 @@ class Harness:
         self.promised: dict[str, dict[str, list[Which]]] = {}
         self.delivered: dict[str, list[str]] = {}
         self.refused: list[str] = []
+        self._first_hops: dict[BrokerId, dict[str, BrokerId | None]] = {}
         # by publisher and subscriber, the last that was delivered
         self.last: dict[tuple[str, str], int] = {}
 
@@ -101,13 +109,13 @@ class Harness:
 
     def advertise(self, draw: Random) -> None:
         (name, home), id, spec = self.client(draw), draw.choice(IDS), draw_spec(draw)
-        self.network.tell(home, Advertised(name, id, parse_filter(spec.text())))
+        self.network.tell(home, Advertised(name, id, filter_of(spec)))
         # an id in use for another filter is refused, the same again changes nothing: both leave what is there
         self.world.advertisements.setdefault((name, id), spec)
 
     def subscribe(self, draw: Random) -> None:
         (name, home), id, spec = self.client(draw), draw.choice(IDS), draw_spec(draw)
-        filter = parse_filter(spec.text())
+        filter = filter_of(spec)
         self.specs[filter] = spec
         self.network.tell(home, Subscribed(name, id, filter))
         self.world.subscriptions.setdefault((name, id), spec)
@@ -224,25 +232,22 @@ class Harness:
         if self.routing == "fdr":
             check_borrowed(self)
 
-    def which(self, key: Key) -> Which:
-        """The client's name of a subscription in force."""
-        subscriptions = self.network.brokers[key.host].state.subscriptions
-        (found,) = [w for w in self.world.subscriptions if w[1] in (s := subscriptions.of(w[0])) and s[w[1]].key == key]
-        return found
+    def whose(self) -> dict[Key, Which]:
+        """The clients' names of all subscriptions in force."""
+        brokers, homes = self.network.brokers, self.world.homes
+        return {brokers[homes[c]].state.subscriptions.of(c)[id].key: (c, id) for c, id in self.world.subscriptions}
 
     def first_hop(self, start: BrokerId, goal: BrokerId) -> BrokerId | None:
         """By search: the neighbour of `start` in its cluster from which `goal` is reached without coming back."""
-        if start == goal:
-            return None
-        for first in self.scot.tree.neighbours(start.region):
-            seen, todo = {start.region, first}, [first]
-            for region in todo:
-                fresh = [near for near in self.scot.tree.neighbours(region) if near not in seen]
-                seen.update(fresh)
-                todo += fresh
-            if goal.region in todo:
-                return BrokerId(first, start.cluster)
-        raise AssertionError(f"no way from {start} to {goal}")
+        if start not in self._first_hops:
+            found: dict[str, BrokerId | None] = {start.region: None}
+            for first in self.scot.tree.neighbours(start.region):
+                todo = [first]
+                for region in todo:
+                    found[region] = BrokerId(first, start.cluster)
+                    todo += [near for near in self.scot.tree.neighbours(region) if near not in found]
+            self._first_hops[start] = found
+        return self._first_hops[start][goal.region]
 
     def check_held(self, held: Iterable[Which], wanted: Iterable[Which], came_by: Callable[[Which], Hashable]) -> None:
         """Whether these subscriptions are those that a table should hold for the ones that are wanted there.
@@ -310,12 +315,13 @@ def check_scot_tables(harness: Harness) -> None:
     """SRT: the region's advertisements. PRT: the cluster's subscriptions. CIV: ON iff an overlapping one is there."""
     network, world = harness.network, harness.world
     held: dict[BrokerId, list[Which]] = {}
+    whose = harness.whose()
     for id, broker in network.brokers.items():
         here = [a for a in world.advertisements if world.homes[a[0]][0] == id.region]
         assert len(broker.state.srt) == len(here)
         wanted = [s for s in world.subscriptions if world.homes[s[0]][1] == id.cluster]
         ways = {s: harness.first_hop(id, world.homes[s[0]]) for s in wanted}
-        hops = {harness.which(entry.key): entry.last_hop for entry in broker.state.prt}
+        hops = {whose[entry.key]: entry.last_hop for entry in broker.state.prt}
         assert hops == {which: ways[which] for which in hops}
         harness.check_held(hops, wanted, ways.__getitem__)
         held[id] = list(hops)
@@ -333,7 +339,7 @@ def check_scot_tables(harness: Harness) -> None:
 
 def check_borrowed(harness: Harness) -> None:
     """A host broker holds of other clusters exactly what overlaps its clients' advertisements, bound to those."""
-    network, world = harness.network, harness.world
+    network, world, whose = harness.network, harness.world, harness.whose()
     for (client, name), spec in world.advertisements.items():
         home = world.homes[client]
         advertisement = network.brokers[home].state.advertisements.of(client)[name].key
@@ -343,7 +349,7 @@ def check_borrowed(harness: Harness) -> None:
             for which, other in world.subscriptions.items()
             if world.homes[which[0]].cluster != home.cluster and overlapping(spec, other)
         ]
-        harness.check_lent(home, [harness.which(key) for key in bound], wanted)
+        harness.check_lent(home, [whose[key] for key in bound], wanted)
     for broker in network.brokers.values():
         prt = broker.state.prt
         held = {(advertisement, key) for key, entry in prt.borrowed.items() for advertisement in entry.advertisements}
@@ -356,9 +362,9 @@ def check_borrowed(harness: Harness) -> None:
 
 def check_tid_tables(harness: Harness) -> None:
     """SRT: every advertisement, everywhere, in a tree. PRT: each subscription on the way to each overlapping root."""
-    network, world = harness.network, harness.world
+    network, world, whose = harness.network, harness.world, harness.whose()
     entries: dict[BrokerId, dict[Which, Any]] = {
-        id: {harness.which(entry.key): entry for entry in broker.state.prt} for id, broker in network.brokers.items()
+        id: {whose[entry.key]: entry for entry in broker.state.prt} for id, broker in network.brokers.items()
     }
     for id, broker in network.brokers.items():
         assert len(broker.state.srt) == len(world.advertisements)
@@ -385,17 +391,3 @@ def check_tid_tables(harness: Harness) -> None:
             bound = {w: entry.bindings[key] for w, entry in entries[id].items() if key in entry.bindings}
             assert bound == {which: there[which] for which in bound}
             harness.check_held(bound, there, there.__getitem__)
-
-
-def play_history(make: Callable[[Random], Harness], operations: list[str], seed: int, steps: int) -> None:
-    """Operations as they are drawn; then all is quiet, everyone publishes, and all is withdrawn."""
-    draw = Random(seed)
-    harness = make(draw)
-    try:
-        for _ in range(steps):
-            getattr(harness, draw.choice(operations))(draw)
-        harness.quiet_then_publish(draw)
-        harness.withdraw_everything(draw)
-    except Exception as error:
-        error.add_note(f"routing {harness.routing}, seed {seed}")
-        raise

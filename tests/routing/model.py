@@ -6,6 +6,7 @@ notifications there are, and only `text()` speaks the product's language, to han
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from random import Random
 
@@ -53,14 +54,20 @@ class Spec:
         return sample.cls in self.classes and self.lo <= sample.x <= self.hi and (self.y or not sample.has_y)
 
 
+# There are few specs, and the same questions come over and over.
+@cache
 def overlapping(advertisement: Spec, subscription: Spec) -> bool:
     return any(advertisement.allows(s) and subscription.matched_by(s) for s in ALL_SAMPLES)
 
 
+@cache
+def matching(subscription: Spec) -> frozenset[Sample]:
+    return frozenset(s for s in ALL_SAMPLES if subscription.matched_by(s))
+
+
 def covered(narrower: Spec, wider: Iterable[Spec]) -> bool:
     """Whether one of these is matched by whatever matches the narrower one."""
-    several = list(wider)
-    return all(any(spec.matched_by(s) for spec in several) for s in ALL_SAMPLES if narrower.matched_by(s))
+    return matching(narrower) <= frozenset[Sample]().union(*map(matching, wider))
 
 
 def draw_spec(draw: Random) -> Spec:

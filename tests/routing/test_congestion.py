@@ -15,7 +15,7 @@ def lst(tau: float = 10.0, window_s: float = 0.05) -> Lst:
 
 def test_an_unsampled_link_is_free_and_empty() -> None:
     table = lst()
-    assert (table.overloaded(A), table.queue_length(A)) == (False, 0)
+    assert (table.overloaded(A), table.queue_lengths[A]) == (False, 0)
 
 
 @pytest.mark.parametrize(("length", "overloaded"), [(0, False), (10, False), (11, True), (50, True)])

@@ -6,52 +6,42 @@ cover what it should, all by brute force. In mixed overlays each broker covers a
 
 from random import Random
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from octopia.language import parse_filter
 from octopia.routing import POLICIES, Key, covering
 from octopia.routing.entries import PrtEntry
 from octopia.topology import BrokerId
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness, FdrHarness
-from tests.routing.harness import MIXED, Harness, play_history
+from tests.routing.harness import MIXED, Harness, filter_of
+from tests.routing.histories import BREAKING_WEIGHTS, PATIENT, RECOVERING, WEIGHTS, explore_histories, play_histories
 from tests.routing.model import Spec, covered, draw_spec
-from tests.routing.test_overlay_properties import WEIGHTS as WHOLE
-from tests.routing.test_recovery_properties import PATIENT, ROUTINGS, WEIGHTS
 
 KINDS = [(routing, kind) for routing in sorted(POLICIES) for kind in (*POLICIES[routing].covering, MIXED)]
-BROKEN_KINDS = [(routing, kind) for routing, kind in KINDS if routing in ROUTINGS]
-RANDOMS = st.randoms(use_true_random=False)
+BROKEN_KINDS = [(routing, kind) for routing, kind in KINDS if routing in RECOVERING]
 
 
-def _operations(weights: dict[str, int], slow_returns: int = 0) -> list[str]:
+def _often(weights: dict[str, int], slow_returns: int = 0) -> dict[str, int]:
     """More comes and goes than elsewhere: what is withdrawn should often have covered something."""
-    weights = {**weights, "subscribe": 12, "unsubscribe": 6, "slow_return": slow_returns}
-    return [name for name, weight in weights.items() for _ in range(weight)]
+    return {**weights, "subscribe": 12, "unsubscribe": 6, "slow_return": slow_returns}
 
 
 @pytest.mark.parametrize(("routing", "kind"), KINDS)
 def test_exact_in_long_random_histories(routing: str, kind: str) -> None:
-    for seed in range(cases(60)):
-        play_history(lambda draw: Harness(routing, draw, kind), _operations(WHOLE), seed, steps=60)
+    play_histories(lambda draw: Harness(routing, draw, kind), _often(WEIGHTS), range(cases(60)))
 
 
 @pytest.mark.parametrize(("routing", "kind"), BROKEN_KINDS)
-@pytest.mark.parametrize("weights", [WEIGHTS, PATIENT], ids=["giving up", "patient"])
+@pytest.mark.parametrize("weights", [BREAKING_WEIGHTS, PATIENT], ids=["giving up", "patient"])
 def test_exact_again_after_any_history_of_faults(routing: str, kind: str, weights: dict[str, int]) -> None:
-    operations = _operations(weights, slow_returns=4)
-    for seed in range(cases(60)):
-        play_history(lambda draw: BreakingHarness(routing, draw, kind), operations, seed, steps=70)
+    often = _often(weights, slow_returns=4)
+    play_histories(lambda draw: BreakingHarness(routing, draw, kind), often, range(cases(60)), steps=70)
 
 
 @pytest.mark.parametrize("kind", ["host", MIXED])
 def test_an_outage_changes_nothing_for_who_can_be_reached(kind: str) -> None:
-    often_in_parts = {**PATIENT, "become_quiet_in_parts": 6, "break_many": 3}
-    for seed in range(cases(60)):
-        play_history(lambda draw: FdrHarness(draw, kind), _operations(often_in_parts), seed, steps=70)
+    often_in_parts = _often({**PATIENT, "become_quiet_in_parts": 6, "break_many": 3})
+    play_histories(lambda draw: FdrHarness(draw, kind), often_in_parts, range(cases(60)), steps=70)
 
 
 @pytest.mark.parametrize(("routing", "kind"), [("snr", "link"), ("snr", "host"), ("fdr", "host"), ("tid", "link")])
@@ -63,9 +53,7 @@ def test_exact_where_covers_are_full(routing: str, kind: str, monkeypatch: pytes
         harness.tight = False
         return harness
 
-    operations = _operations(WHOLE if routing == "tid" else WEIGHTS)
-    for seed in range(cases(30)):
-        play_history(make, operations, seed, steps=70)
+    play_histories(make, _often(WEIGHTS if routing == "tid" else BREAKING_WEIGHTS), range(cases(30)), steps=70)
 
 
 @pytest.mark.parametrize("covered_max", [1, 2, 4, 100])
@@ -99,7 +87,7 @@ class Neighbour:
             assert (entry.key in change.withdraw) == (entry.key in self.held)
         else:
             spec = draw_spec(draw)
-            entry = PrtEntry(Key(BrokerId("a", 0), self._serial), parse_filter(spec.text()), None)
+            entry = PrtEntry(Key(BrokerId("a", 0), self._serial), filter_of(spec), None)
             entry.priority = draw.choice((0, 0, 0, 1, 3))
             self._serial += 1
             change = self.kept.add(entry)
@@ -128,45 +116,11 @@ class Neighbour:
             assert [other for other in others if covered(spec, [others[other]])] == [key]
 
 
-class Machine(RuleBasedStateMachine):
-    """Any operation of the harness, by name; subclasses set `routing` and `kind`."""
-
-    routing = "idr"
-    kind = "link"
-
-    @initialize(draw=RANDOMS)
-    def build(self, draw: Random) -> None:
-        self.harness: Harness
-        if self.routing in ROUTINGS:
-            self.harness = BreakingHarness(self.routing, draw, self.kind)
-            self.names = [*sorted(WEIGHTS), "slow_return"]
-        else:
-            self.harness, self.names = Harness(self.routing, draw, self.kind), sorted(WHOLE)
-
-    @rule(draw=RANDOMS)
-    def operate(self, draw: Random) -> None:
-        getattr(self.harness, draw.choice(self.names))(draw)
-
-    @rule(draw=RANDOMS)
-    def subscribe(self, draw: Random) -> None:
-        self.harness.subscribe(draw)
-
-    def teardown(self) -> None:
-        if hasattr(self, "harness"):
-            self.harness.quiet_then_publish(Random(0))
-            self.harness.withdraw_everything(Random(0))
-
-
 @pytest.mark.parametrize(("routing", "kind"), KINDS)
 def test_exact_under_every_interleaving(routing: str, kind: str) -> None:
-    machine = type("Machine", (Machine,), {"routing": routing, "kind": kind})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=cases(30),
-            stateful_step_count=40,
-            deadline=None,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    broken = routing in RECOVERING
+    names = [*BREAKING_WEIGHTS, "slow_return"] if broken else list(WEIGHTS)
+    make: type[Harness] = BreakingHarness if broken else Harness
+    # half of all is to subscribe
+    operations = names + ["subscribe"] * len(names)
+    explore_histories(lambda draw: make(routing, draw, kind), operations, cases(30))

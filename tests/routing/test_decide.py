@@ -43,9 +43,8 @@ from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
 from tests.routing.harness import Harness
+from tests.routing.histories import BREAKING_WEIGHTS, ROUTINGS, WEIGHTS, play_histories
 from tests.routing.model import ALL_SAMPLES
-from tests.routing.test_overlay_properties import ROUTINGS, WEIGHTS
-from tests.routing.test_recovery_properties import WEIGHTS as BREAKING_WEIGHTS
 
 # Recipients and copies, or that it is refused.
 Plain = Any
@@ -141,17 +140,7 @@ def check_everywhere(harness: Harness, draw: Random) -> None:
 
 
 def run_histories(kind: type[Harness], routing: str, weights: dict[str, int], seeds: range, steps: int) -> None:
-    operations = [name for name, weight in weights.items() for _ in range(weight)]
-    for seed in seeds:
-        draw = Random(seed)
-        harness = kind(routing, draw)
-        try:
-            for _ in range(steps):
-                getattr(harness, draw.choice(operations))(draw)
-                check_everywhere(harness, draw)
-        except Exception as error:
-            error.add_note(f"routing {routing}, seed {seed}")
-            raise
+    play_histories(lambda draw: kind(routing, draw), weights, seeds, steps, check_everywhere)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

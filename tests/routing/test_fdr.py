@@ -1,7 +1,5 @@
 """Full dynamic routing, piece by piece: what host brokers borrow, which tree is chosen, what copies carry."""
 
-from random import Random
-
 import pytest
 
 from octopia.embedded import Hop, Network
@@ -28,8 +26,7 @@ from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
 from tests.routing.harness import Harness, check_scot_tables
-from tests.routing.test_overlay_properties import WEIGHTS
-from tests.routing.test_recovery_properties import WEIGHTS as BREAKING_WEIGHTS
+from tests.routing.histories import BREAKING_WEIGHTS, WEIGHTS, play_histories
 
 STOCK = parse_filter("x is not null")
 QUOTE = parse_notification({"x": 1})
@@ -203,15 +200,4 @@ def test_exact_at_the_bounds_of_what_is_lent(
 ) -> None:
     monkeypatch.setattr(interest, "LENT_MAX", bound)
     monkeypatch.setattr(interest, "LENT_PER_MESSAGE_MAX", 1)
-    operations = [name for name, weight in weights.items() for _ in range(weight)]
-    for seed in range(cases(40)):
-        draw = Random(seed)
-        harness = kind("fdr", draw)
-        try:
-            for _ in range(60):
-                getattr(harness, draw.choice(operations))(draw)
-            harness.withdraw_everything(draw)
-            assert [broker for broker in harness.network.brokers.values() if broker.state.prt.borrowed] == []
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+    play_histories(lambda draw: kind("fdr", draw), weights, range(cases(40)))

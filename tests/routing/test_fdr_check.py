@@ -8,6 +8,7 @@ from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
 from octopia.routing import Broker, Dests, LinkCameUp, LinkWentDown, Received, Send, SubscriptionsComplete
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 
 SEEN = parse_notification({"n": 1})
 SCOT = Scot(parse_tree("path:3"), 3)
@@ -83,7 +84,7 @@ def test_whatever_passes_ends_and_serves_each_at_most_once(tree: str, clusters: 
     # to a broker by a shortest way, after a hop from who made it up
     hops_max = len(brokers) + 1
     passed = 0
-    for seed in range(150):
+    for seed in range(cases(150)):
         draw = random.Random(f"{tree} {seed}")
         cut = [link for link in overlay.links if draw.random() < draw.choice([0, 0.2, 0.6])]
         nodes = {id: Broker(id, overlay, "fdr") for id in brokers}
@@ -96,7 +97,7 @@ def test_whatever_passes_ends_and_serves_each_at_most_once(tree: str, clusters: 
                 continue
             header = Dests(draw.randrange(1, 1 << len(brokers)))
             passed += follow(nodes, down, draw.choice(near), receiver, header, hops_max)
-    assert passed > 300
+    assert passed > cases(300)
 
 
 def spread_news(nodes: dict[BrokerId, Broker], down: set[frozenset[BrokerId]]) -> None:

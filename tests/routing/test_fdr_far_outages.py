@@ -10,6 +10,7 @@ import pytest
 from octopia.embedded import Hop
 from octopia.routing import LinkNews, Notify
 from octopia.topology import BrokerId, Scot, parse_tree
+from tests.effort import cases
 from tests.routing.everyone import Everyone, sets_of
 from tests.routing.harness import draw_tree
 
@@ -70,7 +71,7 @@ def length(hop: Hop | None) -> int:
     return hops
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(cases(40)))
 def test_any_dead_brokers_and_links(seed: int) -> None:
     draw = Random(seed)
     scot = Scot(draw_tree(draw), draw.choice((1, 2, 3, 4)))
@@ -113,7 +114,7 @@ def test_each_dead_broker_adds_at_most_one_hop(tree: str, clusters: int) -> None
                 assert network.who_gets_it(home) == live
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(cases(40)))
 def test_copies_end_while_news_is_under_way(seed: int) -> None:
     """Links go down and come up while copies are on their way, and news comes late: nothing runs in circles.
 

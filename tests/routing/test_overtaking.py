@@ -14,10 +14,8 @@ from octopia.routing import Confirm, Notify, Waits
 from octopia.topology import BrokerId
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness, BreakingNetwork
-from tests.routing.harness import Harness, play_history
-from tests.routing.test_overlay_properties import ROUTINGS, WEIGHTS
-from tests.routing.test_recovery_properties import PATIENT
-from tests.routing.test_recovery_properties import ROUTINGS as RECOVERING
+from tests.routing.harness import Harness
+from tests.routing.histories import PATIENT, RECOVERING, ROUTINGS, WEIGHTS, play_histories
 
 Link = tuple[BrokerId, BrokerId]
 # Frames that are not fences.
@@ -54,6 +52,9 @@ class Overtaking(Harness):
 
 class OvertakingBreaking(BreakingHarness):
     """The same with faults."""
+
+    # one at a time, since each may make way for others
+    let_all_arrive = Harness.let_all_arrive
 
     def __init__(self, routing: str, draw: Random) -> None:
         super().__init__(routing, draw)
@@ -93,6 +94,8 @@ def control_first(network: Network) -> list[Hop]:
 class NotificationsFirst(BreakingHarness):
     """Notifications overtake whatever is before them on their link."""
 
+    let_all_arrive = Harness.let_all_arrive
+
     def __init__(self, routing: str, draw: Random) -> None:
         super().__init__(routing, draw)
         network = self.network
@@ -113,9 +116,7 @@ def notifications_first(network: Network) -> list[Hop]:
 
 
 def histories(kind: type[Harness], routing: str, weights: dict[str, int], seeds: range) -> None:
-    operations = [name for name, weight in weights.items() for _ in range(weight)]
-    for seed in seeds:
-        play_history(lambda draw: kind(routing, draw), operations, seed, steps=60)
+    play_histories(lambda draw: kind(routing, draw), weights, seeds)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

@@ -27,12 +27,10 @@ from octopia.routing.fdr import interest
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
-from tests.routing.harness import Harness, Which, play_history
+from tests.routing.harness import Harness, Which, filter_of
+from tests.routing.histories import BREAKING_WEIGHTS, RECOVERING, ROUTINGS, WEIGHTS, play_histories
 from tests.routing.model import Sample, draw_spec, overlapping
 from tests.routing.test_decide import run_histories
-from tests.routing.test_overlay_properties import ROUTINGS, WEIGHTS
-from tests.routing.test_recovery_properties import ROUTINGS as RECOVERING
-from tests.routing.test_recovery_properties import WEIGHTS as BREAKING_WEIGHTS
 
 
 class Urgent(Harness):
@@ -56,7 +54,7 @@ class Urgent(Harness):
     def subscribe(self, draw: Random) -> None:
         (name, home), id, spec = self.client(draw), draw.choice("123"), draw_spec(draw)
         priority = draw.choice((0, 0, 1, 2, 3))
-        self.network.tell(home, Subscribed(name, id, parse_filter(spec.text()), priority=priority))
+        self.network.tell(home, Subscribed(name, id, filter_of(spec), priority=priority))
         if (name, id) not in self.world.subscriptions:
             self.world.subscriptions[name, id] = spec
             self.priorities[name, id] = priority
@@ -165,16 +163,12 @@ class UrgentBreaking(Urgent, BreakingHarness):
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_every_copy_is_as_urgent_as_what_it_is_for(routing: str) -> None:
-    operations = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
-    for seed in range(cases(120)):
-        play_history(lambda draw: Urgent(routing, draw), operations, seed, steps=60)
+    play_histories(lambda draw: Urgent(routing, draw), WEIGHTS, range(cases(120)))
 
 
 @pytest.mark.parametrize("routing", RECOVERING)
 def test_urgency_comes_back_in_line_after_faults(routing: str) -> None:
-    operations = [name for name, weight in BREAKING_WEIGHTS.items() for _ in range(weight)]
-    for seed in range(cases(60)):
-        play_history(lambda draw: UrgentBreaking(routing, draw), operations, seed, steps=60)
+    play_histories(lambda draw: UrgentBreaking(routing, draw), BREAKING_WEIGHTS, range(cases(60)))
 
 
 class Doubtful(Urgent):
@@ -191,9 +185,7 @@ class Doubtful(Urgent):
 
 def test_a_cluster_with_too_many_subscriptions_says_how_urgent_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interest, "LENT_MAX", 2)
-    operations = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
-    for seed in range(cases(90)):
-        play_history(lambda draw: Doubtful("fdr", draw), operations, seed, steps=60)
+    play_histories(lambda draw: Doubtful("fdr", draw), WEIGHTS, range(cases(90)))
 
 
 def broker(routing: str = "idr") -> Broker:

@@ -11,9 +11,10 @@ from octopia.routing.fdr.streams import receiving
 from octopia.routing.fdr.streams.confirming import Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Log, places
+from tests.effort import cases
 
 SOMETHING = Notification.of({"x": 1})
-SEEDS = range(60)
+SEEDS = range(cases(60))
 
 
 # ---- the log

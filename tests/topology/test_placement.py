@@ -30,6 +30,7 @@ from octopia.topology import (
 from octopia.topology import spread as spread_module
 from octopia.topology.placement import _chosen
 from octopia.topology.sites import UNITS, Unit
+from tests.effort import cases
 from tests.topology.trees import scots
 
 
@@ -63,7 +64,7 @@ def test_brokers_and_machines_agree() -> None:
     assert sum(placement.loads.values()) == 6
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(scots(nodes_max=10, clusters_max=7), st.integers(1, 12))
 def test_violations_are_the_fewest_and_loads_even(scot: Scot, machines: int) -> None:
     placement = place(scot, machines)
@@ -200,7 +201,7 @@ def _at(scot: Scot, by: Unit, count: int) -> Sites:
     return Sites.even(scot, by, count)
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(scots(nodes_max=9, clusters_max=6), st.sampled_from(UNITS), st.data())
 def test_every_broker_is_at_its_site_with_the_fewest_violations(scot: Scot, by: Unit, data: st.DataObject) -> None:
     units: list[int | str] = [*range(scot.clusters)] if by == "cluster" else [*scot.tree.nodes]
@@ -263,7 +264,7 @@ def test_a_site_of_regions_against_every_placement(tree: str, clusters: int, reg
         assert best[0] == fewest_violations(scot, machines, sites, "here")
 
 
-@settings(max_examples=80)
+@settings(max_examples=cases(80))
 @given(st.lists(st.integers(0, 9), max_size=9), st.integers(-20, 60))
 def test_pieces_are_mirrored_as_well_as_any_choice(sizes: list[int], twice: int) -> None:
     chosen = _chosen(sizes, twice)

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 
 from octopia import TopologyError
 from octopia.topology import Scot, parse_tree
+from tests.effort import cases
 from tests.topology.trees import product, scots
 
 Graph = nx.Graph
 Spoil = Callable[["Graph[object]"], None]
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(scots())
 def test_every_product_is_recognised(scot: Scot) -> None:
     found = Scot.from_graph(product(scot))

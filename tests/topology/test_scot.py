@@ -6,6 +6,7 @@ from hypothesis import given, settings
 
 from octopia import TopologyError
 from octopia.topology import BrokerId, Scot, Tree, parse_tree
+from tests.effort import cases
 from tests.topology.trees import product, scots
 
 
@@ -38,7 +39,7 @@ def test_a_scot_is_a_value_whatever_was_asked_of_it() -> None:
     assert hash(asked) == hash(Scot(parse_tree("h"), 3))
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(scots())
 def test_graph_is_the_cartesian_product(scot: Scot) -> None:
     oracle = product(scot)
@@ -52,7 +53,7 @@ def test_graph_is_the_cartesian_product(scot: Scot) -> None:
         assert all(near.cluster == broker.cluster for near in scot.a_links(broker))
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(scots())
 def test_diameter_and_connectivity_are_those_of_networkx(scot: Scot) -> None:
     oracle = product(scot)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from octopia import TopologyError
 from octopia.topology import BrokerId, Scot, Sites, parse_tree
 from octopia.topology.sites import UNITS, Unit
+from tests.effort import cases
 from tests.topology.trees import scots
 
 _PATH = Scot(parse_tree("path:3"), 3)
@@ -48,7 +49,7 @@ def test_sites_survive_json() -> None:
 
 @pytest.mark.parametrize("by", UNITS)
 @given(scots(nodes_max=9, clusters_max=5), st.data())
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 def test_even_sites_and_what_their_loss_leaves_as_networkx_says(by: Unit, scot: Scot, data: st.DataObject) -> None:
     units = scot.clusters if by == "cluster" else len(scot.tree.nodes)
     sites = Sites.even(scot, by, data.draw(st.integers(1, units)), delay_ms=1)

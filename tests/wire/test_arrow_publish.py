@@ -18,6 +18,7 @@ from octopia.wire import (
     publish_frame,
     split_frames,
 )
+from tests.effort import cases
 
 pytestmark = pytest.mark.usefixtures("kernels")
 ANYTHING = "x is not null"
@@ -92,7 +93,7 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(cases(25)))
 def test_the_frames_are_those_of_the_dicts(seed: int) -> None:
     draw = random.Random(seed)
     made = columns(draw, draw.choice([1, 3, 40]))
@@ -184,7 +185,7 @@ ADVERTISED = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(cases(30)))
 def test_rows_are_refused_where_their_dicts_are(seed: int) -> None:
     draw = random.Random(seed)
     values: dict[str, list[Any]] = {

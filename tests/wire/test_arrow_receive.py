@@ -17,8 +17,6 @@ from octopia.wire import (
     Delivery,
     Hello,
     Ping,
-    Side,
-    Welcome,
     WireLimits,
     batch_maker,
     deliver_frame,
@@ -27,7 +25,8 @@ from octopia.wire import (
     message_frame,
     timed,
 )
-from tests.wire.test_joined import WRONG
+from tests.effort import cases
+from tests.wire.peers import WRONG_PARCELS, at_client
 
 CODEC = Codec(WireLimits(frame_bytes_max=100_000))
 VALUES: list[Any] = ["", "a", "日本", "🦑" * 30, True, False, 0, -1, 300, 2**40, -(2**63), 2**63, 2**200, 0.5, 1e300]
@@ -39,9 +38,7 @@ def needs_kernels() -> None:
 
 
 def receiving(*, joined: bool) -> Connection:
-    connection = Connection(Side.CLIENT, CODEC)
-    connection.receive(message_frame(Welcome(1, "a,0", "me")))
-    connection.open("broker")
+    connection = at_client(CODEC)
     if joined:
         connection.join_deliveries()
     return connection
@@ -78,7 +75,7 @@ def content(delivery: Delivery) -> tuple[Any, ...]:
     return values, delivery.publisher, delivery.id, delivery.subscriptions
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(cases(15)))
 def test_joined_deliveries_are_those_that_come_one_by_one(seed: int) -> None:
     needs_kernels()
     draw = random.Random(seed)
@@ -99,7 +96,7 @@ def test_joined_deliveries_are_those_that_come_one_by_one(seed: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(cases(20)))
 def test_mutated_bytes_are_taken_or_refused_as_they_are_one_by_one(seed: int) -> None:
     needs_kernels()
     draw = random.Random(seed)
@@ -123,7 +120,7 @@ def outcome(connection: Connection, data: bytes) -> tuple[list[Any], str]:
     return [content(m) if isinstance(m, Delivery) else m for m in one_by_one(connection.messages)], error
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
+@pytest.mark.parametrize("wrong", WRONG_PARCELS.values(), ids=WRONG_PARCELS)
 def test_a_wrong_parcel_among_many_ends_the_connection(wrong: bytes) -> None:
     needs_kernels()
     draw = random.Random(1)
@@ -148,7 +145,7 @@ def as_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(cases(12)))
 def test_without_a_schema_every_value_comes_back(kernels: str, seed: int) -> None:
     rows = random_rows(random.Random(seed), 30)
     got = as_rows(batch_of(rows))

@@ -53,7 +53,6 @@ from octopia.wire import (
     TooOld,
     UnadvertiseRequest,
     UnsubscribeRequest,
-    Welcome,
     WireLimits,
     advertise_frame,
     deliver_frame,
@@ -68,28 +67,11 @@ from octopia.wire import (
     unsubscribe_frame,
     wire_notification,
 )
+from tests.wire.peers import CODEC, HELLO, at_broker, at_client, received
 
-CODEC = Codec(WireLimits())
-HELLO = Hello([1], "client", "c")
 QUOTE = parse_notification({"class": "STOCK", "price": 10.5, "volume": 7, "up": True, "long": 2**100, "far": math.inf})
 FILTER = parse_filter("class = 'STOCK' and price > 10 or volume in (1, 2) and long > 1e300 and name like 'A%'")
 A0, B2 = BrokerId("a", 0), BrokerId("b", 2)
-
-
-def at_broker(role: str, codec: Codec = CODEC) -> Connection:
-    """The accepting side of a connection whose handshake is done."""
-    connection = Connection(Side.ACCEPTING_BROKER, codec)
-    assert connection.receive(message_frame(HELLO)) == [HELLO]
-    connection.open(role)
-    return connection
-
-
-def at_client(codec: Codec = CODEC) -> Connection:
-    connection = Connection(Side.CLIENT, codec)
-    welcome = Welcome(1, "(b,2)", "c")
-    assert connection.receive(message_frame(welcome)) == [welcome]
-    connection.open("broker")
-    return connection
 
 
 def seen(sequence: int = 1) -> Any:
@@ -142,12 +124,7 @@ LINK_MESSAGES: list[Message] = [
 def test_round_trip_whatever_the_cuts(stream: list[tuple[bytes, Any]], cuts: list[int]) -> None:
     is_link = isinstance(stream[0][1], Advertise)
     connection = at_client() if stream is TO_CLIENT else at_broker("broker" if is_link else "client")
-    data = b"".join(sent for sent, _ in stream)
-    came: list[Any] = []
-    for size in cuts:
-        came += connection.receive(data[:size])
-        data = data[size:]
-    came += connection.receive(data)
+    came = received(connection, b"".join(sent for sent, _ in stream), cuts)
     assert came == [message for _, message in stream]
     assert connection.received == sum(not isinstance(message, Ack | Ping | Pong) for _, message in stream)
 

@@ -32,16 +32,13 @@ from octopia.wire import (
     Codec,
     Connection,
     CopyHeader,
-    Hello,
     Kind,
     Parcels,
-    Side,
     WireLimits,
     copy_heads,
     encode_parcel,
     frame,
     link_frames,
-    message_frame,
     notification_frame,
     publisher_of,
     split_stamp,
@@ -49,6 +46,8 @@ from octopia.wire import (
     wire_notification,
 )
 from octopia.wire.dests import DestsReader, header_bytes, stamp_bytes
+from tests.effort import cases
+from tests.wire import peers
 
 # 3 regions, 4 clusters: 12 brokers, (a,0) (b,0) (c,0) (a,1) ... at places 0, 1, 2, 3 ...
 SCOT = Scot(parse_tree("path:3"), 4)
@@ -63,11 +62,8 @@ def seen(sequence: int = 7) -> Any:
     return wire_notification(parse_notification({"n": 1}), "p", sequence)
 
 
-def at_broker(codec: Codec = CODEC, *, joins: bool = False) -> Connection:
-    connection = Connection(Side.ACCEPTING_BROKER, codec, joins=joins)
-    connection.receive(message_frame(Hello([1], "broker")))
-    connection.open("broker")
-    return connection
+def at_broker(*, joins: bool = False) -> Connection:
+    return peers.at_broker("broker", CODEC, joins=joins)
 
 
 def headers(brokers: int) -> st.SearchStrategy[Dests]:
@@ -169,12 +165,7 @@ MESSAGES: list[Message] = [
 @given(cuts=st.lists(st.integers(1, 400), min_size=1))
 def test_messages_come_back_whatever_the_cuts(cuts: list[int]) -> None:
     connection = at_broker()
-    data = b"".join(link_frames(message)[0] for message in MESSAGES)
-    came: list[Any] = []
-    for size in cuts:
-        came += connection.receive(data[:size])
-        data = data[size:]
-    came += connection.receive(data)
+    came = peers.received(connection, b"".join(link_frames(message)[0] for message in MESSAGES), cuts)
     assert came == MESSAGES
     assert [link_frames(message) for message in came] == [link_frames(message) for message in MESSAGES]
     assert connection.received == len(MESSAGES)
@@ -306,7 +297,7 @@ def test_wrong_messages_are_the_neighbours_fault(name: str) -> None:
 
 def test_copies_with_equal_headers_are_one_batch() -> None:
     draw = random.Random(5)
-    for _ in range(200):
+    for _ in range(cases(200)):
         notifies = []
         for sequence in range(1, draw.randrange(2, 30)):
             header = Dests(draw.choice([1 << 11, 1 << 11, 3, 6]))

@@ -13,11 +13,9 @@ from octopia.wire import (
     Connection,
     CopyHeader,
     Heads,
-    Hello,
     Kind,
     Parcels,
     Ping,
-    Side,
     WireLimits,
     WireNotification,
     advertise_frame,
@@ -32,6 +30,8 @@ from octopia.wire import (
     publish_frame,
     wire_notification,
 )
+from tests.effort import cases
+from tests.wire.peers import WRONG_PARCELS, at_broker
 
 CODEC = Codec(WireLimits(frame_bytes_max=2000))
 
@@ -46,18 +46,6 @@ def parcel(draw: random.Random, sequence: int) -> bytes:
     if draw.random() < 0.05:
         values |= {f"a{n}": True for n in range(20)}
     return encode_parcel(parse_notification(values), draw.choice(["p", "q"]), sequence)
-
-
-WRONG = [
-    b"\x93\x82\xa1a\x01\xa1a\x02\xa1p\x01",  # an attribute twice
-    b"\x93\x81\xa0\x01\xa1p\x01",  # one without a name
-    b"\x93\x81\xa1a\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00\xa1p\x01",  # NaN
-    b"\x93\x80\xa1p\x01",  # no attribute
-    b"\x93\x81\xa1a\xc0\xa1p\x01",  # nil
-    b"\x93\x81\xa1a\x01\xa1p\x01\x00",  # a byte too many
-    b"\x92\x81\xa1a\x01\xa1p",  # no sequence
-    b"\x93\x81\xa1\xff\x01\xa1p\x01",  # no UTF-8
-]
 
 
 def stream(draw: random.Random, role: str, wrong: bool) -> bytes:
@@ -78,7 +66,7 @@ def stream(draw: random.Random, role: str, wrong: bool) -> bytes:
             frames.append(message_frame(Ping(sequence)))
     if wrong:
         bad = [
-            *(notification_frame(kind, b"", each) for each in WRONG),
+            *(notification_frame(kind, b"", each) for each in WRONG_PARCELS.values()),
             b"\x00\x00\x00\x05" + bytes([kind, 0, 0, 0, 0]),
             b"\x00\x00\x00\x06" + bytes([kind, 0, 0, 0, 1, 0]),
             b"\x7f\x00\x00\x00" + bytes([kind, 0, 0, 0, 0]),
@@ -86,13 +74,6 @@ def stream(draw: random.Random, role: str, wrong: bool) -> bytes:
         ]
         frames.insert(draw.randrange(len(frames) + 1), draw.choice(bad))
     return b"".join(frames)
-
-
-def opened(role: str, joins: bool) -> Connection:
-    connection = Connection(Side.ACCEPTING_BROKER, CODEC, joins=joins)
-    connection.receive(message_frame(Hello([1], role)))
-    connection.open(role)
-    return connection
 
 
 def one_by_one(role: str, messages: list[Any]) -> list[Any]:
@@ -123,12 +104,12 @@ def received(connection: Connection, pieces: list[bytes]) -> tuple[list[Any], st
 @pytest.mark.parametrize("wrong", [False, True])
 def test_joined_or_not_it_is_the_same(role: str, wrong: bool) -> None:
     batches = 0
-    for seed in range(300):
+    for seed in range(cases(300)):
         draw = random.Random(seed)
         data = stream(draw, role, wrong)
         cuts = sorted(draw.randrange(len(data)) for _ in range(draw.choice([0, 1, 5])))
         pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-        joining, plain = opened(role, joins=True), opened(role, joins=False)
+        joining, plain = at_broker(role, CODEC, joins=True), at_broker(role, CODEC)
         together, fault = received(joining, pieces)
         apart, other_fault = received(plain, pieces)
         assert one_by_one(role, together) == apart, f"seed {seed}"
@@ -136,7 +117,7 @@ def test_joined_or_not_it_is_the_same(role: str, wrong: bool) -> None:
         assert (fault, joining.received) == (other_fault, plain.received), f"seed {seed}"
         assert bool(fault) == wrong
         batches += sum(isinstance(message, Parcels) for message in together)
-    assert batches > 300
+    assert batches > cases(300)
 
 
 def parcels_of(messages: list[Any]) -> list[tuple[bytes, Any, str, int]]:
@@ -145,7 +126,7 @@ def parcels_of(messages: list[Any]) -> list[tuple[bytes, Any, str, int]]:
 
 
 def test_a_run_of_plain_notifications_is_one_batch() -> None:
-    connection = opened("client", joins=True)
+    connection = at_broker("client", joins=True)
     made = [encode_parcel(parse_notification({"n": n}), "p", n) for n in range(1, 51)]
     (batch,) = connection.receive(b"".join(map(publish_frame, made)))
     assert isinstance(batch, Parcels)

@@ -12,6 +12,7 @@ import pytest
 from octopia.errors import LanguageError
 from octopia.language import conforms, parse_filter, parse_notification
 from octopia.wire import DictFrames, encode_parcel, publish_frame
+from tests.effort import cases
 
 ADVERTISED = [parse_filter("text is not null and n > 3 and f is not null"), parse_filter("b = true and text like 'a%'")]
 VALUES: dict[str, list[Any]] = {
@@ -33,7 +34,7 @@ def expected(attributes: dict[str, Any], number: int) -> bytes | None:
     return publish_frame(encode_parcel(seen, "p", number))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(cases(20)))
 def test_frames_are_right_or_left_to_the_ordinary_way(seed: int) -> None:
     draw = random.Random(seed)
     quick = DictFrames(ADVERTISED, 2**20)

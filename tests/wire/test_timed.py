@@ -23,7 +23,7 @@ from octopia.wire import (
     timed,
     wire_notification,
 )
-from tests.wire.test_connection import at_broker, at_client
+from tests.wire.peers import at_broker, at_client
 
 QUOTE = {"class": "STOCK", "price": 10.5, "long": 2**100}
 PLAIN = {"class": "STOCK", "price": 10.5}

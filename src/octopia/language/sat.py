@@ -12,7 +12,7 @@ all its examples, so examples quickly rule out filters that cannot. An example a
 strings, booleans and attributes that only need to be present, one example serves as both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from math import inf, nextafter
@@ -30,20 +30,13 @@ _FLOATS_ARE_INTEGERS: Final = 2**53
 
 def number_candidates(predicates: Sequence[Predicate]) -> list[Number]:
     """A number that satisfies all predicates, if any number does; empty if no number is left to try."""
-    number: Number | None = _lower_end(predicates)
-    excluded = {p.value for p in predicates if p.operator is Operator.NE}
-    while number is not None and number in excluded:
-        number = successor(number)
-    return [] if number is None else [number]
+    least = _end(predicates, _LOWER, -inf, successor, max)
+    return [] if least is None else [least]
 
 
 def greatest_number(predicates: Sequence[Predicate]) -> Number | None:
     """The greatest number that no `<`, `<=` or `<>` excludes: it satisfies all predicates, if any number does."""
-    number: Number | None = _upper_end(predicates)
-    excluded = {p.value for p in predicates if p.operator is Operator.NE}
-    while number is not None and number in excluded:
-        number = predecessor(number)
-    return number
+    return _end(predicates, _UPPER, inf, predecessor, min)
 
 
 def predecessor(number: Number) -> Number | None:
@@ -63,32 +56,31 @@ def successor(number: Number) -> Number | None:
     return int(number) + 1 if number < INTEGER_MAX else inf
 
 
-def _lower_end(predicates: Sequence[Predicate]) -> Number | None:
-    """The least number that no `>` or `>=` excludes; None when they exclude all."""
-    lowest: Number = -inf
-    for predicate in predicates:
-        value = predicate.value
-        if predicate.operator not in (Operator.GT, Operator.GE) or not isinstance(value, int | float):
-            continue
-        least = successor(value) if predicate.operator is Operator.GT else value
-        if least is None:
-            return None
-        lowest = max(lowest, least)
-    return lowest
+# The bounds on one side: that which excludes its constant, and that which does not.
+_LOWER: Final = (Operator.GT, Operator.GE)
+_UPPER: Final = (Operator.LT, Operator.LE)
 
 
-def _upper_end(predicates: Sequence[Predicate]) -> Number | None:
-    """The greatest number that no `<` or `<=` excludes; None when they exclude all."""
-    highest: Number = inf
+def _end(
+    predicates: Sequence[Predicate],
+    bounds: tuple[Operator, Operator],
+    open_end: Number,
+    next_inside: Callable[[Number], Number | None],
+    narrower: Callable[[Number, Number], Number],
+) -> Number | None:
+    """The first number from one side that neither these bounds nor a `<>` exclude; None when they exclude all."""
+    end: Number | None = open_end
     for predicate in predicates:
         value = predicate.value
-        if predicate.operator not in (Operator.LT, Operator.LE) or not isinstance(value, int | float):
-            continue
-        most = predecessor(value) if predicate.operator is Operator.LT else value
-        if most is None:
-            return None
-        highest = min(highest, most)
-    return highest
+        if predicate.operator in bounds and isinstance(value, int | float):
+            bound = next_inside(value) if predicate.operator is bounds[0] else value
+            if bound is None or end is None:
+                return None
+            end = narrower(end, bound)
+    excluded = {p.value for p in predicates if p.operator is Operator.NE}
+    while end is not None and end in excluded:
+        end = next_inside(end)
+    return end
 
 
 class Verdict(Enum):

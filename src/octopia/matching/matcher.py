@@ -106,11 +106,7 @@ class Matcher(Store[Id]):
         """Like `match_rows`, for many at once: the number of rows of each, and all rows in sequence."""
         if not seen:
             return Answers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))
-        waiting = []
-        if self._waiting.rows and not self._settle_if_it_pays(len(seen)):
-            matching = [[row for row in self._waiting.rows if self._satisfies(row, one)] for one in seen]
-            rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
-            waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
+        waiting = self._among_waiting(len(seen), seen.__getitem__)
         self._attend(len(seen))
         layouts = [run.layout for run in self._runs.values()]
         if fit_together(len(seen), self._space):
@@ -119,7 +115,7 @@ class Matcher(Store[Id]):
             alone = [self._search(point_of(one, self._space), layouts).copy() for one in seen]
             found = Answers(np.array(list(map(len, alone)), dtype=np.int64), np.concatenate(alone))
             answers = merged([*waiting, found], np.int32)
-        return self._checked(answers, lambda event: seen[event])
+        return self._checked(answers, seen.__getitem__)
 
     def match_rows_tokens(self, tokens: Tokens, seen: Callable[[int], Notification]) -> Answers:
         """Like `match_rows_many`, for notifications read as tokens; `seen` returns one as a notification, by number.
@@ -134,11 +130,7 @@ class Matcher(Store[Id]):
             # afterwards: it may bring another run
             self._attend(events)
             return answers
-        waiting = []
-        if self._waiting.rows and not self._settle_if_it_pays(events):
-            matching = [[row for row in self._waiting.rows if self._satisfies(row, seen(at))] for at in range(events)]
-            rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
-            waiting.append(Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows))
+        waiting = self._among_waiting(events, seen)
         self._attend(events)
         layouts = [run.layout for run in self._runs.values()]
         if events <= together:
@@ -155,6 +147,14 @@ class Matcher(Store[Id]):
             found = Answers(np.concatenate([p.counts for p in parts]), np.concatenate([p.found for p in parts]))
             answers = merged([*waiting, found], np.int32)
         return self._checked(answers, seen)
+
+    def _among_waiting(self, events: int, seen: Callable[[int], Notification]) -> list[Answers]:
+        """The waiting rows that each of these matches; none if nothing waits, or not any longer."""
+        if not self._waiting.rows or self._settle_if_it_pays(events):
+            return []
+        matching = [[row for row in self._waiting.rows if self._satisfies(row, seen(at))] for at in range(events)]
+        rows = np.array([row for of_one in matching for row in of_one], dtype=np.int32)
+        return [Answers(np.array([len(of_one) for of_one in matching], dtype=np.int64), rows)]
 
     def search_table(self, names: Names) -> SearchTable | None:
         """The input of a kernel that searches for notifications with this reader's names (`search_by_table`).

@@ -88,10 +88,6 @@ class Tokens:
         self.heads: npt.NDArray[np.int64] = np.empty(signatures_max, dtype=np.int64)
         self.publishers: npt.NDArray[np.int64] = np.empty((publishers_max, 2), dtype=np.int64)
 
-    def name(self, number: int) -> str:
-        """An attribute name, by its number."""
-        return self.names.words[number]
-
     def publisher(self, number: int) -> str:
         at, size = self.publishers[number].tolist()
         return self.raw[at : at + size].decode()
@@ -105,8 +101,3 @@ class Tokens:
         """The names of a signature, in their order."""
         first, width = self.notes[self.heads[signature], FIRST : WIDTH + 1].tolist()
         return self.names.combination(self.tokens[first : first + width, NAME].tobytes())
-
-    def text(self, token: int) -> str | None:
-        """The string of a token; None if its value is not a string."""
-        _, kind, at, end = self.tokens[token].tolist()
-        return self.raw[at:end].decode() if kind == TEXT else None

@@ -38,44 +38,25 @@ def addresses_at(address, lines):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), (lines, 3), np.int64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def bytes_at(table, line):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1],), np.uint8)
+def _arrays_of(kind: Any) -> Any:
+    """The function that makes an array of this kind of a line of a table; and the one for an array with columns."""
+
+    @njit(cache=True, nogil=True, error_model="numpy", inline="always")
+    def array_at(table, line):  # type: ignore[no-untyped-def]
+        return carray(_pointer(table[line, 0]), (table[line, 1],), kind)
+
+    @njit(cache=True, nogil=True, error_model="numpy", inline="always")
+    def lines_at(table, line, columns):  # type: ignore[no-untyped-def]
+        return carray(_pointer(table[line, 0]), (table[line, 1], columns), kind)
+
+    return array_at, lines_at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def ints_at(table, line):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1],), np.int64)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def int_lines_at(table, line, columns):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1], columns), np.int64)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def short_ints_at(table, line):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1],), np.int32)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def short_int_lines_at(table, line, columns):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1], columns), np.int32)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def floats_at(table, line):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1],), np.float64)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def words_at(table, line):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1],), np.uint64)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def float_lines_at(table, line, columns):  # type: ignore[no-untyped-def]
-    return carray(_pointer(table[line, 0]), (table[line, 1], columns), np.float64)
+bytes_at, _ = _arrays_of(np.uint8)
+words_at, _ = _arrays_of(np.uint64)
+ints_at, int_lines_at = _arrays_of(np.int64)
+short_ints_at, short_int_lines_at = _arrays_of(np.int32)
+floats_at, float_lines_at = _arrays_of(np.float64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")

@@ -8,6 +8,7 @@ and the rest are numba's names for the parts of the compiler.
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -73,15 +74,6 @@ def _put_bytes(typing_context, to, source, size):  # type: ignore[no-untyped-def
     return types.void(types.int64, types.int64, types.int64), emit
 
 
-def _float_of(typing_context, bits):  # type: ignore[no-untyped-def]
-    """The double whose bits these are."""
-
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.uint64), emit
-
-
 def _turned(typing_context, word):  # type: ignore[no-untyped-def]
     """The same eight bytes in the opposite order."""
 
@@ -96,7 +88,6 @@ word_at: Any = intrinsic(_word_at)
 put_byte: Any = intrinsic(_put_byte)
 put_bytes: Any = intrinsic(_put_bytes)
 put_word: Any = intrinsic(_put_word)
-float_of: Any = intrinsic(_float_of)
 turned: Any = intrinsic(_turned)
 
 
@@ -119,4 +110,4 @@ def put_big_endian(address, number, size):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def float_at(address):  # type: ignore[no-untyped-def]
     """A double as MessagePack writes it, the first byte highest."""
-    return float_of(turned(word_at(address)))
+    return np.uint64(turned(word_at(address))).view(np.float64)

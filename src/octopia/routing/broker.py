@@ -36,7 +36,7 @@ from octopia.routing.index import MakeIndex, MatcherIndex, Values
 from octopia.routing.messages import Header, Key, Notify
 from octopia.routing.policy import Recovery, check_covering, policy_named
 from octopia.routing.priorities import why_not_priority
-from octopia.routing.state import Passed
+from octopia.routing.state import Passed, Setup
 from octopia.routing.streams import Streams
 from octopia.topology import BrokerId, Scot
 
@@ -102,7 +102,7 @@ class Broker:
         self.routing = routing
         self._policy = policy
         self._receive = policy.receive
-        self._state = policy.make_state(id, overlay, congestion, limits, make_index, first_serial)
+        self._state = policy.make_state(Setup(id, overlay, congestion, limits, make_index, first_serial))
         if covering != "none":
             policy.covering[covering](self._state)
         self._neighbours = frozenset(self._state.neighbours)

@@ -118,9 +118,6 @@ class Lst:
         """CE of the last full window."""
         return self._links[neighbour].element
 
-    def queue_length(self, neighbour: BrokerId) -> int:
-        return self.queue_lengths[neighbour]
-
     def least_loaded(self, neighbours: list[BrokerId]) -> BrokerId:
         """The one with the least Q_l; of several equal ones the first, so that the choice is deterministic."""
         return min(neighbours, key=self.queue_lengths.__getitem__)

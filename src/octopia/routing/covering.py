@@ -63,6 +63,11 @@ class Change(NamedTuple, Generic[Entry]):
     withdraw: list[Key]
 
 
+def uncovered(entry: Entry, came: bool) -> Change[Entry]:
+    """The change for a subscription that came, or went, where nothing is covered."""
+    return Change([entry], []) if came else Change([], [entry.key])
+
+
 class _Group(Generic[Entry]):
     """Subscriptions with the same filter and priority. `sent` represents them; without it, `covers` cover them.
 
@@ -163,6 +168,10 @@ class CoverSet(Generic[Entry]):
     def sent(self) -> Iterator[Entry]:
         """The subscriptions sent, oldest filter first."""
         return (group.sent for group in self._groups.values() if group.sent is not None)
+
+    def change(self, entry: Entry, came: bool) -> Change[Entry]:
+        """Add a subscription that came, or remove one that went."""
+        return self.add(entry) if came else self.remove(entry)
 
     def add(self, entry: Entry) -> Change[Entry]:
         """Add a subscription that is not in the set."""

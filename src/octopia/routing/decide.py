@@ -12,10 +12,9 @@ only the header and the neighbour count, and decisions are cached by these (`Bro
 clears them.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
-from octopia.errors import LocalProtocolError
 from octopia.routing.decision import Decision
 from octopia.routing.index import Values
 from octopia.routing.messages import Header
@@ -50,7 +49,7 @@ class Decisions:
         self._remember = table.remember_decision
         self._route = policy.route
         self._links = policy.links
-        self._pass_on: Callable[[Any, Any, BrokerId], Decision] = policy.pass_on or _matches_copies
+        self._pass_on: Any = policy.pass_on
 
     def decide(self, notifications: Sequence[Values], header: Header, came_by: BrokerId | None) -> list[Decision]:
         """A decision for each of these notifications, whose values were checked."""
@@ -98,7 +97,7 @@ class Decisions:
 
     def pass_on(self, header: Header, came_by: BrokerId) -> Decision:
         """The decision for copies with this header, of a routing that does not match them."""
-        decision = self._pass_on(self._state, header, came_by)
+        decision: Decision = self._pass_on(self._state, header, came_by)
         remember_passed(self._state.passed[came_by], header, decision)
         return decision
 
@@ -120,7 +119,3 @@ class Decisions:
             decision.links = links
         self._remember(matched, (header, came_by), decision)
         return decision
-
-
-def _matches_copies(state: Any, header: Header, came_by: BrokerId) -> Decision:
-    raise LocalProtocolError("the routing matches copies: ask for a decision about each")

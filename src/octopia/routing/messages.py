@@ -183,24 +183,15 @@ class Wanted(Struct, frozen=True, cache_hash=True, gc=False):
     civ: int
     urgent: tuple[int, ...]
     priority: ClassVar[int] = 0
-
-    @property
-    def entries(self) -> int:
-        return 0
+    entries: ClassVar[int] = 0
 
 
 class Tree(Struct, frozen=True, cache_hash=True, gc=False):
     """Static TID routing: the advertisement tree that this copy follows."""
 
     tid: Key
-
-    @property
-    def civ(self) -> int:
-        return 0
-
-    @property
-    def entries(self) -> int:
-        return 1
+    civ: ClassVar[int] = 0
+    entries: ClassVar[int] = 1
 
 
 class Route(NamedTuple):
@@ -215,10 +206,7 @@ class Routes(Struct, frozen=True, cache_hash=True, gc=False):
     """Dynamic TID routing: this copy is for exactly these destination brokers."""
 
     routes: tuple[Route, ...]
-
-    @property
-    def civ(self) -> int:
-        return 0
+    civ: ClassVar[int] = 0
 
     @property
     def entries(self) -> int:
@@ -235,14 +223,8 @@ class Chosen(Struct, frozen=True, cache_hash=True, gc=False):
     in_doubt: int
     tree: int
     urgent: tuple[int, ...] = ()
-
-    @property
-    def civ(self) -> int:
-        return 0
-
-    @property
-    def entries(self) -> int:
-        return 0
+    civ: ClassVar[int] = 0
+    entries: ClassVar[int] = 0
 
 
 class Dests(Struct, frozen=True, cache_hash=True, gc=False):
@@ -252,10 +234,10 @@ class Dests(Struct, frozen=True, cache_hash=True, gc=False):
     there, as the host broker knew it: brokers on the way match nothing.
     """
 
-    # not a property, since it is read for every hop of a trace
-    civ: ClassVar[int] = 0
     dests: int
     priority: int = 0
+    # not a property, since it is read for every hop of a trace
+    civ: ClassVar[int] = 0
 
     @property
     def entries(self) -> int:

@@ -17,12 +17,10 @@ from octopia.hints import maybe_meant
 from octopia.language import Filter
 from octopia.routing import fdr, scot, tid
 from octopia.routing.actions import Action
-from octopia.routing.clients import Limits, Registered
-from octopia.routing.congestion import CongestionParameters
+from octopia.routing.clients import Registered
 from octopia.routing.covering import check_kind
 from octopia.routing.decision import Decision
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.index import MakeIndex
 from octopia.routing.messages import (
     Advertise,
     AdvertisementsComplete,
@@ -45,7 +43,7 @@ from octopia.routing.messages import (
     Waits,
 )
 from octopia.routing.scot.state import ScotState
-from octopia.routing.state import BrokerState
+from octopia.routing.state import BrokerState, Setup
 from octopia.routing.streams import Streams
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId, Scot
@@ -117,7 +115,7 @@ class Policy(Generic[State]):
     overtakes: bool
     confirms: bool
     promises: Promises
-    make_state: Callable[[BrokerId, Scot, CongestionParameters, Limits, MakeIndex, int], State]
+    make_state: Callable[[Setup], State]
     advertise: Callable[[State, Key, Filter, list[Action]], None]
     unadvertise: Callable[[State, Key, list[Action]], None]
     subscribe: Callable[[State, Key, Filter, str, str, int, list[Action]], None]

@@ -5,6 +5,8 @@ only `broker.py` passes them events. Neighbour tables are computed once, here, s
 overlay. Links are up by default.
 """
 
+from typing import NamedTuple
+
 from octopia.language import DISJUNCTS_MAX
 from octopia.routing.clients import Limits, Registrations
 from octopia.routing.congestion import CongestionParameters, Lst
@@ -25,6 +27,17 @@ def remember_passed(known: dict[Header, Decision], header: Header, decision: Dec
     if len(known) >= PASSED_MAX:
         known.clear()
     known[header] = decision
+
+
+class Setup(NamedTuple):
+    """What the state of a broker is made from; see `Broker`."""
+
+    id: BrokerId
+    overlay: Scot
+    congestion: CongestionParameters
+    limits: Limits
+    make_index: MakeIndex
+    first_serial: int
 
 
 class BrokerState:
@@ -54,15 +67,8 @@ class BrokerState:
         "up_i_links",
     )
 
-    def __init__(
-        self,
-        id: BrokerId,
-        overlay: Scot,
-        congestion: CongestionParameters,
-        limits: Limits,
-        make_index: MakeIndex,
-        first_serial: int,
-    ) -> None:
+    def __init__(self, setup: Setup) -> None:
+        id, overlay, congestion, limits, make_index, first_serial = setup
         self.id = id
         self.own_bit = civ.bit(id.cluster)
         self.a_links = overlay.a_links(id)

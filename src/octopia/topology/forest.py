@@ -4,13 +4,10 @@ A forest has the same interface as a tree: nodes, neighbours, a walk. Invariant:
 pieces are ordered by their first nodes, and a forest of all nodes walks like the tree.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from functools import cached_property
 
-from octopia.topology.tree import Tree
-
-Step = tuple[str, str | None, int]
+from octopia.topology.tree import Step, Tree, walk_from
 
 
 class Forest:
@@ -45,12 +42,6 @@ class Forest:
         for start in starts:
             if start in seen:
                 continue
-            steps: list[Step] = []
-            queue: deque[Step] = deque([(start, None, 0)])
-            while queue:
-                node, parent, depth = step = queue.popleft()
-                seen[node] = None
-                steps.append(step)
-                queue.extend((near, node, depth + 1) for near in self._near[node] if near != parent)
-            pieces.append(tuple(steps))
+            pieces.append(walk_from(start, self.neighbours))
+            seen.update((node, None) for node, _, _ in pieces[-1])
         return tuple(pieces)

@@ -27,12 +27,13 @@ from functools import cached_property
 from octopia.errors import PlacementError, TopologyError
 from octopia.hints import maybe_meant
 from octopia.topology.broker_id import BrokerId
-from octopia.topology.forest import Forest, Step
+from octopia.topology.forest import Forest
 from octopia.topology.labels import check_label
 from octopia.topology.limits import MACHINES_MAX
 from octopia.topology.scot import Link, Scot
 from octopia.topology.sites import Member, Sites
 from octopia.topology.spread import spread_forest
+from octopia.topology.tree import Step
 
 Machines = Sequence[str] | int
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from octopia.errors import TopologyError
 from octopia.hints import maybe_meant
 from octopia.topology.broker_id import BrokerId
+from octopia.topology.forest import Forest
 from octopia.topology.labels import check_label
 from octopia.topology.limits import SITE_DELAY_MS_MAX, SITES_MAX
 from octopia.topology.scot import Link, Scot
@@ -138,7 +139,9 @@ class Sites:
             clusters -= len(members)
         else:
             regions = [node for node in regions if node not in members]
-        groups = _groups(scot, regions) if clusters else ()
+        rank = scot.tree.rank
+        pieces = Forest(scot.tree, regions).pieces if clusters else ()
+        groups = tuple(tuple(sorted((node for node, _, _ in piece), key=rank.__getitem__)) for piece in pieces)
         return SiteLoss(clusters * sum(map(len, groups)), clusters, groups)
 
 
@@ -207,21 +210,3 @@ def _halves(scot: Scot, piece: Sequence[str]) -> list[tuple[str, ...]]:
         if above in lower and node != parent:
             lower.add(node)
     return [tuple(node for node in piece if node not in lower), tuple(node for node in piece if node in lower)]
-
-
-def _groups(scot: Scot, nodes: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The connected groups of these nodes of the tree, in the order of their first nodes."""
-    left = dict.fromkeys(nodes)
-    groups: list[tuple[str, ...]] = []
-    for node in nodes:
-        if node not in left:
-            continue
-        del left[node]
-        group = [node]
-        for member in group:
-            for near in scot.tree.neighbours(member):
-                if near in left:
-                    del left[near]
-                    group.append(near)
-        groups.append(tuple(sorted(group, key=scot.tree.rank.__getitem__)))
-    return tuple(groups)

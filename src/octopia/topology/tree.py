@@ -5,8 +5,7 @@ edge or the node. The order of `nodes` is part of the value: neighbours, cluster
 depends on the order of a set. Nothing here recurses: a path of 100,000 nodes is a valid tree.
 """
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +13,9 @@ from octopia.errors import TopologyError
 from octopia.hints import maybe_meant
 from octopia.topology.labels import check_label
 from octopia.topology.limits import BROKERS_MAX
+
+# A node, its parent, and its depth.
+Step = tuple[str, str | None, int]
 
 _NAMED_AT_MOST = 12
 
@@ -62,18 +64,9 @@ class Tree:
         except KeyError:
             raise TopologyError(f"no node {node!r} in the tree{maybe_meant(str(node), self.nodes)}") from None
 
-    def walk(self, start: str | None = None) -> tuple[tuple[str, str | None, int], ...]:
+    def walk(self, start: str | None = None) -> tuple[Step, ...]:
         """Every node, breadth first, as (node, parent, depth), starting at the first node by default."""
-        root = self.nodes[0] if start is None else start
-        steps: list[tuple[str, str | None, int]] = [(root, None, 0)]
-        queue = deque(steps)
-        while queue:
-            node, parent, depth = queue.popleft()
-            for child in self.neighbours(node):
-                if child != parent:
-                    queue.append((child, node, depth + 1))
-                    steps.append((child, node, depth + 1))
-        return tuple(steps)
+        return walk_from(self.nodes[0] if start is None else start, self.neighbours)
 
     @cached_property
     def diameter(self) -> int:
@@ -83,6 +76,14 @@ class Tree:
 
     def __str__(self) -> str:
         return ",".join(f"{one}-{other}" for one, other in self.edges) or self.nodes[0]
+
+
+def walk_from(start: str, neighbours: Callable[[str], Sequence[str]]) -> tuple[Step, ...]:
+    """The nodes of the tree around `start`, breadth first."""
+    steps: list[Step] = [(start, None, 0)]
+    for node, parent, depth in steps:
+        steps += ((near, node, depth + 1) for near in neighbours(node) if near != parent)
+    return tuple(steps)
 
 
 def _pair(edge: Sequence[str]) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 No socket, no clock, no randomness. docs/reference/wire.md describes every byte.
 """
 
+from octopia.wire.arrow.kernels import deliveries_can_join, load_kernels, loading_pays
 from octopia.wire.columnar import (
     NO_FIT,
     ParcelColumn,
@@ -10,10 +11,7 @@ from octopia.wire.columnar import (
     PublishTerms,
     arrow_rows,
     batch_maker,
-    deliveries_can_join,
     fit_of_type,
-    load_kernels,
-    loading_pays,
     parcel_columns,
 )
 from octopia.wire.connection import BadRequest, Codec, Connection, ProbeRequest, Side, reason_text

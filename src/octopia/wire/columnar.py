@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from octopia.extras import missing
 from octopia.language import Conformity, Filter, Notification
+from octopia.wire.arrow.kernels import kernels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,10 +79,11 @@ def batch_maker(schema: "pa.Schema | None", *, metadata: bool, unfit: str) -> "B
 
 def parcel_columns(parcels: Sequence[bytes], names: Sequence[str]) -> "Seen | None":
     """These attributes of delivered parcels, column by column; None if no kernels are loaded."""
-    from octopia.wire.arrow.kernels import read_kernels
+    if kernels("read") is None:
+        return None
     from octopia.wire.arrow.receive import cells_of_parcels
 
-    return None if read_kernels() is None else cells_of_parcels(parcels, names)
+    return cells_of_parcels(parcels, names)
 
 
 def fit_of_type(kind: "pa.DataType") -> "Callable[[Any], Any] | None":
@@ -89,24 +91,3 @@ def fit_of_type(kind: "pa.DataType") -> "Callable[[Any], Any] | None":
     from octopia.wire.arrow.fitting import fit_of
 
     return fit_of(kind)
-
-
-def loading_pays(rows: int) -> bool:
-    """Whether it pays to call `load_kernels`, in another thread, before this many more rows."""
-    from octopia.wire.arrow.kernels import worth_loading
-
-    return worth_loading(rows)
-
-
-def load_kernels() -> None:
-    """Load the compiled code for rows, or compile it."""
-    from octopia.wire.arrow.kernels import load
-
-    load()
-
-
-def deliveries_can_join() -> bool:
-    """Whether connections can return deliveries as `Deliveries`, which needs loaded kernels."""
-    from octopia.wire.arrow.kernels import check_kernels
-
-    return check_kernels() is not None

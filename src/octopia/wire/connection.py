@@ -27,6 +27,7 @@ from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.hints import one_line
 from octopia.routing import PRIORITY_MAX
 from octopia.topology import Scot
+from octopia.wire.arrow.kernels import kernels
 from octopia.wire.delivered import BYTES_MIN, split_deliveries
 from octopia.wire.dests import split_stamp
 from octopia.wire.frames import PREFIX_BYTES, FrameBuffer, too_long
@@ -51,38 +52,17 @@ from octopia.wire.limits import (
 )
 from octopia.wire.link_messages import PROBE, LinkReader, said_of
 from octopia.wire.messages import (
+    KIND_OF,
     POLICIES,
     ROLE_BROKER,
     ROLE_CLIENT,
-    Accepted,
-    Ack,
     AdvertiseRequest,
-    Barrier,
-    BarrierDone,
-    Challenge,
     Count,
-    Counted,
     CountRequest,
-    Crowded,
     Delivery,
-    Drain,
-    Drained,
-    Dropped,
-    Goodbye,
-    Hello,
-    Hold,
     Id,
-    Load,
     Name,
-    Ping,
-    Pong,
-    Proof,
-    Refused,
     SubscribeRequest,
-    TooOld,
-    UnadvertiseRequest,
-    UnsubscribeRequest,
-    Welcome,
 )
 from octopia.wire.parcel import ParcelReader, Parcels, WireNotification
 from octopia.wire.values import array_decoder, filter_in, filter_type
@@ -161,29 +141,10 @@ class Codec:
         links = LinkReader(limits, self._parcels, overlay)
         self.dests = links.dests
         self.decoders: dict[int, Callable[[bytes], Any]] = {
-            Kind.HELLO: Decoder(Hello).decode,
-            Kind.WELCOME: Decoder(Welcome).decode,
-            Kind.GOODBYE: Decoder(Goodbye).decode,
-            Kind.ACK: Decoder(Ack).decode,
-            Kind.PING: Decoder(Ping).decode,
-            Kind.PONG: Decoder(Pong).decode,
-            Kind.HOLD: Decoder(Hold).decode,
-            Kind.DRAIN: Decoder(Drain).decode,
-            Kind.DRAINED: Decoder(Drained).decode,
-            Kind.CHALLENGE: Decoder(Challenge).decode,
-            Kind.PROOF: Decoder(Proof).decode,
-            Kind.CROWDED: Decoder(Crowded).decode,
-            Kind.LOAD: Decoder(Load).decode,
+            **{kind: Decoder(message).decode for message, kind in KIND_OF.items()},
             Kind.COUNT: self._count,
-            Kind.COUNTED: Decoder(Counted).decode,
             Kind.ADVERTISE: self._advertise,
-            Kind.UNADVERTISE: Decoder(UnadvertiseRequest).decode,
             Kind.SUBSCRIBE: self._subscribe,
-            Kind.UNSUBSCRIBE: Decoder(UnsubscribeRequest).decode,
-            Kind.ACCEPTED: Decoder(Accepted).decode,
-            Kind.REFUSED: Decoder(Refused).decode,
-            Kind.DROPPED: Decoder(Dropped).decode,
-            Kind.TOO_OLD: Decoder(TooOld).decode,
             Kind.LINK_ADVERTISE: links.advertise,
             Kind.LINK_UNADVERTISE: links.unadvertise,
             Kind.LINK_SUBSCRIBE: links.subscribe,
@@ -196,8 +157,6 @@ class Codec:
             Kind.LINK_NEWS: links.link_news,
             Kind.CONFIRM: links.confirm,
             Kind.WAITS: links.waits,
-            Kind.BARRIER: Decoder(Barrier).decode,
-            Kind.BARRIER_DONE: Decoder(BarrierDone).decode,
         }
         self.notification_decoders: dict[int, Callable[[bytes, bytes], Any]] = {
             Kind.PUBLISH: self._publish,
@@ -360,10 +319,8 @@ class Connection:
 
     def join_deliveries(self) -> None:
         """From the next read on, return consecutive plain deliveries as `Deliveries`, if numba is loaded."""
-        from octopia.wire.arrow.kernels import check_kernels
-
-        if self._deliveries is None and (kernels := check_kernels()) is not None:
-            self._deliveries = kernels
+        if self._deliveries is None and (checking := kernels("check")) is not None:
+            self._deliveries = checking
             self._joined[int(Kind.DELIVER)] = Connection._take_deliveries
 
     def joined_with_rest(self, data: bytes) -> bytes | None:

@@ -17,28 +17,7 @@ from octopia.wire.dests import read_varint
 from octopia.wire.frames import frame, notification_frame, notification_head
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import NAME_CHARS_MAX
-from octopia.wire.messages import (
-    Accepted,
-    Ack,
-    Barrier,
-    BarrierDone,
-    Challenge,
-    Counted,
-    Crowded,
-    Drain,
-    Drained,
-    Dropped,
-    Goodbye,
-    Hello,
-    Hold,
-    Load,
-    Ping,
-    Pong,
-    Proof,
-    Refused,
-    TooOld,
-    Welcome,
-)
+from octopia.wire.messages import KIND_OF, Body, UnadvertiseRequest, UnsubscribeRequest
 from octopia.wire.parcel import TIMED, UNTIMED, accepted_ms, timed
 from octopia.wire.values import ENCODER, filter_out
 
@@ -50,54 +29,10 @@ _decode_publisher = Decoder(tuple[Raw, str, int]).decode
 _decode_timed_publisher = Decoder(tuple[Raw, str, int, int]).decode
 _THREE = bytes([UNTIMED])
 
-_SIMPLE: dict[type, Kind] = {
-    Hello: Kind.HELLO,
-    Welcome: Kind.WELCOME,
-    Goodbye: Kind.GOODBYE,
-    Ack: Kind.ACK,
-    Ping: Kind.PING,
-    Pong: Kind.PONG,
-    Hold: Kind.HOLD,
-    Drain: Kind.DRAIN,
-    Drained: Kind.DRAINED,
-    Challenge: Kind.CHALLENGE,
-    Proof: Kind.PROOF,
-    Crowded: Kind.CROWDED,
-    Load: Kind.LOAD,
-    Counted: Kind.COUNTED,
-    Accepted: Kind.ACCEPTED,
-    Refused: Kind.REFUSED,
-    Dropped: Kind.DROPPED,
-    TooOld: Kind.TOO_OLD,
-    Barrier: Kind.BARRIER,
-    BarrierDone: Kind.BARRIER_DONE,
-}
 
-
-def message_frame(
-    message: Hello
-    | Welcome
-    | Goodbye
-    | Ack
-    | Ping
-    | Pong
-    | Hold
-    | Drain
-    | Drained
-    | Challenge
-    | Proof
-    | Crowded
-    | Load
-    | Counted
-    | Accepted
-    | Refused
-    | Dropped
-    | TooOld
-    | Barrier
-    | BarrierDone,
-) -> bytes:
+def message_frame(message: Body) -> bytes:
     """The frame of a message whose fields are its body."""
-    return frame(_SIMPLE[type(message)], ENCODER.encode(message))
+    return frame(KIND_OF[type(message)], ENCODER.encode(message))
 
 
 def advertise_frame(id: str, filter: Filter) -> bytes:
@@ -109,7 +44,7 @@ def count_frame(number: int, filter: Filter) -> bytes:
 
 
 def unadvertise_frame(id: str) -> bytes:
-    return frame(Kind.UNADVERTISE, ENCODER.encode((_checked_id(id),)))
+    return message_frame(UnadvertiseRequest(_checked_id(id)))
 
 
 def subscribe_frame(
@@ -127,7 +62,7 @@ def subscribe_frame(
 
 
 def unsubscribe_frame(id: str) -> bytes:
-    return frame(Kind.UNSUBSCRIBE, ENCODER.encode((_checked_id(id),)))
+    return message_frame(UnsubscribeRequest(_checked_id(id)))
 
 
 def publish_frame(parcel: bytes, *, traced: bool = False) -> bytes:

@@ -11,7 +11,7 @@ send on its link.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct, defstruct, field
 from msgspec.msgpack import Decoder
@@ -79,6 +79,8 @@ _Confirmed: TypeAlias = tuple[_Publisher, _Number, bool]
 _Report: TypeAlias = tuple[_Broker, _Broker, _Number, bool]
 _REPORTS_PER_FRAME_MAX: Final = KEYS_MAX
 _Priority: TypeAlias = Annotated[int, Meta(ge=0, le=PRIORITY_MAX)]
+_Bodies: TypeAlias = list[tuple[Any, ...]]
+Item = TypeVar("Item")
 _Priorities: TypeAlias = Annotated[list[_Priority], Meta(max_length=KEYS_MAX)]
 
 
@@ -118,8 +120,16 @@ def _key_in(given: tuple[str, int, int]) -> Key:
     return Key(BrokerId(given[0], given[1]), given[2])
 
 
-def _pieces(keys: tuple[Key, ...]) -> list[list[tuple[str, int, int]]]:
-    return [[_key_out(key) for key in keys[at : at + KEYS_MAX]] for at in range(0, len(keys), KEYS_MAX)]
+def _keys_out(keys: tuple[Key, ...]) -> list[tuple[str, int, int]]:
+    return [_key_out(key) for key in keys]
+
+
+def _keys_in(given: list[tuple[str, int, int]]) -> tuple[Key, ...]:
+    return tuple(map(_key_in, given))
+
+
+def _cut(items: tuple[Item, ...], most: int) -> list[tuple[Item, ...]]:
+    return [items[at : at + most] for at in range(0, len(items), most)]
 
 
 def civ_bytes(civ: int) -> bytes:
@@ -131,37 +141,24 @@ def civ_bytes(civ: int) -> bytes:
 
 def link_frames(message: Message, header: CopyHeader = PLAIN) -> list[bytes]:
     """The frames of a core message; more than one only for long lists."""
-    return _ENCODE[type(message)](message, header)
+    if isinstance(message, Notify):
+        return [_copy_frame(message, header)]
+    kind, bodies = _BODIES[type(message)]
+    return [frame(kind, ENCODER.encode(body)) for body in bodies(message)]
 
 
-def _advertise_out(message: Advertise, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_ADVERTISE, ENCODER.encode((_key_out(message.key), filter_out(message.filter))))]
+def _subscribe_out(message: Subscribe) -> _Bodies:
+    body = (_key_out(message.key), filter_out(message.filter), _keys_out(message.tids))
+    return [(*body, message.priority) if message.priority else body]
 
 
-def _unadvertise_out(message: Unadvertise, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_UNADVERTISE, ENCODER.encode((_key_out(message.key),)))]
-
-
-def _subscribe_out(message: Subscribe, _: CopyHeader) -> list[bytes]:
-    tids = [_key_out(tid) for tid in message.tids]
-    body: tuple[Any, ...] = (_key_out(message.key), filter_out(message.filter), tids)
-    if message.priority:
-        body = (*body, message.priority)
-    return [frame(Kind.LINK_SUBSCRIBE, ENCODER.encode(body))]
-
-
-def _unsubscribe_out(message: Unsubscribe, _: CopyHeader) -> list[bytes]:
-    tids = [_key_out(tid) for tid in message.tids]
-    return [frame(Kind.LINK_UNSUBSCRIBE, ENCODER.encode((_key_out(message.key), tids)))]
-
-
-def _cib_set_out(message: CibSet, _: CopyHeader) -> list[bytes]:
+def _cib_set_out(message: CibSet) -> _Bodies:
     lents = _lent_pieces(message.subscriptions)
-    pieces = _pieces(message.advertisements)
-    said = [message.priorities[at : at + KEYS_MAX] for at in range(0, len(message.priorities), KEYS_MAX)]
+    pieces = _cut(message.advertisements, KEYS_MAX)
+    said = _cut(message.priorities, KEYS_MAX) or [()] * len(pieces)
     return [
-        frame(Kind.LINK_CIB_SET, ENCODER.encode(_cib_set_body(piece, lent, priorities)))
-        for piece, priorities in zip(pieces, said or [()] * len(pieces), strict=True)
+        _cib_set_body(_keys_out(piece), lent, priorities)
+        for piece, priorities in zip(pieces, said, strict=True)
         for lent in lents
     ]
 
@@ -189,46 +186,29 @@ def _lent_pieces(lents: tuple[Lent, ...]) -> list[list[Any]]:
     return pieces
 
 
-def _cib_clear_out(message: CibClear, _: CopyHeader) -> list[bytes]:
-    gone: list[tuple[Any, ...]] = [([], piece) for piece in _pieces(message.subscriptions)]
-    held = [(piece,) for piece in _pieces(message.advertisements)]
-    return [frame(Kind.LINK_CIB_CLEAR, ENCODER.encode(each)) for each in (*gone, *held)]
+def _cib_clear_out(message: CibClear) -> _Bodies:
+    gone: list[tuple[Any, ...]] = [([], _keys_out(piece)) for piece in _cut(message.subscriptions, KEYS_MAX)]
+    return gone + [(_keys_out(piece),) for piece in _cut(message.advertisements, KEYS_MAX)]
 
 
-def _brokers_out(hosts: tuple[BrokerId, ...]) -> list[tuple[str, int]]:
-    return [(host.region, host.cluster) for host in hosts]
+def _broker_out(broker: BrokerId) -> tuple[str, int]:
+    return (broker.region, broker.cluster)
 
 
-def _subscriptions_complete_out(message: SubscriptionsComplete, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_SUBSCRIPTIONS_COMPLETE, ENCODER.encode((_brokers_out(message.hosts),)))]
+def _hosts_out(message: SubscriptionsComplete | SubscriptionsIncomplete) -> _Bodies:
+    return [([_broker_out(host) for host in message.hosts],)]
 
 
-def _subscriptions_incomplete_out(message: SubscriptionsIncomplete, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_SUBSCRIPTIONS_INCOMPLETE, ENCODER.encode((_brokers_out(message.hosts),)))]
-
-
-def _link_news_out(message: LinkNews, _: CopyHeader) -> list[bytes]:
-    reports = [
-        ((r.reporter.region, r.reporter.cluster), (r.neighbour.region, r.neighbour.cluster), r.version, r.is_up)
-        for r in message.reports
+def _link_news_out(message: LinkNews) -> _Bodies:
+    return [
+        ([(_broker_out(r.reporter), _broker_out(r.neighbour), r.version, r.is_up) for r in piece],)
+        for piece in _cut(message.reports, _REPORTS_PER_FRAME_MAX)
     ]
-    pieces = [reports[at : at + _REPORTS_PER_FRAME_MAX] for at in range(0, len(reports), _REPORTS_PER_FRAME_MAX)]
-    return [frame(Kind.LINK_NEWS, ENCODER.encode((piece,))) for piece in pieces]
 
 
-def _confirm_out(message: Confirm, _: CopyHeader) -> list[bytes]:
-    header, by = header_bytes(message.header), (message.by.region, message.by.cluster)
-    streams, most = message.streams, CONFIRMED_PER_FRAME_MAX
-    pieces = [streams[at : at + most] for at in range(0, len(streams), most)]
-    return [frame(Kind.CONFIRM, ENCODER.encode((header, by, piece))) for piece in pieces]
-
-
-def _waits_out(message: Waits, _: CopyHeader) -> list[bytes]:
-    return [frame(Kind.WAITS, ENCODER.encode((message.wait_ms,)))]
-
-
-def _advertisements_complete_out(_: AdvertisementsComplete, __: CopyHeader) -> list[bytes]:
-    return [frame(Kind.LINK_ADVERTISEMENTS_COMPLETE, ENCODER.encode(()))]
+def _confirm_out(message: Confirm) -> _Bodies:
+    header, by = header_bytes(message.header), _broker_out(message.by)
+    return [(header, by, piece) for piece in _cut(message.streams, CONFIRMED_PER_FRAME_MAX)]
 
 
 def parcel_of(message: Notify) -> bytes:
@@ -238,10 +218,10 @@ def parcel_of(message: Notify) -> bytes:
     return notification.parcel
 
 
-def _notify_out(message: Notify, header: CopyHeader) -> list[bytes]:
+def _copy_frame(message: Notify, header: CopyHeader) -> bytes:
     kind, head = _head_of(message.header, header)
     stamp = stamp_block(message.stamp) if kind is Kind.NOTIFY_DESTS else b""
-    return [notification_frame(kind, head, stamp + parcel_of(message))]
+    return notification_frame(kind, head, stamp + parcel_of(message))
 
 
 def copy_heads(carried: Header, header: CopyHeader | None = None) -> Heads:
@@ -260,10 +240,7 @@ def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
     if isinstance(carried, Tree):
         return Kind.NOTIFY_TREE, ENCODER.encode((_key_out(carried.tid), _said(header)))
     if isinstance(carried, Routes):
-        routes = [
-            ((r.destination.region, r.destination.cluster), _key_out(r.tid), [_key_out(tid) for tid in r.left])
-            for r in carried.routes
-        ]
+        routes = [(_broker_out(r.destination), _key_out(r.tid), _keys_out(r.left)) for r in carried.routes]
         return Kind.NOTIFY_ROUTES, ENCODER.encode((routes, _said(header)))
     raise LocalProtocolError(f"a header of type {type(carried).__name__} has no wire form")
 
@@ -278,20 +255,19 @@ def _said(header: CopyHeader, civ: bytes | None = None, priority: int | None = N
     return (*said, priority) if priority else said
 
 
-_ENCODE: Final[dict[type[Message], Callable[[Any, CopyHeader], list[bytes]]]] = {
-    Advertise: _advertise_out,
-    Unadvertise: _unadvertise_out,
-    Subscribe: _subscribe_out,
-    Unsubscribe: _unsubscribe_out,
-    CibSet: _cib_set_out,
-    CibClear: _cib_clear_out,
-    SubscriptionsComplete: _subscriptions_complete_out,
-    SubscriptionsIncomplete: _subscriptions_incomplete_out,
-    AdvertisementsComplete: _advertisements_complete_out,
-    LinkNews: _link_news_out,
-    Confirm: _confirm_out,
-    Waits: _waits_out,
-    Notify: _notify_out,
+_BODIES: Final[dict[type[Message], tuple[Kind, Callable[[Any], _Bodies]]]] = {
+    Advertise: (Kind.LINK_ADVERTISE, lambda message: [(_key_out(message.key), filter_out(message.filter))]),
+    Unadvertise: (Kind.LINK_UNADVERTISE, lambda message: [(_key_out(message.key),)]),
+    Subscribe: (Kind.LINK_SUBSCRIBE, _subscribe_out),
+    Unsubscribe: (Kind.LINK_UNSUBSCRIBE, lambda message: [(_key_out(message.key), _keys_out(message.tids))]),
+    CibSet: (Kind.LINK_CIB_SET, _cib_set_out),
+    CibClear: (Kind.LINK_CIB_CLEAR, _cib_clear_out),
+    SubscriptionsComplete: (Kind.LINK_SUBSCRIPTIONS_COMPLETE, _hosts_out),
+    SubscriptionsIncomplete: (Kind.LINK_SUBSCRIPTIONS_INCOMPLETE, _hosts_out),
+    AdvertisementsComplete: (Kind.LINK_ADVERTISEMENTS_COMPLETE, lambda message: [()]),
+    LinkNews: (Kind.LINK_NEWS, _link_news_out),
+    Confirm: (Kind.CONFIRM, _confirm_out),
+    Waits: (Kind.WAITS, lambda message: [(message.wait_ms,)]),
 }
 
 
@@ -351,25 +327,25 @@ class LinkReader:
             key, filter, tids, priority = self._key_filter_tids_priority(body)
         else:
             key, filter, tids = self._key_filter_tids(body)
-        return Subscribe(_key_in(key), filter_in(filter, self._limits), tuple(map(_key_in, tids)), priority)
+        return Subscribe(_key_in(key), filter_in(filter, self._limits), _keys_in(tids), priority)
 
     def unsubscribe(self, body: bytes) -> Unsubscribe:
         key, tids = self._key_and_tids(body)
-        return Unsubscribe(_key_in(key), tuple(map(_key_in, tids)))
+        return Unsubscribe(_key_in(key), _keys_in(tids))
 
     def cib_set(self, body: bytes) -> CibSet:
         given = self._cib_set(body)
         lent = tuple(
             Lent(_key_in(each.key), filter_in(each.filter, self._limits), each.priority) for each in given.second
         )
-        keys, priorities = tuple(map(_key_in, given.first)), tuple(given.third)
+        keys, priorities = _keys_in(given.first), tuple(given.third)
         if priorities and len(priorities) != len(keys):
             raise RemoteProtocolError(f"{len(priorities)} priorities for {len(keys)} advertisements")
         return CibSet(keys, lent, priorities)
 
     def cib_clear(self, body: bytes) -> CibClear:
         given = self._cib_clear(body)
-        return CibClear(tuple(map(_key_in, given.first)), tuple(map(_key_in, given.second)))
+        return CibClear(_keys_in(given.first), _keys_in(given.second))
 
     def subscriptions_complete(self, body: bytes) -> SubscriptionsComplete:
         return SubscriptionsComplete(self._hosts(body))
@@ -429,19 +405,16 @@ class LinkReader:
         civ = int.from_bytes(header.civ, "big")
         if header.priority and not civ:
             raise RemoteProtocolError("a copy that is urgent for no cluster")
-        seen = self._parcels.read(parcel, header)
-        return Notify(seen.publisher, str(seen.sequence), seen, Civ(civ, header.priority))
+        return self._copy(parcel, header, Civ(civ, header.priority))
 
     def notify_tree(self, head: bytes, parcel: bytes) -> Notify:
         tid, header = self._tree_header(head)
-        seen = self._parcels.read(parcel, header)
-        return Notify(seen.publisher, str(seen.sequence), seen, Tree(_key_in(tid)))
+        return self._copy(parcel, header, Tree(_key_in(tid)))
 
     def notify_routes(self, head: bytes, parcel: bytes) -> Notify:
         given, header = self._routes_header(head)
-        routes = tuple(Route(BrokerId(*to), _key_in(tid), tuple(map(_key_in, left))) for to, tid, left in given)
-        seen = self._parcels.read(parcel, header)
-        return Notify(seen.publisher, str(seen.sequence), seen, Routes(routes))
+        routes = tuple(Route(BrokerId(*to), _key_in(tid), _keys_in(left)) for to, tid, left in given)
+        return self._copy(parcel, header, Routes(routes))
 
     def notify_dests(self, head: bytes, stamped: bytes) -> Notify:
         carried, traced, probe = self.dests.header(head)
@@ -449,6 +422,10 @@ class LinkReader:
         seen = self._parcels.read(parcel, said_of(traced, probe))
         given = self.dests.stamp(stamp) if stamp else None
         return Notify(seen.publisher, str(seen.sequence), seen, carried, given)
+
+    def _copy(self, parcel: bytes, header: CopyHeader, carried: Header) -> Notify:
+        seen = self._parcels.read(parcel, header)
+        return Notify(seen.publisher, str(seen.sequence), seen, carried)
 
 
 def said_of(traced: bool, probe: bool) -> CopyHeader | None:

@@ -5,11 +5,12 @@ arrays with the fields in the order given here and nothing after them. Every str
 Core messages between brokers are in `link_messages`.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
 from octopia.language import Filter
+from octopia.wire.kinds import Kind
 from octopia.wire.limits import (
     CAPABILITIES_MAX,
     HELD_PER_FRAME_MAX,
@@ -44,7 +45,15 @@ POLICIES = ("drop_oldest", "drop_newest", "disconnect", "block")
 POLICY_DEFAULT = "drop_oldest"
 
 
-class Hello(Struct, frozen=True):
+class Body(Struct, frozen=True):
+    """A message whose fields are the body of its frame (`KIND_OF`)."""
+
+
+class _Fields(Body, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The fields alone, in their order."""
+
+
+class Hello(Body, frozen=True):
     """The first frame, from the dialling side: its identity, version and capabilities, and the session to resume."""
 
     versions: Annotated[list[int], Meta(min_length=1, max_length=16)]
@@ -61,20 +70,20 @@ class Hello(Struct, frozen=True):
     nonce: Secret = b""
 
 
-class Challenge(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Challenge(_Fields, frozen=True):
     """Between brokers that share a token: prove that you know it, as I do here."""
 
     nonce: Secret
     proof: Secret
 
 
-class Proof(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Proof(_Fields, frozen=True):
     """The answer to a `Challenge`."""
 
     proof: Secret
 
 
-class Welcome(Struct, frozen=True):
+class Welcome(Body, frozen=True):
     """The answer to an accepted `Hello`. `received`: the number of frames of the session received before."""
 
     version: int
@@ -89,34 +98,34 @@ class Welcome(Struct, frozen=True):
     heartbeat_s: Seconds = 0.0
 
 
-class Goodbye(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Goodbye(_Fields, frozen=True):
     """The last frame. `code` is for programs, `reason` for people."""
 
     code: Name
     reason: Reason = ""
 
 
-class Ack(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Ack(_Fields, frozen=True, gc=False):
     """The number of numbered frames of this session that were received and processed."""
 
     received: Count
 
 
-class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Ping(_Fields, frozen=True, gc=False):
     number: Count = 0
 
 
-class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Pong(_Fields, frozen=True, gc=False):
     number: Count = 0
 
 
-class Crowded(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Crowded(_Fields, frozen=True):
     """To a client that can move: this broker is overloaded, and others may not be."""
 
     reason: Reason = ""
 
 
-class Load(Struct, frozen=True):
+class Load(Body, frozen=True):
     """The answer to the `Hello` of a probe: the broker's identity, and whether it is overloaded."""
 
     broker: Name
@@ -130,7 +139,7 @@ class CountRequest(Struct, frozen=True):
     filter: Filter | None
 
 
-class Counted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Counted(_Fields, frozen=True, gc=False):
     """The answer to a `CountRequest`: at least this many, or exactly this many if it is complete."""
 
     number: Count
@@ -138,18 +147,18 @@ class Counted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     complete: bool
 
 
-class Hold(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Hold(_Fields, frozen=True):
     """Between brokers: pause these publishers (`held`), or resume them."""
 
     publishers: Annotated[list[Id], Meta(min_length=1, max_length=HELD_PER_FRAME_MAX)]
     held: bool
 
 
-class Drain(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Drain(_Fields, frozen=True, gc=False):
     """Between brokers: this broker is about to stop. Send no more numbered frames, and answer `Drained`."""
 
 
-class Drained(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Drained(_Fields, frozen=True, gc=False):
     """The answer to `Drain`: no numbered frame follows on this connection."""
 
 
@@ -158,7 +167,7 @@ class AdvertiseRequest(Struct, frozen=True):
     filter: Filter
 
 
-class UnadvertiseRequest(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class UnadvertiseRequest(_Fields, frozen=True):
     id: Id
 
 
@@ -177,18 +186,18 @@ class SubscribeRequest(Struct, frozen=True):
     deadline_ms: int | None = None
 
 
-class UnsubscribeRequest(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class UnsubscribeRequest(_Fields, frozen=True):
     id: Id
 
 
-class Accepted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Accepted(_Fields, frozen=True):
     """A request was carried out. `request` is its name in lower case, `id` its subject."""
 
     request: Name
     id: Name
 
 
-class Refused(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Refused(_Fields, frozen=True):
     """A request, or a publication (`id` is its sequence number), was not carried out."""
 
     request: Name
@@ -196,13 +205,13 @@ class Refused(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     reason: Reason
 
 
-class Dropped(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Dropped(_Fields, frozen=True, gc=False):
     """Deliveries dropped at this point in the stream because the subscriber's queue was full."""
 
     count: Count
 
 
-class TooOld(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class TooOld(_Fields, frozen=True, gc=False):
     """Deliveries dropped just before this point because their deadline had passed."""
 
     count: Count
@@ -217,7 +226,7 @@ class Delivery(Struct, frozen=True):
     subscriptions: tuple[str, ...]
 
 
-class Barrier(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Barrier(_Fields, frozen=True, gc=False):
     """Answer when everything sent before this has taken effect: here, or in the whole cluster and its regions.
 
     Links keep order, so an answer that waits for the same question to come back from further on proves it.
@@ -227,5 +236,31 @@ class Barrier(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     cluster_wide: bool = False
 
 
-class BarrierDone(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class BarrierDone(_Fields, frozen=True, gc=False):
     number: Count
+
+
+KIND_OF: Final[dict[type[Body], Kind]] = {
+    Hello: Kind.HELLO,
+    Welcome: Kind.WELCOME,
+    Goodbye: Kind.GOODBYE,
+    Ack: Kind.ACK,
+    Ping: Kind.PING,
+    Pong: Kind.PONG,
+    Hold: Kind.HOLD,
+    Drain: Kind.DRAIN,
+    Drained: Kind.DRAINED,
+    Challenge: Kind.CHALLENGE,
+    Proof: Kind.PROOF,
+    Crowded: Kind.CROWDED,
+    Load: Kind.LOAD,
+    Counted: Kind.COUNTED,
+    UnadvertiseRequest: Kind.UNADVERTISE,
+    UnsubscribeRequest: Kind.UNSUBSCRIBE,
+    Accepted: Kind.ACCEPTED,
+    Refused: Kind.REFUSED,
+    Dropped: Kind.DROPPED,
+    TooOld: Kind.TOO_OLD,
+    Barrier: Kind.BARRIER,
+    BarrierDone: Kind.BARRIER_DONE,
+}

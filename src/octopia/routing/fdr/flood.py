@@ -10,9 +10,10 @@ and links keep order. So brokers along the way of a copy know more and more, and
 
 from octopia.errors import RemoteProtocolError
 from octopia.routing.actions import Action, Send
-from octopia.routing.fdr.news import REPORTS_PER_MESSAGE_MAX, parts
+from octopia.routing.fdr.news import REPORTS_PER_MESSAGE_MAX
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.messages import LinkNews, LinkReport
+from octopia.routing.scot.interest import parts
 from octopia.topology import BrokerId
 
 
@@ -27,7 +28,8 @@ def link_is_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
     if not reports:
         # its loss was never reported, since it was never up in this run; but messages sent over it are lost
         state.links_changed((LinkReport(state.id, neighbour, 0, False),), out)
-    out.extend(Send(neighbour, LinkNews(part)) for part in parts(state.links.all_reports()))
+    all_reports = parts(state.links.all_reports(), REPORTS_PER_MESSAGE_MAX)
+    out.extend(Send(neighbour, LinkNews(part)) for part in all_reports)
 
 
 def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, out: list[Action]) -> None:

@@ -97,8 +97,7 @@ def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
         return
     own = sorted(state.prt.overlapping(entry.filter), key=_key)
     lent = [_lent(subscription) for subscription in own]
-    for start in range(0, len(lent), LENT_PER_MESSAGE_MAX):
-        out.append(Send(host, CibSet((entry.key,), tuple(lent[start : start + LENT_PER_MESSAGE_MAX]))))
+    out.extend(Send(host, CibSet((entry.key,), part)) for part in parts(lent, LENT_PER_MESSAGE_MAX))
     if entry.unknown:
         entry.unknown = entry.told = 0
         out.append(Send(host, CibClear((entry.key,))))

@@ -16,7 +16,7 @@ This module sends no messages; `flood.py` does. There is at most one report for 
 report about an unknown link is a protocol violation by its sender.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from octopia.errors import RemoteProtocolError
@@ -266,12 +266,6 @@ def _surroundings(overlay: Scot) -> tuple[tuple[BrokerId, int, int], ...]:
         (broker, regions[broker.region], sum(bits[near] for near in overlay.a_links(broker)))
         for broker in overlay.brokers
     )
-
-
-def parts(reports: Iterable[LinkReport]) -> list[tuple[LinkReport, ...]]:
-    """Reports as they go into messages."""
-    some = tuple(reports)
-    return [some[at : at + REPORTS_PER_MESSAGE_MAX] for at in range(0, len(some), REPORTS_PER_MESSAGE_MAX)]
 
 
 def is_link(overlay: Scot, one: BrokerId, other: BrokerId) -> bool:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from octopia.language import Filter
 from octopia.routing.actions import Action, Recipient
-from octopia.routing.clients import Limits
-from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.fdr.beyond import Beyond
 from octopia.routing.fdr.broker_sets import places_of
@@ -25,9 +23,9 @@ from octopia.routing.local import recipients_of
 from octopia.routing.messages import Dests, Key, LinkReport
 from octopia.routing.priorities import Urgent, union
 from octopia.routing.scot.state import ScotState
-from octopia.routing.state import Passed
+from octopia.routing.state import Passed, Setup
 from octopia.routing.tables import Matched, SubscriptionTable
-from octopia.topology import BrokerId, Scot
+from octopia.topology import BrokerId
 
 if TYPE_CHECKING:
     from octopia.routing.fdr.streams import DestStreams
@@ -186,19 +184,12 @@ class FdrState(ScotState):
     passed: Passed
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
-    def __init__(
-        self,
-        id: BrokerId,
-        overlay: Scot,
-        congestion: CongestionParameters,
-        limits: Limits,
-        make_index: MakeIndex,
-        first_serial: int,
-    ) -> None:
-        super().__init__(id, overlay, congestion, limits, make_index, first_serial)
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        id, overlay = setup.id, setup.overlay
         self.overlay = overlay
         places = self.places = places_of(overlay, id.region)
-        self.prt = DestsPrt(make_index, places.brokers)
+        self.prt = DestsPrt(setup.make_index, places.brokers)
         self.tells = LENDS
         self.me = places.brokers[id]
         beyond = ((neighbour, places.beyond[neighbour.region]) for neighbour in self.a_links)
@@ -208,13 +199,13 @@ class FdrState(ScotState):
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
         # created by the policy, which knows both
         self.streams: DestStreams
-        self.links = LinkState(overlay, id, first_serial)
+        self.links = LinkState(overlay, id, setup.first_serial)
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
         # by place of a broker, the copies of messages from here for it alone; dropped with decisions
         self.sent_to: dict[int, tuple[tuple[BrokerId, Dests], ...]] = {}
-        self.lst: WaitingLst = WaitingLst(self.neighbours, congestion)
+        self.lst: WaitingLst = WaitingLst(self.neighbours, setup.congestion)
         self.beyond = Beyond(self.lst, self.a_links, self.i_links)
         self.trees = Trees(id, self.lst, self.beyond, self.a_links)
         self.trees.links_changed(self.a_links, self.i_links)

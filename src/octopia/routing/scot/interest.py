@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Keys or hosts in one message of a resync; more make more messages.
 NAMED_PER_MESSAGE_MAX = 1_000
 
-Named = TypeVar("Named", Key, BrokerId, SrtEntry)
+Named = TypeVar("Named")
 
 
 class Tells(NamedTuple):
@@ -125,9 +125,11 @@ def by_host(entries: Iterator[SrtEntry]) -> dict[BrokerId, list[Key]]:
     return found
 
 
-def parts(named: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
-    for start in range(0, len(named), NAMED_PER_MESSAGE_MAX):
-        yield tuple(named[start : start + NAMED_PER_MESSAGE_MAX])
+def parts(named: Sequence[Named], most: int | None = None) -> Iterator[tuple[Named, ...]]:
+    """What is named in each of several messages: in one at most `most`, or `NAMED_PER_MESSAGE_MAX`."""
+    size = most or NAMED_PER_MESSAGE_MAX
+    for start in range(0, len(named), size):
+        yield tuple(named[start : start + size])
 
 
 BITS = Tells(advertised, grew, fell, answers, learnt)

@@ -17,11 +17,11 @@ hosts (`names_hosts`): it gives its word once, for its whole side, when it has h
 move away from each end of the tree and never wait for the opposite direction.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from octopia.routing.actions import Action, Send
-from octopia.routing.covering import Change, CoverSet, Pool
+from octopia.routing.covering import Change, CoverSet, Pool, uncovered
 from octopia.routing.entries import PrtEntry
 from octopia.routing.messages import Subscribe, Unsubscribe
 from octopia.topology import BrokerId
@@ -30,62 +30,39 @@ if TYPE_CHECKING:
     from octopia.routing.scot.state import ScotState
 
 
-class Spread(Protocol):
-    """How a broker updates its primary neighbours when its table of subscriptions changes."""
-
-    names_hosts: bool
-
-    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None: ...
-    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None: ...
-    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
-        """The subscriptions in force on the link to a neighbour."""
-
-
-class Plain:
-    """Sends every subscription."""
+class Spread:
+    """How a broker updates its primary neighbours when its table of subscriptions changes: it sends all of them."""
 
     names_hosts = True
 
-    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
-        message = subscribe_message(entry)
-        out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != entry.last_hop)
-
-    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
-        message = Unsubscribe(entry.key)
-        out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != entry.last_hop)
+    def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
+        """A subscription came, or went."""
+        others = [neighbour for neighbour in state.up_a_links if neighbour != entry.last_hop]
+        _send(others, uncovered(entry, came), out)
 
     def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+        """The subscriptions in force on the link to a neighbour."""
         return (entry for entry in state.prt if entry.last_hop != neighbour)
 
 
-class PerHost(Plain):
+class PerHost(Spread):
     """One set of the broker's own clients' subscriptions, for all its aLinks."""
 
     def __init__(self) -> None:
         self._own: CoverSet[PrtEntry] = CoverSet()
 
-    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
-        if entry.last_hop is not None:
-            super().came(state, entry, out)
-            return
-        change = self._own.add(entry)
-        for neighbour in state.up_a_links:
-            _send(neighbour, change, out)
-
-    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
-        if entry.last_hop is not None:
-            super().went(state, entry, out)
-            return
-        change = self._own.remove(entry)
-        for neighbour in state.up_a_links:
-            _send(neighbour, change, out)
+    def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
+        if entry.last_hop is None:
+            _send(state.up_a_links, self._own.change(entry, came), out)
+        else:
+            super().changed(state, entry, came, out)
 
     def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
         yield from self._own.sent()
         yield from (entry for entry in state.prt if entry.last_hop not in (None, neighbour))
 
 
-class PerLink:
+class PerLink(Spread):
     """One set per aLink, of all subscriptions that did not come by it."""
 
     names_hosts = False
@@ -94,19 +71,12 @@ class PerLink:
         pool: Pool[PrtEntry] = Pool()
         self._sets: dict[BrokerId, CoverSet[PrtEntry]] = {neighbour: CoverSet(pool) for neighbour in a_links}
 
-    def came(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
+    def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
         for neighbour, beyond in self._sets.items():
             if neighbour != entry.last_hop:
-                change = beyond.add(entry)
+                change = beyond.change(entry, came)
                 if neighbour in state.up:
-                    _send(neighbour, change, out)
-
-    def went(self, state: "ScotState", entry: PrtEntry, out: list[Action]) -> None:
-        for neighbour, beyond in self._sets.items():
-            if neighbour != entry.last_hop:
-                change = beyond.remove(entry)
-                if neighbour in state.up:
-                    _send(neighbour, change, out)
+                    _send((neighbour,), change, out)
 
     def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
         return self._sets[neighbour].sent()
@@ -116,9 +86,10 @@ def subscribe_message(entry: PrtEntry) -> Subscribe:
     return Subscribe(entry.key, entry.filter, priority=entry.priority)
 
 
-def _send(neighbour: BrokerId, change: Change[PrtEntry], out: list[Action]) -> None:
-    out.extend(Send(neighbour, subscribe_message(entry)) for entry in change.send)
-    out.extend(Send(neighbour, Unsubscribe(key)) for key in change.withdraw)
+def _send(neighbours: Sequence[BrokerId], change: Change[PrtEntry], out: list[Action]) -> None:
+    messages: list[Subscribe | Unsubscribe] = [*map(subscribe_message, change.send)]
+    messages += map(Unsubscribe, change.withdraw)
+    out.extend(Send(neighbour, message) for neighbour in neighbours for message in messages)
 
 
 def per_host(state: "ScotState") -> None:

@@ -7,33 +7,22 @@ with the primary neighbour that leads there. `scot/resync.py` explains their use
 learn of this cluster's interest, `spread` how the cluster learns of subscriptions.
 """
 
-from octopia.routing.clients import Limits
-from octopia.routing.congestion import CongestionParameters
-from octopia.routing.index import MakeIndex
 from octopia.routing.messages import Key
 from octopia.routing.scot.interest import BITS, Tells
-from octopia.routing.scot.spread import Plain, Spread
-from octopia.routing.state import BrokerState
+from octopia.routing.scot.spread import Spread
+from octopia.routing.state import BrokerState, Setup
 from octopia.routing.tables import Prt
-from octopia.topology import BrokerId, Scot, civ
+from octopia.topology import BrokerId, civ
 
 
 class ScotState(BrokerState):
     __slots__ = ("branches", "prt", "spread", "stale", "tells", "unlearnt")
 
-    def __init__(
-        self,
-        id: BrokerId,
-        overlay: Scot,
-        congestion: CongestionParameters,
-        limits: Limits,
-        make_index: MakeIndex,
-        first_serial: int,
-    ) -> None:
-        super().__init__(id, overlay, congestion, limits, make_index, first_serial)
-        self.prt = Prt(make_index, self.a_links)
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.prt = Prt(setup.make_index, self.a_links)
         self.tells: Tells = BITS
-        self.spread: Spread = Plain()
+        self.spread = Spread()
         self.stale: dict[BrokerId, dict[Key, None]] = {}
         self.unlearnt: dict[BrokerId, BrokerId] = {}
         self.branches: dict[BrokerId, BrokerId] = {}

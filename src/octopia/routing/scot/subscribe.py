@@ -52,7 +52,7 @@ def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe
 
 def _store(state: ScotState, entry: PrtEntry, out: list[Action]) -> None:
     state.prt.add(entry)
-    state.spread.came(state, entry, out)
+    state.spread.changed(state, entry, True, out)
     overlapped = state.srt.overlapping(entry.filter)
     for advertisement in overlapped:
         advertisement.interest += 1
@@ -66,7 +66,7 @@ def _store(state: ScotState, entry: PrtEntry, out: list[Action]) -> None:
 def drop(state: ScotState, key: Key, out: list[Action]) -> None:
     """Remove a stored subscription, and tell the brokers beyond."""
     entry = state.prt.remove(key)
-    state.spread.went(state, entry, out)
+    state.spread.changed(state, entry, False, out)
     overlapped = state.srt.overlapping(entry.filter)
     for advertisement in overlapped:
         advertisement.interest -= 1

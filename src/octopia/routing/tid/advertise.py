@@ -57,7 +57,7 @@ def _store(state: TidState, message: Advertise, came_by: BrokerId | None, out: l
     for entry in state.prt.local_overlapping(message.filter):
         state.prt.bind_own(entry, (message.key,))
         if came_by is not None:
-            state.spread.bound(state, entry, (message.key,), out)
+            state.spread.changed(state, entry, (message.key,), True, out)
 
 
 def _withdraw(state: TidState, message: Unadvertise, out: list[Action]) -> None:

@@ -14,10 +14,10 @@ the same next hop share the message.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from octopia.routing.actions import Action, Send
-from octopia.routing.covering import Change, CoverSet, Pool
+from octopia.routing.covering import Change, CoverSet, Pool, uncovered
 from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.topology import BrokerId
 
@@ -25,29 +25,24 @@ if TYPE_CHECKING:
     from octopia.routing.tid.state import BoundEntry, TidState
 
 
-class Spread(Protocol):
-    """The messages a broker sends towards the roots when bindings come and go."""
+class Spread:
+    """The messages a broker sends towards the roots when bindings come and go: every subscription."""
 
-    def bound(self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], out: list[Action]) -> None: ...
-    def unbound(self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], out: list[Action]) -> None: ...
+    def changed(
+        self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], came: bool, out: list[Action]
+    ) -> None:
+        """Bindings of a subscription to these trees came, or went."""
+        for hop, group in state.hops_towards(tids).items():
+            _send(hop, ((tid, self._change(tid, entry, came)) for tid in group), out)
+
     def forget_tree(self, tid: Key) -> None:
         """Drop a withdrawn tree; all bindings to it are gone."""
 
-
-class Plain:
-    """Sends every subscription."""
-
-    def bound(self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], out: list[Action]) -> None:
-        out.extend(Send(hop, subscribe_message(entry, group)) for hop, group in state.hops_towards(tids).items())
-
-    def unbound(self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], out: list[Action]) -> None:
-        out.extend(Send(hop, Unsubscribe(entry.key, group)) for hop, group in state.hops_towards(tids).items())
-
-    def forget_tree(self, tid: Key) -> None:
-        pass
+    def _change(self, tid: Key, entry: "BoundEntry", came: bool) -> "Change[BoundEntry]":
+        return uncovered(entry, came)
 
 
-class PerTree(Plain):
+class PerTree(Spread):
     """One set per tree; with `own_only`, only of subscriptions by this broker's own clients."""
 
     def __init__(self, *, own_only: bool) -> None:
@@ -55,19 +50,10 @@ class PerTree(Plain):
         self._pool: Pool[BoundEntry] = Pool()
         self._sets: dict[Key, CoverSet[BoundEntry]] = {}
 
-    def bound(self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], out: list[Action]) -> None:
+    def _change(self, tid: Key, entry: "BoundEntry", came: bool) -> "Change[BoundEntry]":
         if self._own_only and entry.last_hop is not None:
-            super().bound(state, entry, tids, out)
-            return
-        for hop, group in state.hops_towards(tids).items():
-            _send(hop, ((tid, self._set(tid).add(entry)) for tid in group), out)
-
-    def unbound(self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], out: list[Action]) -> None:
-        if self._own_only and entry.last_hop is not None:
-            super().unbound(state, entry, tids, out)
-            return
-        for hop, group in state.hops_towards(tids).items():
-            _send(hop, ((tid, self._set(tid).remove(entry)) for tid in group), out)
+            return uncovered(entry, came)
+        return self._set(tid).change(entry, came)
 
     def forget_tree(self, tid: Key) -> None:
         gone = self._sets.pop(tid, None)
@@ -81,10 +67,6 @@ class PerTree(Plain):
         return found
 
 
-def subscribe_message(entry: "BoundEntry", tids: tuple[Key, ...]) -> Subscribe:
-    return Subscribe(entry.key, entry.filter, tids, entry.priority)
-
-
 def _send(hop: BrokerId, changes: "Iterable[tuple[Key, Change[BoundEntry]]]", out: list[Action]) -> None:
     """All changes on the trees that lead to one neighbour, with each subscription in one message."""
     sent: dict[Key, tuple[BoundEntry, list[Key]]] = {}
@@ -94,7 +76,9 @@ def _send(hop: BrokerId, changes: "Iterable[tuple[Key, Change[BoundEntry]]]", ou
             sent.setdefault(entry.key, (entry, []))[1].append(tid)
         for key in change.withdraw:
             withdrawn.setdefault(key, []).append(tid)
-    out.extend(Send(hop, subscribe_message(entry, tuple(tids))) for entry, tids in sent.values())
+    out.extend(
+        Send(hop, Subscribe(key, entry.filter, tuple(tids), entry.priority)) for key, (entry, tids) in sent.items()
+    )
     out.extend(Send(hop, Unsubscribe(key, tuple(tids))) for key, tids in withdrawn.items())
 
 

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from octopia.language import Filter
-from octopia.routing.clients import Limits
-from octopia.routing.congestion import CongestionParameters
 from octopia.routing.entries import PrtEntry
 from octopia.routing.index import MakeIndex
 from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key, Route, Routes, Tree
 from octopia.routing.priorities import or_none
-from octopia.routing.state import BrokerState
+from octopia.routing.state import BrokerState, Setup
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.routing.tid.plans import RoutePlan, Way
-from octopia.routing.tid.spread import Plain, Spread
-from octopia.topology import BrokerId, Scot
+from octopia.routing.tid.spread import Spread
+from octopia.topology import BrokerId
 
 # Called with the growth of the data cached with a match.
 Count = Callable[["TreeMatched", int], None]
@@ -186,19 +184,11 @@ class TidState(BrokerState):
 
     __slots__ = ("fading", "prt", "spread")
 
-    def __init__(
-        self,
-        id: BrokerId,
-        overlay: Scot,
-        congestion: CongestionParameters,
-        limits: Limits,
-        make_index: MakeIndex,
-        first_serial: int,
-    ) -> None:
-        super().__init__(id, overlay, congestion, limits, make_index, first_serial)
-        self.prt = TreePrt(make_index, id, self.neighbours)
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.prt = TreePrt(setup.make_index, self.id, self.neighbours)
         self.fading: dict[Key, dict[BrokerId, None]] = {}
-        self.spread: Spread = Plain()
+        self.spread = Spread()
 
     def hops_towards(self, tids: tuple[Key, ...]) -> dict[BrokerId, tuple[Key, ...]]:
         """The trees grouped by the next broker towards their roots; trees rooted here or unknown are left out."""

@@ -21,7 +21,7 @@ def subscribe(
     state.prt.add(entry)
     tids = tuple(advertisement.key for advertisement in state.srt.overlapping(filter))
     state.prt.bind_own(entry, tids)
-    state.spread.bound(state, entry, tids, out)
+    state.spread.changed(state, entry, tids, True, out)
 
 
 def receive_subscribe(state: TidState, sender: BrokerId, message: Subscribe, out: list[Action]) -> None:
@@ -30,17 +30,17 @@ def receive_subscribe(state: TidState, sender: BrokerId, message: Subscribe, out
     bound = tuple(tid for tid in known if bind(message.key, message.filter, tid, sender, message.priority))
     entry = state.prt.get(message.key)
     if entry is not None and bound:
-        state.spread.bound(state, entry, bound, out)
+        state.spread.changed(state, entry, bound, True, out)
 
 
 def unsubscribe(state: TidState, key: Key, out: list[Action]) -> None:
     """A client of this broker withdrew a subscription."""
     entry = state.prt.remove(key)
-    state.spread.unbound(state, entry, tuple(entry.bindings), out)
+    state.spread.changed(state, entry, tuple(entry.bindings), False, out)
 
 
 def receive_unsubscribe(state: TidState, sender: BrokerId, message: Unsubscribe, out: list[Action]) -> None:
     entry = state.prt.get(message.key)
     unbound = tuple(tid for tid in message.tids if state.prt.unbind(message.key, tid, sender))
     if entry is not None and unbound:
-        state.spread.unbound(state, entry, unbound, out)
+        state.spread.changed(state, entry, unbound, False, out)

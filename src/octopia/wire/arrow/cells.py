@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from octopia.errors import InputError
 from octopia.wire.arrow.fitting import fit_of, is_text
-from octopia.wire.arrow.kernels import read_kernels
+from octopia.wire.arrow.kernels import kernels
 from octopia.wire.columnar import NO_FIT
 
 # Kinds of values; as in `numba_msgpack`, which is loaded with numba only.
@@ -130,12 +130,12 @@ class ReadCells(Cells):
         return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
 
     def _texts(self) -> pa.Array:
-        kernels = read_kernels()
+        compiled = kernels("read")
         lengths = np.where(self._tags == TEXT, self._lengths, 0)
         offsets = np.zeros(len(self) + 1, dtype=np.int64)
         out = np.empty(int(lengths.sum()), dtype=np.uint8)
-        assert kernels is not None  # noqa: S101  they have read these
-        kernels.gather_texts(self._data, self._tags, self._bits, self._lengths, offsets, out)
+        assert compiled is not None  # noqa: S101  they have read these
+        compiled.gather_texts(self._data, self._tags, self._bits, self._lengths, offsets, out)
         buffers = [self._valid(), pa.py_buffer(offsets), pa.py_buffer(out)]
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
 

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from octopia.errors import InputError, LanguageError, RefusedError
 from octopia.language import NOTIFICATION_ATTRIBUTES_MAX, STRING_CHARS_MAX
 from octopia.wire.arrow.conforming import COLUMNS_MAX, ConformingRows
-from octopia.wire.arrow.kernels import write_kernels
+from octopia.wire.arrow.kernels import kernels
 from octopia.wire.columnar import PublishTerms, Slab
 from octopia.wire.encode import publish_frame
 from octopia.wire.limits import PARCEL_AROUND_BYTES, PLAIN_OVERHEAD_BYTES
@@ -185,18 +185,18 @@ class BatchRows:
     def _compiled(
         self, columns: Sequence[_Column], start: int, publisher: str, sequence: int, terms: PublishTerms
     ) -> Slab:
-        kernels = write_kernels()
-        if kernels is None:
+        compiled = kernels("write")
+        if compiled is None:
             return self._row_by_row(start, publisher, sequence, terms)
         name = np.frombuffer(ENCODER.encode(publisher), dtype=np.uint8)
         table, most = self._table(columns), min(SLAB_ROWS, self._sound - start)
         counts, starts = np.empty(most, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
-        kernels.place_rows(table, start, sequence, len(name), counts, starts)
+        compiled.place_rows(table, start, sequence, len(name), counts, starts)
         too_long = np.diff(starts) - PLAIN_OVERHEAD_BYTES + PARCEL_AROUND_BYTES > terms.frame_bytes_max
         rows = min(max(int(np.searchsorted(starts, SLAB_BYTES)), 1), most, _first(too_long))
         if len(self._out) < starts[rows] + _WORD_BYTES:
             self._out = np.empty(int(starts[rows]) + _WORD_BYTES, dtype=np.uint8)
-        wrong = kernels.write_rows(table, start, sequence, name, counts[:rows], starts[: rows + 1], self._out)
+        wrong = compiled.write_rows(table, start, sequence, name, counts[:rows], starts[: rows + 1], self._out)
         rows = rows if wrong < 0 else wrong
         if not rows:
             return self._row_by_row(start, publisher, sequence, terms)
@@ -303,7 +303,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _compiled_columns(batch: pa.RecordBatch) -> list[_Column] | None:
     """The columns for the kernels; None if kernels are not loaded or do not support these columns."""
-    if write_kernels() is None or batch.num_columns > COLUMNS_MAX:
+    if kernels("write") is None or batch.num_columns > COLUMNS_MAX:
         return None
     columns = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):

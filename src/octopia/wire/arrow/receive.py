@@ -11,7 +11,7 @@ from octopia.errors import InputError
 from octopia.hints import shortened
 from octopia.wire.arrow.cells import Cells, ReadCells, fitted, natural
 from octopia.wire.arrow.fitting import fit_of
-from octopia.wire.arrow.kernels import read_kernels
+from octopia.wire.arrow.kernels import kernels
 from octopia.wire.delivered import Deliveries
 from octopia.wire.messages import Delivery
 from octopia.wire.parcel import read_parcel
@@ -55,9 +55,9 @@ def cells_of(chunks: Sequence[Delivery | Deliveries], names: Sequence[str] | Non
 def _cells(
     data: bytes, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64], names: Sequence[str] | None
 ) -> Seen:
-    kernels = read_kernels()
-    if kernels is not None:
-        read = _compiled(kernels, np.frombuffer(data, dtype=np.uint8), starts, stops, names)
+    compiled = kernels("read")
+    if compiled is not None:
+        read = _compiled(compiled, np.frombuffer(data, dtype=np.uint8), starts, stops, names)
         if read is not None:
             return read
     seen = [read_parcel(data[a:b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
@@ -68,7 +68,7 @@ def _cells(
 
 
 def _compiled(
-    kernels: Any,
+    compiled: Any,
     data: npt.NDArray[np.uint8],
     starts: npt.NDArray[np.int64],
     stops: npt.NDArray[np.int64],
@@ -77,7 +77,7 @@ def _compiled(
     """Columns by kernels; None if there are more names or values than fit."""
     if names is None:
         text, edges = np.empty(_NAME_BYTES, dtype=np.uint8), np.zeros(NAMES_MAX + 1, dtype=np.int64)
-        count = kernels.collect_names(data, starts, stops, text, edges)
+        count = compiled.collect_names(data, starts, stops, text, edges)
         if count < 0:
             return None
         edges = edges[: count + 1].copy()
@@ -91,7 +91,7 @@ def _compiled(
         return None
     tags, values = np.zeros(shape, dtype=np.uint8), np.zeros(shape, dtype=np.int64)
     lengths, sequences = np.zeros(shape, dtype=np.int32), np.empty(len(starts), dtype=np.int64)
-    kernels.read_columns(data, starts, stops, text, edges, tags, values, lengths, sequences)
+    compiled.read_columns(data, starts, stops, text, edges, tags, values, lengths, sequences)
     cells = [ReadCells(data, *parts) for parts in zip(tags, values, lengths, strict=True)]
     return Seen(dict(zip(names, cells, strict=False)), cells[-1], sequences)
 

@@ -31,6 +31,7 @@ from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Entry, Log, places
 from octopia.routing.messages import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
+from octopia.routing.scot.interest import parts
 from octopia.routing.streams import Released
 from octopia.topology import BrokerId
 
@@ -274,8 +275,7 @@ class DestStreams:
                 stream.asked = stream.asked or nothing_yet
         if state.links.any_down:
             self._unsure[host] = None
-        for start in range(0, len(told), CONFIRMED_PER_MESSAGE_MAX):
-            part = tuple(told[start : start + CONFIRMED_PER_MESSAGE_MAX])
+        for part in parts(told, CONFIRMED_PER_MESSAGE_MAX):
             self.confirmations_total += 1
             for to, header in self._copies_to(host):
                 out.append(Send(to, Confirm(state.id, part, header)))
