@@ -58,7 +58,8 @@ class FailOver(BreakingNetwork):
         self.run_until_quiet()
 
     def own_entry(self, home: BrokerId) -> SrtEntry:
-        (entry,) = [entry for entry in self.brokers[home].state.srt if entry.last_hop is None]
+        entries: list[SrtEntry] = [entry for entry in self.brokers[home].state.srt if entry.last_hop is None]
+        (entry,) = entries
         return entry
 
     def publish(self, home: BrokerId) -> list[BrokerId]:
