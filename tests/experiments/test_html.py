@@ -55,9 +55,6 @@ def _report() -> str:
         question="a question",
         axis="subscribers",
         settings=settings,
-        scaled=(),
-        publishes=True,
-        has_burst=False,
         metrics=("notification_delay", "srt_entries"),
         shown=(
             Shown("max_delay", "", "Longest", kind="series"),

@@ -58,9 +58,9 @@ class FailOver(BreakingNetwork):
         self.run_until_quiet()
 
     def own_entry(self, home: BrokerId) -> SrtEntry:
-        own: list[SrtEntry] = [entry for entry in self.brokers[home].state.srt if entry.last_hop is None]
-        assert len(own) == 1
-        return own[0]
+        entries: list[SrtEntry] = [entry for entry in self.brokers[home].state.srt if entry.last_hop is None]
+        (entry,) = entries
+        return entry
 
     def publish(self, home: BrokerId) -> list[BrokerId]:
         """Who gets one notification, each as often as it does."""

@@ -4,11 +4,10 @@ For all brokers together, each is asked for its first rows in the given order, a
 more than the first, and their number is bounded.
 """
 
-import asyncio
 from heapq import merge
 from typing import Any, Final
 
-from octopia.errors import InputError, OctopiaError
+from octopia.errors import InputError
 from octopia.topology import BrokerId
 from octopia.watch import Reader
 
@@ -42,15 +41,8 @@ async def _read_all(
         raise InputError(
             f"of all brokers together only the first {MERGED_MAX} rows are shown; search, or pick a broker"
         )
-
-    async def read(broker: BrokerId) -> tuple[BrokerId, Any]:
-        try:
-            return broker, await reader.table(broker, table, offset=0, limit=most, **asked)
-        except OctopiaError as error:
-            return broker, error
-
-    answers = await asyncio.gather(*(read(broker) for broker in reader.watched.scot.brokers))
-    pages = [(broker, page) for broker, page in answers if isinstance(page, dict)]
+    answers = await reader.tables(table, offset=0, limit=most, **asked)
+    pages = [(broker, page) for broker, page in answers.items() if isinstance(page, dict)]
     column = sort.lstrip("-")
     lists = [[{"broker": str(broker), **row} for row in page["rows"]] for broker, page in pages]
     if column:

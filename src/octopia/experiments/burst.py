@@ -20,7 +20,6 @@ BURST = Experiment(
         points=(100_000, 80_000, 60_000, 40_000),
     ),
     scaled=("notifications_per_publisher", "burst_notifications"),
-    publishes=True,
     has_burst=True,
     metrics=(
         "notification_delay",

@@ -23,7 +23,6 @@ BURSTS = Experiment(
         notifications_per_publisher=400,
     ),
     scaled=("notifications_per_publisher", "burst_notifications"),
-    publishes=True,
     has_burst=True,
     metrics=(
         "notification_delay",

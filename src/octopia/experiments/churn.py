@@ -27,9 +27,6 @@ CHURN = Experiment(
         subscribers=500,
         notifications_per_publisher=60,
     ),
-    scaled=("notifications_per_publisher",),
-    publishes=True,
-    has_burst=False,
     metrics=(
         "change_messages",
         "change_brokers",

@@ -18,7 +18,6 @@ CRASH = Experiment(
     axis="place of the crash",
     settings=Settings(vary="crash", points=(NONE, *PLACES), seeds=3),
     scaled=("notifications_per_publisher", "burst_notifications"),
-    publishes=True,
     has_burst=True,
     metrics=(
         "losses",

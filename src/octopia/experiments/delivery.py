@@ -17,9 +17,6 @@ DELIVERY = Experiment(
     question="what does a notification cost as the number of subscribers grows?",
     axis="subscribers",
     settings=Settings(vary="subscribers", points=COUNTS, notifications_per_publisher=200),
-    scaled=("notifications_per_publisher",),
-    publishes=True,
-    has_burst=False,
     metrics=(
         "matching_delay",
         "notification_delay",

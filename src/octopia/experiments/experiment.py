@@ -54,11 +54,11 @@ class Experiment(Struct, frozen=True, kw_only=True):
     question: str
     axis: str
     settings: Settings
-    scaled: tuple[str, ...]
-    publishes: bool
-    has_burst: bool
     metrics: tuple[str, ...]
     shown: tuple[Shown, ...]
+    scaled: tuple[str, ...] = ("notifications_per_publisher",)
+    publishes: bool = True
+    has_burst: bool = False
     paper: bool = True
     questions: Mapping[str, str] = {}
 

@@ -33,9 +33,6 @@ FAILURES_EXPERIMENT = Experiment(
         # without a failure the longest delay is about half of this
         delay_bound_s=0.1,
     ),
-    scaled=("notifications_per_publisher",),
-    publishes=True,
-    has_burst=False,
     metrics=(
         "reach",
         "recovery",

@@ -28,8 +28,6 @@ LOSSES: Final = Metric(
     "the notification before (`repeated`), deliveries after a later one of the same publisher (`out_of_order`), and "
     "the same where the broker of the publisher and that of the subscriber both stayed up (`lost_live`, "
     "`repeated_live`, `out_of_order_live`); found by brute force from the workload",
-    shape="row",
-    sql="",
 )
 # Metrics that are not SQL over one trace.
 _JUDGED = (LOSSES, REACH, RECOVERY, TOGETHER, URGENCY, EXPIRIES)

@@ -23,7 +23,6 @@ PRIORITIES = Experiment(
         burst_notifications=2_000,
     ),
     scaled=("notifications_per_publisher", "burst_notifications"),
-    publishes=True,
     has_burst=True,
     metrics=("urgency", "expiries", "notification_delay", "publishing_messages", "deliveries"),
     shown=(

@@ -16,7 +16,6 @@ PUBLISHERS = Experiment(
     settings=Settings(vary="publishers", points=COUNTS, subscribers=0),
     scaled=("publishers",),
     publishes=False,
-    has_burst=False,
     metrics=("advertisement_delay", "srt_entries", "messages", "messages_caused", "messages_per_request"),
     shown=(
         Shown("advertisement_delay", "mean", "Mean advertisement delay", paper="Fig. 9(a)"),

@@ -36,8 +36,6 @@ REACH: Final = Metric(
     "bound of a delay (`late_`): to and from clients of a dead broker (`broker`), to other subscribers in its cluster "
     "(`cluster`), to or from other clients in its region (`region`), all others (`elsewhere`); found by brute force "
     "from the workload, all 0 where no broker dies",
-    shape="row",
-    sql="",
 )
 RECOVERY: Final = Metric(
     name="recovery",
@@ -46,8 +44,6 @@ RECOVERY: Final = Metric(
     definition="messages that no request led to, other than copies of notifications, confirmations and news of queues: "
     "those that resynchronise tables after a failure, between two brokers of the cluster of a dead broker "
     "(`cluster`), two of its region (`region`), and others (`elsewhere`)",
-    shape="row",
-    sql="",
 )
 # Sent without a request, and not because of a failure.
 _USUAL: Final = ("notify", "confirm", "waits")

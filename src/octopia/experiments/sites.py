@@ -20,9 +20,6 @@ SITES = Experiment(
         seeds=3,
         notifications_per_publisher=100,
     ),
-    scaled=("notifications_per_publisher",),
-    publishes=True,
-    has_burst=False,
     metrics=(
         "notification_delay",
         "advertisement_delay",

@@ -21,7 +21,6 @@ SLOW_LINK = Experiment(
         burst_notifications=2_000,
     ),
     scaled=("notifications_per_publisher", "burst_notifications"),
-    publishes=True,
     has_burst=True,
     metrics=(
         "notification_delay",

@@ -17,7 +17,6 @@ SUBSCRIBERS = Experiment(
     settings=Settings(vary="subscribers", points=COUNTS),
     scaled=("subscribers",),
     publishes=False,
-    has_burst=False,
     metrics=(
         "subscription_delay",
         "subscription_ready_delay",

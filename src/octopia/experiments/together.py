@@ -26,7 +26,6 @@ TOGETHER: Final = Metric(
     "differs from SNR's with the same seed by more than 1 s and by more than 10 % of the larger (`with_snr`); the end "
     "of the shorter of the two where it never does",
     shape="table",
-    sql="",
     less_is_better=None,
 )
 

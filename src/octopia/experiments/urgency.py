@@ -25,8 +25,6 @@ URGENCY: Final = Metric(
     definition="from the publishing of a notification of an ordinary publisher until an urgent subscriber (`urgent_…`) "
     "or another one (`ordinary_…`) receives it, and of a high-rate publisher until anyone does (`burst_…`): mean, 99th "
     "percentile and longest, over all deliveries",
-    shape="row",
-    sql="",
 )
 EXPIRIES: Final = Metric(
     name="expiries",
@@ -34,8 +32,6 @@ EXPIRIES: Final = Metric(
     unit="deliveries",
     definition="deliveries that were dropped because the subscriber's deadline had passed (`dropped`), and those made "
     "to subscribers with a deadline (`in_time`)",
-    shape="row",
-    sql="",
 )
 Numbers = npt.NDArray[np.int64]
 

@@ -27,14 +27,17 @@ _COUNTED: Final = "number"
 
 
 class Metric(Struct, frozen=True, kw_only=True):
-    """One metric. `unit_of` gives the unit of each part; `less_is_better` is None if neither is better."""
+    """One metric. `unit_of` gives the unit of each part; `less_is_better` is None if neither is better.
+
+    A metric without a text is not SQL over one trace: `octopia.experiments` judges it.
+    """
 
     name: str
     title: str
     unit: str
     definition: str
-    shape: Shape
-    sql: str
+    shape: Shape = "row"
+    sql: str = ""
     less_is_better: bool | None = True
 
     def unit_of(self, part: str) -> str:

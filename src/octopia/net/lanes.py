@@ -259,7 +259,17 @@ class Lanes:
         waits = self.waits
         if waits + len(frames) >= self.mark_frames or self.waiting_bytes + size >= self.mark_bytes:
             return False
-        self._extend(frames, size, lane)
+        # as `_extend` does: this is called for each destination of each batch
+        if lane:
+            self._unbundle()
+            self._lane(lane).extend(frames)
+            self._urgent_frames += len(frames)
+        else:
+            self._waiting.extend(frames)
+        self.waiting_bytes += size
+        if not self._noted:
+            self._noted = True
+            self._turn.note(self)
         return True
 
     def put_below(self, frames: list[bytes], start: int, frames_max: int, bytes_max: int, lane: int = 0) -> int:

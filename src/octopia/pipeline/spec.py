@@ -71,8 +71,6 @@ PIPELINE: Final = Experiment(
         systems=("snr", "idr", "tid"), vary="subscribers", points=(2000,), seeds=1, first_seed=1, sites="none"
     ),
     scaled=(),
-    publishes=True,
-    has_burst=False,
     metrics=tuple(METRICS),
     shown=tuple(shown for shown in _SHOWN if shown.metric not in _OF_BURSTS),
     paper=False,

@@ -80,6 +80,11 @@ class Reader:
         answer: dict[str, Any] = await self.get(broker, "/tables", TABLE_S, table=table, **parameters)
         return answer
 
+    async def tables(self, table: str, **parameters: Any) -> dict[BrokerId, Any]:
+        """The same page of this table of every broker, or the error in its place."""
+        given = {"table": table, **parameters}
+        return await self.get_all("/tables", TABLE_S, dict.fromkeys(self.watched.scot.brokers, given))
+
     async def rows(
         self, broker: BrokerId, table: str, most: int, **parameters: Any
     ) -> tuple[list[dict[str, Any]], bool]:

@@ -16,6 +16,7 @@ Until then, questions are not answered.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from octopia.topology import BrokerId
@@ -28,14 +29,12 @@ REGION: Final = False
 CLUSTER: Final = True
 
 
+@dataclass(slots=True, eq=False)
 class _Question:
     """A question in flight: the answers it waits for, and its callback."""
 
-    __slots__ = ("done", "missing")
-
-    def __init__(self, done: Done) -> None:
-        self.done = done
-        self.missing = 1  # the asker itself, until all have been asked
+    done: Done
+    missing: int = 1  # the asker itself, until all have been asked
 
 
 class Barriers:

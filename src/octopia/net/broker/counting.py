@@ -10,6 +10,7 @@ many. The same goes for a broker with `QUESTIONS_MAX` questions in flight, which
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from octopia.errors import RefusedError
@@ -23,16 +24,14 @@ Done = Callable[[int, bool], None]
 Send = Callable[[BrokerId, bytes], bool]
 
 
+@dataclass(slots=True, eq=False)
 class _Question:
     """A question in flight: the answers so far."""
 
-    __slots__ = ("complete", "count", "done", "missing")
-
-    def __init__(self, count: int, done: Done) -> None:
-        self.count = count
-        self.complete = True
-        self.missing = 1  # the asker itself, until all have been asked
-        self.done = done
+    count: int
+    done: Done
+    complete: bool = True
+    missing: int = 1  # the asker itself, until all have been asked
 
     def answered(self, count: int, complete: bool) -> None:
         self.count += count

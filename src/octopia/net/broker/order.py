@@ -18,6 +18,7 @@ when the buffer is full; it is then delivered late and counted.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
@@ -29,18 +30,16 @@ WAYS_MAX = 100_000
 LAST_MAX = 200_000
 
 
+@dataclass(slots=True)
 class _Way:
     """The path into one cluster for one publisher."""
 
-    __slots__ = ("neighbour", "other_s", "other_sequence", "sent_s", "sequence")
-
-    def __init__(self, neighbour: BrokerId, sequence: int, now: float, before: int) -> None:
-        self.neighbour = neighbour
-        self.sequence = sequence
-        self.sent_s = now
-        # The last one on another path, and when. Those sent before diverting began are unknown: assume the one before.
-        self.other_sequence = before
-        self.other_s = now
+    neighbour: BrokerId
+    sequence: int
+    sent_s: float
+    # The last one on another path, and when.
+    other_sequence: int
+    other_s: float
 
 
 class Ways:
@@ -78,7 +77,8 @@ class Ways:
         way = self.taken.get(key)
         if way is None:
             if diverts and len(self.taken) < WAYS_MAX:
-                way = self.taken[key] = _Way(to, sequence, now, max(sequence - 1, 0))
+                # Those sent before diverting began are unknown: assume the one before.
+                way = self.taken[key] = _Way(to, sequence, now, max(sequence - 1, 0), now)
             return way
         if way.neighbour != to:
             way.other_sequence, way.other_s = way.sequence, way.sent_s

@@ -153,8 +153,8 @@ class StampedDispatch:
                 for client, subscriptions in to:
                     session = sessions.get(client)
                     if session is not None:
-                        to_one = [(deliver_heads(subscriptions), [lane_of(session, subscriptions)])]
-                        _gather(to_one, released.parcel, touched)
+                        lane = lane_of(session, subscriptions) if session.priorities else session
+                        _gather([(deliver_heads(subscriptions), [lane])], released.parcel, touched)
                 delivered += to
         self._counters.deliveries += len(delivered)
         return delivered

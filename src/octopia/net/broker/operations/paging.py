@@ -11,6 +11,7 @@ A `Source` is a table as plain values; this module does not know its origin.
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from typing import Any, NamedTuple, Protocol
 
@@ -73,16 +74,14 @@ class Query(NamedTuple):
     limit: int = LIMIT_DEFAULT
 
 
+@dataclass(slots=True)
 class _View:
     """The result of a search. `is_whole`: all rows were examined."""
 
-    __slots__ = ("entries", "examined", "is_whole", "made_s")
-
-    def __init__(self, entries: list[Any], examined: int, is_whole: bool, made_s: float) -> None:
-        self.entries = entries
-        self.examined = examined
-        self.is_whole = is_whole
-        self.made_s = made_s
+    entries: list[Any]
+    examined: int
+    is_whole: bool
+    made_s: float = 0.0
 
 
 class Pace:
@@ -208,12 +207,12 @@ class Pages:
                         found.append(entry)
                 await breathe()
                 if not query.sort and len(found) > last + LIMIT_MAX:
-                    return _View(found, examined, False, 0.0)
+                    return _View(found, examined, False)
             if examined >= ROWS_MAX:
                 break
         if query.sort:
             found = await self._sorted(source, query.sort, found)
-        return _View(found, examined, examined < ROWS_MAX, 0.0)
+        return _View(found, examined, examined < ROWS_MAX)
 
     async def _sorted(self, source: Source, sort: str, found: list[Any]) -> list[Any]:
         column, falls = sort.removeprefix("-"), sort.startswith("-")
