@@ -22,6 +22,7 @@ from octopia.routing import (
     Broker,
     Confirm,
     Dests,
+    Event,
     Key,
     LinkCameUp,
     LinkGivenUp,
@@ -117,6 +118,12 @@ class BreakingNetwork(Network):
                 self.receive(first)
             elif not self.let_time_pass():
                 return
+
+    def do(self, broker: BrokerId, *events: Event) -> None:
+        """Events of one broker, and all that follows from them."""
+        for event in events:
+            self.tell(broker, event)
+        self.run_until_quiet()
 
     def cut_link(self, a: BrokerId, b: BrokerId) -> None:
         """The connection ends, and messages in flight are lost. Neither end has noticed yet."""

@@ -7,7 +7,6 @@ from octopia.language import parse_filter, parse_notification
 from octopia.routing import (
     Action,
     Deliver,
-    Event,
     Key,
     Published,
 )
@@ -44,11 +43,6 @@ class Scene(BreakingNetwork):
         self.hops.append((hop.sender, hop.receiver, hop.message.kind))
         super()._sent(hop)
 
-    def do(self, broker: BrokerId, *events: Event) -> None:
-        for event in events:
-            self.tell(broker, event)
-        self.run_until_quiet()
-
     def lose(self, a: BrokerId, b: BrokerId) -> None:
         self.cut_link(a, b)
         self.notice((a, b))
@@ -58,6 +52,10 @@ class Scene(BreakingNetwork):
         self.connect(a, b)
         self.tell_end((a, b))
         self.tell_end((b, a))
+
+    def mend(self, a: BrokerId, b: BrokerId) -> None:
+        self.reconnect(a, b)
+        self.run_until_quiet()
 
     def die(self, broker: BrokerId) -> None:
         self.restart(broker)

@@ -65,8 +65,7 @@ class FailOver(BreakingNetwork):
     def publish(self, home: BrokerId) -> list[BrokerId]:
         """Who gets one notification, each as often as it does."""
         self.got = []
-        self.tell(home, Published("p", "n", QUOTE))
-        self.run_until_quiet()
+        self.do(home, Published("p", "n", QUOTE))
         return sorted(self.got)
 
     def copies_of_one(self, home: BrokerId) -> list[tuple[BrokerId, BrokerId]]:
@@ -120,8 +119,7 @@ def test_everyone_who_can_be_reached_is_reached_once(tree: str, clusters: int, r
                 expected = reachable(scot, home, dead, goes_around=routing == "idr")
                 wanted = [sorted(part & set(subscribed) - {dead}) for part in expected]
                 assert network.publish(home) in wanted, f"{dead} dead, {home} publishes, subscribers {subscribed}"
-                network.tell(home, Unadvertised("p", "a"))
-                network.run_until_quiet()
+                network.do(home, Unadvertised("p", "a"))
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr"])
