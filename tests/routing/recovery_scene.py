@@ -43,20 +43,6 @@ class Scene(BreakingNetwork):
         self.hops.append((hop.sender, hop.receiver, hop.message.kind))
         super()._sent(hop)
 
-    def lose(self, a: BrokerId, b: BrokerId) -> None:
-        self.cut_link(a, b)
-        self.notice((a, b))
-        self.notice((b, a))
-
-    def reconnect(self, a: BrokerId, b: BrokerId) -> None:
-        self.connect(a, b)
-        self.tell_end((a, b))
-        self.tell_end((b, a))
-
-    def mend(self, a: BrokerId, b: BrokerId) -> None:
-        self.reconnect(a, b)
-        self.run_until_quiet()
-
     def die(self, broker: BrokerId) -> None:
         self.restart(broker)
         for neighbour in self.overlay.neighbours(broker):

@@ -161,17 +161,11 @@ def test_a_neighbour_that_is_still_learning_wants_it_until_it_knows() -> None:
     for subscribed in ([c0], []):
         network = FailOver(scot, "idr", subscribed)
         network.restart(a0)
-        network.connect(a0, a1)
-        for end in ((a0, a1), (a1, a0)):
-            network.tell_end(end)
-        network.run_until_quiet()
+        network.mend(a0, a1)
         network.advertise(a1)
         (entry,) = network.brokers[a1].state.srt
         assert entry.civ == 0b11
-        network.connect(a0, b0)
-        for end in ((a0, b0), (b0, a0)):
-            network.tell_end(end)
-        network.run_until_quiet()
+        network.mend(a0, b0)
         assert entry.civ == (0b11 if subscribed else 0b10)
         assert network.publish(a1) == subscribed
         assert [type(hop.message) for hop in network.in_flight if type(hop.message) is Notify] == []
