@@ -30,6 +30,11 @@ def draw_filter(draw: Random) -> Filter:
     return Filter([Conjunction(draw_predicate(draw) for _ in range(draw.randint(0, 3))) for _ in range(conjunctions)])
 
 
+def between(name: str, low: int, high: int) -> tuple[Predicate, Predicate]:
+    """Made rather than parsed: that would take longer than all else where there are thousands."""
+    return Predicate(name, Operator.GE, low), Predicate(name, Operator.LE, high)
+
+
 def draw_notification(draw: Random) -> Notification:
     names = [name for name in NAMES if draw.random() < 0.8] or ["x"]
     return Notification.of({name: draw.choice(VALUES) for name in names})

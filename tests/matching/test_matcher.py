@@ -12,11 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octopia.errors import InputError, LanguageError
-from octopia.language import Filter, Notification, Value, matches, overlaps, parse_filter
+from octopia.language import (
+    Conjunction,
+    Filter,
+    Notification,
+    Operator,
+    Predicate,
+    Value,
+    matches,
+    overlaps,
+    parse_filter,
+)
 from octopia.matching import Matcher, kernels_in_use, store, use_kernels, warm_up
 from tests.effort import cases
 from tests.language.strategies import SMALL_NUMBERS, few_names, fixed, small_filter, small_strings
-from tests.matching.histories import build_in_small_steps, draw_filter, draw_notification
+from tests.matching.histories import between, build_in_small_steps, draw_filter, draw_notification
 
 
 @pytest.mark.parametrize("batch", range(4))
@@ -130,7 +140,7 @@ def test_many_runs_are_merged_and_stay_exact(kernels: str, monkeypatch: pytest.M
     stored: dict[int, Filter] = {}
     for id in range(1500):
         low = draw.randrange(100)
-        stored[id] = parse_filter(f"x >= {low} and x <= {low + 9} and y = '{draw.choice('abc')}'")
+        stored[id] = Filter.of(*between("x", low, low + 9), Predicate("y", Operator.EQ, draw.choice("abc")))
         index.add(id, stored[id])
         if draw.random() < 0.05:
             index._flush()
@@ -154,7 +164,8 @@ def test_a_large_run_is_given_back_piece_by_piece(kernels: str, monkeypatch: pyt
     stored: dict[int, Filter] = {}
     for id in range(2000):
         low = draw.randrange(50)
-        stored[id] = parse_filter(f"x between {low} and {low + 5} and y = 's{id % 90}' or z = {id}")
+        near = Conjunction([*between("x", low, low + 5), Predicate("y", Operator.EQ, f"s{id % 90}")])
+        stored[id] = Filter([near, Conjunction([Predicate("z", Operator.EQ, id)])])
         index.add(id, stored[id])
     index.settle()
     assert [run.size for run in index.runs()] == [4000]
@@ -219,7 +230,14 @@ def test_what_is_removed_is_given_back() -> None:
     index: Matcher[int] = Matcher()
     for round_ in range(3):
         for id in range(3000):
-            index.add(id, f"a{id % 50} = 's{round_}-{id}' and x > {id} and s{id % 7} like 'p%'")
+            index.add(
+                id,
+                Filter.of(
+                    Predicate(f"a{id % 50}", Operator.EQ, f"s{round_}-{id}"),
+                    Predicate("x", Operator.GT, id),
+                    Predicate(f"s{id % 7}", Operator.PREFIX, "p"),
+                ),
+            )
         index.settle()
         for id in range(2990):
             index.remove(id)
@@ -324,7 +342,7 @@ def test_an_id_that_is_no_integer_may_come_late(kernels: str) -> None:
 def test_answers_of_any_length(kernels: str) -> None:
     index: Matcher[int] = Matcher()
     for id in range(5000):
-        index.add(id, f"x >= {id}")
+        index.add(id, Filter.of(Predicate("x", Operator.GE, id)))
     index.settle()
     for x in (0, 62, 63, 64, 65, 127, 128, 1000, 4999):
         assert sorted(index.match({"x": x})) == list(range(x + 1))

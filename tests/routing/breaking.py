@@ -61,14 +61,15 @@ class BreakingNetwork(Network):
         self.routing = routing
         self.coverings = coverings or dict.fromkeys(scot.brokers, "none")
         for id, covering in self.coverings.items():
-            self.brokers[id] = Broker(id, scot, routing, covering=covering)
+            if covering != "none":
+                self.brokers[id] = Broker(id, scot, routing, covering=covering)
         self.ends: list[End] = [(a, b) for a in scot.brokers for b in scot.neighbours(a)]
         self.cut: set[End] = set()
         self.untold: set[End] = set()
         self.down: set[End] = set()
         self.lives = dict.fromkeys(scot.brokers, 0)
         self.lost: set[str] = set()
-        self._keeps = keeps
+        self.keeps = keeps
         self._kept: dict[End, list[Hop]] = {}
 
     def _sent(self, hop: Hop) -> None:
@@ -81,7 +82,7 @@ class BreakingNetwork(Network):
         assert end not in self.down or isinstance(hop.message, Notify | Confirm), (
             "control messages are not for links that are down"
         )
-        if self._keeps and end in self.down:
+        if self.keeps and end in self.down:
             self._kept.setdefault(end, []).append(hop)
         else:
             self._lose(hop)
@@ -171,14 +172,16 @@ class BreakingHarness(Harness):
 
     def __init__(self, routing: str, draw: Random, covering: str = "none") -> None:
         super().__init__(routing, draw, covering)
-        keeps = draw.random() < 0.5
-        self.network = BreakingNetwork(self.scot, routing, self.observe, keeps, self.coverings)
+        self.network.keeps = draw.random() < 0.5
         self.settled_lives: dict[BrokerId, int] = {}
         self._missed = 0
         self._may_wait = False
         if draw.random() < 0.5:
             for id in self.scot.brokers:
                 self.network.restart(id)
+
+    def make_network(self) -> BreakingNetwork:
+        return BreakingNetwork(self.scot, self.routing, self.observe, False, self.coverings)
 
     # -- faults
 

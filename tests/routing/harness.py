@@ -64,9 +64,7 @@ class Harness:
         if covering == MIXED:
             kinds = ("none", *POLICIES[routing].covering)
             self.coverings = {id: draw.choice(kinds) for id in self.scot.brokers}
-        self.network = Network(self.scot, routing, on_action=self.observe)
-        for id, kind in self.coverings.items():
-            self.network.brokers[id] = Broker(id, self.scot, routing, covering=kind)
+        self.network = self.make_network()
         # every filter that was ever subscribed to
         self.specs: dict[Filter, Spec] = {}
         self.links = [(a, b) for a in self.scot.brokers for b in self.scot.neighbours(a)]
@@ -83,6 +81,13 @@ class Harness:
         self._first_hops: dict[BrokerId, dict[str, BrokerId | None]] = {}
         # by publisher and subscriber, the last that was delivered
         self.last: dict[tuple[str, str], int] = {}
+
+    def make_network(self) -> Network:
+        network = Network(self.scot, self.routing, on_action=self.observe)
+        for id, kind in self.coverings.items():
+            if kind != "none":
+                network.brokers[id] = Broker(id, self.scot, self.routing, covering=kind)
+        return network
 
     def observe(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         """At any time: only to who wants it now, with exactly its matching subscriptions, never twice."""

@@ -3,43 +3,26 @@
 The property tests find such histories by chance; here each stands alone, so that a reader sees what must hold and why.
 """
 
-from octopia.embedded import Hop, Network
+from octopia.embedded import Hop
 from octopia.language import Filter, parse_filter, parse_notification
 from octopia.routing import (
-    Action,
     Advertised,
     CibClear,
     CibSet,
-    Deliver,
     Published,
     Subscribed,
     Unadvertised,
     Unsubscribed,
 )
-from octopia.topology import BrokerId, Scot, Tree, parse_tree
+from octopia.topology import BrokerId
+from tests.routing.recovery_scene import BOND, QUOTE, STOCK, Scene
 
-STOCK = parse_filter("class = 'STOCK'")
-BOND = parse_filter("class = 'BOND'")
 ANY = parse_filter("class = 'STOCK' or class = 'BOND'")
-QUOTE = parse_notification({"class": "STOCK"})
-X0, X1, X2 = BrokerId("x", 0), BrokerId("x", 1), BrokerId("x", 2)
-ONE_REGION = Tree.from_edges([], nodes=["x"])
+X0, X1, X2 = (BrokerId("a", cluster) for cluster in range(3))
 
 
-class Race(Network):
-    """A network whose messages arrive only on demand; keeps deliveries and hops."""
-
-    def __init__(self, scot: Scot, routing: str) -> None:
-        self.deliveries: list[tuple[str, str]] = []
-        self.hops: list[tuple[BrokerId, BrokerId, str]] = []
-        super().__init__(scot, routing, on_hop=self._hop, on_action=self._action)
-
-    def _hop(self, hop: Hop) -> None:
-        self.hops.append((hop.sender, hop.receiver, hop.message.kind))
-
-    def _action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
-        if isinstance(action, Deliver):
-            self.deliveries += [(recipient.client, action.id) for recipient in action.recipients]
+class Race(Scene):
+    """A scene in which messages arrive on demand."""
 
     def arrive(self, sender: BrokerId, receiver: BrokerId) -> str:
         """The oldest message of one link arrives; its kind."""
@@ -47,29 +30,21 @@ class Race(Network):
         self.receive(hop)
         return hop.message.kind
 
-    def civ(self, broker: BrokerId, client: str, id: str = "a") -> int:
-        state = self.brokers[broker].state
-        entry = state.srt.get(state.advertisements.of(client)[id].key)
-        civ: int = entry.civ
-        return civ
-
 
 def two_clusters() -> Race:
-    return Race(Scot(ONE_REGION, 2), "snr")
+    return Race("path:1", 2)
 
 
 def test_an_advertisement_and_a_subscription_cross() -> None:
     race = two_clusters()
     race.tell(X0, Advertised("P", "a", STOCK))
-    race.tell(X1, Subscribed("S", "s", STOCK))
-    race.run_until_quiet()
+    race.do(X1, Subscribed("S", "s", STOCK))
     assert race.civ(X0, "P") == 0b11
 
 
 def test_an_unsubscription_follows_its_cib_set_in_order() -> None:
     race = two_clusters()
-    race.tell(X0, Advertised("P", "a", STOCK))
-    race.run_until_quiet()
+    race.do(X0, Advertised("P", "a", STOCK))
     race.tell(X1, Subscribed("S", "s", STOCK))
     race.tell(X1, Unsubscribed("S", "s"))
     assert [race.arrive(X1, X0), race.civ(X0, "P")] == ["cib_set", 0b11]
@@ -79,9 +54,8 @@ def test_an_unsubscription_follows_its_cib_set_in_order() -> None:
 def test_a_cib_set_for_one_advertisement_leaves_a_newer_one_alone_that_its_sender_does_not_know() -> None:
     """Searching for overlaps at the receiver, as the paper does, would turn a bit ON here that is never turned OFF."""
     race = two_clusters()
-    race.tell(X0, Advertised("P", "a", STOCK))
-    race.run_until_quiet()
-    race.tell(X0, Advertised("P", "b", STOCK))  # on its way to (x,1) ...
+    race.do(X0, Advertised("P", "a", STOCK))
+    race.tell(X0, Advertised("P", "b", STOCK))  # on its way to (a,1) ...
     race.tell(X1, Subscribed("S", "s", STOCK))  # ... while a subscription comes ...
     race.tell(X1, Unsubscribed("S", "s"))  # ... and goes
     assert [race.arrive(X1, X0), race.arrive(X1, X0)] == ["cib_set", "cib_clear"]
@@ -91,8 +65,7 @@ def test_a_cib_set_for_one_advertisement_leaves_a_newer_one_alone_that_its_sende
 
 def test_a_cib_set_for_a_withdrawn_advertisement_does_not_touch_its_successor_of_the_same_id() -> None:
     race = two_clusters()
-    race.tell(X0, Advertised("P", "a", STOCK))
-    race.run_until_quiet()
+    race.do(X0, Advertised("P", "a", STOCK))
     race.tell(X1, Subscribed("S", "s", STOCK))  # the CIB_SET is on its way
     race.tell(X0, Unadvertised("P", "a"))
     race.tell(X0, Advertised("P", "a", BOND))  # same id, and S does not want it
@@ -105,11 +78,9 @@ def test_readvertising_after_unadvertise_is_a_new_advertisement_with_all_its_bit
     race.tell(X1, Subscribed("S", "s", STOCK))
     race.tell(X0, Advertised("P", "a", STOCK))
     race.tell(X0, Unadvertised("P", "a"))
-    race.tell(X0, Advertised("P", "a", STOCK))
-    race.run_until_quiet()
+    race.do(X0, Advertised("P", "a", STOCK))
     assert race.civ(X0, "P") == 0b11
-    race.tell(X0, Published("P", "n", QUOTE))
-    race.run_until_quiet()
+    race.do(X0, Published("P", "n", QUOTE))
     assert race.deliveries == [("S", "n")]
 
 
@@ -117,36 +88,29 @@ def test_two_publishers_with_the_same_advertisement_are_told_apart() -> None:
     race = two_clusters()
     race.tell(X0, Advertised("P", "a", STOCK))
     race.tell(X0, Advertised("Q", "a", STOCK))
-    race.tell(X1, Subscribed("S", "s", STOCK))
-    race.run_until_quiet()
-    race.tell(X0, Unadvertised("P", "a"))
-    race.run_until_quiet()
+    race.do(X1, Subscribed("S", "s", STOCK))
+    race.do(X0, Unadvertised("P", "a"))
     assert race.civ(X0, "Q") == 0b11
-    race.tell(X1, Unsubscribed("S", "s"))
-    race.run_until_quiet()
+    race.do(X1, Unsubscribed("S", "s"))
     assert race.civ(X0, "Q") == 0b01
 
 
 def test_the_bit_stays_on_while_any_overlapping_subscription_is_left() -> None:
-    race = Race(Scot(parse_tree("path:2"), 2), "snr")
+    race = Race("path:2", 2)
     a0, a1, b1 = BrokerId("a", 0), BrokerId("a", 1), BrokerId("b", 1)
     race.tell(a0, Advertised("P", "a", ANY))
     race.tell(a1, Subscribed("S", "s", STOCK))
-    race.tell(b1, Subscribed("T", "t", BOND))
-    race.run_until_quiet()
-    race.tell(a1, Unsubscribed("S", "s"))
-    race.run_until_quiet()
+    race.do(b1, Subscribed("T", "t", BOND))
+    race.do(a1, Unsubscribed("S", "s"))
     assert race.civ(a0, "P") == 0b11
-    race.tell(b1, Unsubscribed("T", "t"))
-    race.run_until_quiet()
+    race.do(b1, Unsubscribed("T", "t"))
     assert race.civ(a0, "P") == 0b01
 
 
 def test_cib_messages_for_unknown_keys_are_ignored() -> None:
     """They belong to what was withdrawn while they were under way."""
     race = two_clusters()
-    race.tell(X0, Advertised("P", "a", STOCK))
-    race.run_until_quiet()
+    race.do(X0, Advertised("P", "a", STOCK))
     key = race.brokers[X0].state.advertisements.of("P")["a"].key
     other = key._replace(serial=99)
     for message in (CibSet((other,)), CibClear((other,))):
@@ -159,7 +123,7 @@ def test_cib_messages_for_unknown_keys_are_ignored() -> None:
 
 
 def triangle(routing: str = "tid") -> Race:
-    return Race(Scot(ONE_REGION, 3), routing)
+    return Race("path:1", 3, routing)
 
 
 def tree(race: Race, root: BrokerId, client: str) -> dict[BrokerId, BrokerId | None]:
@@ -180,8 +144,7 @@ def grow_long_tree(
 
 def test_the_tree_of_a_flood_depends_on_delays() -> None:
     short = triangle()
-    short.tell(X0, Advertised("P", "a", STOCK))
-    short.run_until_quiet()
+    short.do(X0, Advertised("P", "a", STOCK))
     assert tree(short, X0, "P") == {X0: None, X1: X0, X2: X0}
     grow_long_tree(triangle(), "P", X0, X1, X2)
 
@@ -190,10 +153,10 @@ def test_a_late_copy_of_a_withdrawn_flood_does_not_plant_the_tree_again() -> Non
     race = triangle()
     race.tell(X0, Advertised("P", "a", STOCK))
     race.arrive(X0, X1)
-    race.arrive(X1, X2)  # (x,2) has it from (x,1) and sends a copy to (x,0); the direct copy is still on X0 → X2
+    race.arrive(X1, X2)  # (a,2) has it from (a,1) and sends a copy to (a,0); the direct copy is still on X0 → X2
     race.tell(X0, Unadvertised("P", "a"))
     race.arrive(X0, X1)
-    race.arrive(X1, X2)  # withdrawn at (x,2) while a copy of the flood is under way to it
+    race.arrive(X1, X2)  # withdrawn at (a,2) while a copy of the flood is under way to it
     assert len(race.brokers[X2].state.srt) == 0
     assert race.arrive(X0, X2) == "advertise"
     assert len(race.brokers[X2].state.srt) == 0
@@ -204,8 +167,7 @@ def test_a_late_copy_of_a_withdrawn_flood_does_not_plant_the_tree_again() -> Non
 def test_a_withdrawal_does_not_overtake_a_notification_on_its_tree() -> None:
     race = triangle()
     grow_long_tree(race, "P", X0, X1, X2)
-    race.tell(X2, Subscribed("S", "s", STOCK))
-    race.run_until_quiet()
+    race.do(X2, Subscribed("S", "s", STOCK))
     race.tell(X0, Published("P", "n", QUOTE))
     race.tell(X0, Unadvertised("P", "a"))
     race.arrive(X0, X2)  # the withdrawal comes first, by the short way that is not the tree's
@@ -215,7 +177,7 @@ def test_a_withdrawal_does_not_overtake_a_notification_on_its_tree() -> None:
 
 
 def two_trees(of_p: Filter = STOCK) -> Race:
-    """P's tree is (x,0) → (x,1) → (x,2), Q's is (x,1) → (x,0) → (x,2): at (x,0) two ways lead to (x,2)."""
+    """P's tree is (a,0) → (a,1) → (a,2), Q's is (a,1) → (a,0) → (a,2): at (a,0) two ways lead to (a,2)."""
     race = triangle("tid-dynamic")
     grow_long_tree(race, "P", X0, X1, X2, of_p)
     grow_long_tree(race, "Q", X1, X0, X2)
@@ -230,14 +192,11 @@ def notify_hops(race: Race) -> list[tuple[BrokerId, BrokerId]]:
 
 def test_dynamic_tid_takes_the_less_loaded_of_two_trees_and_delivers_once() -> None:
     race = two_trees()
-    race.tell(X2, Subscribed("S", "s", STOCK))
-    race.run_until_quiet()
-    race.tell(X0, Published("P", "n1", QUOTE))
-    race.run_until_quiet()
+    race.do(X2, Subscribed("S", "s", STOCK))
+    race.do(X0, Published("P", "n1", QUOTE))
     assert notify_hops(race) == [(X0, X1), (X1, X2)], "equal queues: P's own tree"
     race.hold_queue(X0, X1, 5)
-    race.tell(X0, Published("P", "n2", QUOTE))
-    race.run_until_quiet()
+    race.do(X0, Published("P", "n2", QUOTE))
     assert notify_hops(race) == [(X0, X2)], "Q's tree, whose next hop has the shorter queue"
     assert race.deliveries == [("S", "n1"), ("S", "n2")]
 
@@ -252,7 +211,7 @@ def test_dynamic_tid_keeps_to_the_tree_that_all_subscriptions_of_a_destination_s
     race.hold_queue(X0, X1, 5)
     race.tell(X0, Published("P", "n", parse_notification({"class": "STOCK", "p": 1})))
     race.tell(X2, Unsubscribed("S", "s"))
-    race.arrive(X2, X0)  # S's withdrawal reaches (x,0) by Q's tree while the copy is on its way by P's
+    race.arrive(X2, X0)  # S's withdrawal reaches (a,0) by Q's tree while the copy is on its way by P's
     race.run_until_quiet()
     assert notify_hops(race) == [(X0, X1), (X1, X2)]
     assert race.deliveries == [("T", "n")]

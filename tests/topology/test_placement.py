@@ -276,10 +276,10 @@ def test_pieces_are_mirrored_as_well_as_any_choice(sizes: list[int], twice: int)
 
 
 def test_many_pieces_on_two_machines() -> None:
-    scot = Scot(parse_tree("star:20001"), 1)
+    scot = Scot(parse_tree("star:2001"), 1)
     sites = Sites.of(scot, "region", {"hub": ["a"], "leaves": scot.tree.nodes[1:]})
     placement = place_at_sites(scot, sites, {"hub": 1, "leaves": ["x", "y"]})
-    assert placement.loads == {"hub1": 1, "x": 10_000, "y": 10_000}
+    assert placement.loads == {"hub1": 1, "x": 1_000, "y": 1_000}
 
 
 def test_one_site_is_as_if_there_were_none() -> None:

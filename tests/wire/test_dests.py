@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octopia.errors import RemoteProtocolError
@@ -85,6 +85,7 @@ def stamps(brokers: int) -> st.SearchStrategy[Stamp]:
 
 
 @pytest.mark.parametrize("overlay", [SCOT, LARGE], ids=["12", "1000"])
+@settings(max_examples=cases(200))
 @given(data=st.data())
 def test_headers_and_stamps_come_back(overlay: Scot, data: st.DataObject) -> None:
     brokers = overlay.broker_count
@@ -173,7 +174,8 @@ def test_messages_come_back_whatever_the_cuts(cuts: list[int]) -> None:
 
 def test_long_lists_are_cut_into_frames_that_mean_the_same() -> None:
     keys = tuple(Key(A0, n) for n in range(8193))
-    lent = tuple(Lent(Key(C3, n), parse_filter(f"name = '{'x' * 60_000}'")) for n in range(20))
+    long = parse_filter(f"name = '{'x' * 60_000}'")
+    lent = tuple(Lent(Key(C3, n), long) for n in range(20))
     came: list[Any] = []
     for message in (CibSet(keys, lent), CibClear(keys, keys[:2])):
         for each in link_frames(message):

@@ -4,7 +4,11 @@ Plain records, modified only by the routing functions. A last hop of None means 
 the entry.
 """
 
+from collections.abc import Iterable
+from operator import attrgetter
+
 from octopia.language import Filter
+from octopia.routing.actions import Recipient
 from octopia.routing.messages import PRIORITY_MAX, Key
 from octopia.topology import BrokerId
 
@@ -75,3 +79,14 @@ class PrtEntry:
         self.client = client
         self.id = id
         self.priority = priority
+
+
+def recipients_of(local: Iterable[PrtEntry]) -> tuple[Recipient, ...]:
+    """One recipient per client of this broker, with all its matching subscriptions; both in order of subscription."""
+    by_client: dict[str, list[str]] = {}
+    for entry in sorted(local, key=_serial):
+        by_client.setdefault(entry.client, []).append(entry.id)
+    return tuple(Recipient(client, tuple(ids)) for client, ids in by_client.items())
+
+
+_serial = attrgetter("key.serial")

@@ -14,9 +14,8 @@ from typing import ClassVar, Generic, TypeVar
 from octopia.language import Filter
 from octopia.routing.actions import Recipient
 from octopia.routing.decision import Decision
-from octopia.routing.entries import PrtEntry, SrtEntry
+from octopia.routing.entries import PrtEntry, SrtEntry, recipients_of
 from octopia.routing.index import Index, MakeIndex, MatcherIndex
-from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key
 from octopia.routing.rows import Rows
 from octopia.topology import BrokerId

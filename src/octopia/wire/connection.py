@@ -30,7 +30,7 @@ from octopia.topology import Scot
 from octopia.wire.arrow.kernels import kernels
 from octopia.wire.delivered import BYTES_MIN, split_deliveries
 from octopia.wire.dests import split_stamp
-from octopia.wire.frames import PREFIX_BYTES, FrameBuffer, too_long
+from octopia.wire.frames import FrameBuffer, too_long
 from octopia.wire.haul import HAUL_MIN
 from octopia.wire.kinds import (
     BROKER_TO_BROKER,
@@ -46,6 +46,7 @@ from octopia.wire.limits import (
     DEADLINE_MS_MAX,
     HANDSHAKE_BYTES_MAX,
     LINK_EXTRA_BYTES,
+    PREFIX_BYTES,
     REASON_CHARS_MAX,
     SUBSCRIPTIONS_PER_DELIVERY_MAX,
     WireLimits,

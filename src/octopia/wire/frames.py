@@ -100,14 +100,3 @@ def too_long(length: int, length_max: int, start: bytes) -> RemoteProtocolError:
     if not length:
         return RemoteProtocolError("a frame of 0 bytes; it has a kind at least")
     return RemoteProtocolError(f"a frame of {length:,} bytes; at most {length_max:,} are accepted here")
-
-
-__all__ = [
-    "PREFIX_BYTES",
-    "FrameBuffer",
-    "frame",
-    "notification_frame",
-    "notification_head",
-    "split_frames",
-    "too_long",
-]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from octopia.language import Filter
 from octopia.routing.actions import Action, Recipient
-from octopia.routing.entries import PrtEntry
+from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
 from octopia.routing.fdr.broker_sets import places_of
 from octopia.routing.fdr.interest import LENDS
@@ -19,7 +19,6 @@ from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
-from octopia.routing.local import recipients_of
 from octopia.routing.messages import Dests, Key, LinkReport
 from octopia.routing.priorities import Urgent, union
 from octopia.routing.scot.state import ScotState

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from octopia.language import Filter
-from octopia.routing.entries import PrtEntry
+from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.index import MakeIndex
-from octopia.routing.local import recipients_of
 from octopia.routing.messages import Key, Route, Routes, Tree
 from octopia.routing.priorities import or_none
 from octopia.routing.state import BrokerState, Setup
