@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What one process has compiled, the next need not compile again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test lint style docs bench lock clean
 
