@@ -22,6 +22,7 @@ from octopia.routing import (
     Broker,
     Confirm,
     Dests,
+    Event,
     Key,
     LinkCameUp,
     LinkGivenUp,
@@ -118,6 +119,12 @@ class BreakingNetwork(Network):
             elif not self.let_time_pass():
                 return
 
+    def do(self, broker: BrokerId, *events: Event) -> None:
+        """Events of one broker, and all that follows from them."""
+        for event in events:
+            self.tell(broker, event)
+        self.run_until_quiet()
+
     def cut_link(self, a: BrokerId, b: BrokerId) -> None:
         """The connection ends, and messages in flight are lost. Neither end has noticed yet."""
         both = {(a, b), (b, a)}
@@ -143,6 +150,22 @@ class BreakingNetwork(Network):
         self.down.discard(end)
         self.tell(end[0], LinkCameUp(end[1]))
         self.in_flight.extend(self._kept.pop(end, []))
+
+    def lose(self, a: BrokerId, b: BrokerId) -> None:
+        """The connection ends, and both ends notice."""
+        self.cut_link(a, b)
+        self.notice((a, b))
+        self.notice((b, a))
+
+    def reconnect(self, a: BrokerId, b: BrokerId) -> None:
+        """There is a fresh connection, and both ends are told."""
+        self.connect(a, b)
+        self.tell_end((a, b))
+        self.tell_end((b, a))
+
+    def mend(self, a: BrokerId, b: BrokerId) -> None:
+        self.reconnect(a, b)
+        self.run_until_quiet()
 
     def restart(self, id: BrokerId) -> None:
         """The broker dies with all its connections and comes back empty, above its earlier serials."""
@@ -199,9 +222,7 @@ class BreakingHarness(Harness):
         share = draw.choice((0.3, 0.6, 0.9))
         for a, b in self.network.links_among(set(self.network.ends) - self.network.cut):
             if (a.cluster != b.cluster or draw.random() < 0.3) and draw.random() < share:
-                self.network.cut_link(a, b)
-                self.network.notice((a, b))
-                self.network.notice((b, a))
+                self.network.lose(a, b)
         self.check_nothing_forgotten()
 
     def ordeal(self, draw: Random) -> None:
@@ -223,9 +244,7 @@ class BreakingHarness(Harness):
         self.restart(draw)
         links = self.network.links_among(self.network.cut)
         for a, b in draw.sample(links, len(links)):
-            self.network.connect(a, b)
-            self.network.tell_end((a, b))
-            self.network.tell_end((b, a))
+            self.network.reconnect(a, b)
             if draw.random() < 0.7:
                 self.let_all_arrive(draw)
             self.check_nothing_forgotten()

@@ -29,11 +29,6 @@ class Everyone(BreakingNetwork):
         if isinstance(action, Deliver):
             self.got += [broker for _ in action.recipients]
 
-    def cut_and_notice(self, a: BrokerId, b: BrokerId) -> None:
-        self.cut_link(a, b)
-        self.notice((a, b))
-        self.notice((b, a))
-
     def publish(self, home: BrokerId) -> None:
         self.tell(home, Published("c", "n", QUOTE))
 

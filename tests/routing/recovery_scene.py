@@ -7,7 +7,6 @@ from octopia.language import parse_filter, parse_notification
 from octopia.routing import (
     Action,
     Deliver,
-    Event,
     Key,
     Published,
 )
@@ -43,21 +42,6 @@ class Scene(BreakingNetwork):
     def _sent(self, hop: Hop) -> None:
         self.hops.append((hop.sender, hop.receiver, hop.message.kind))
         super()._sent(hop)
-
-    def do(self, broker: BrokerId, *events: Event) -> None:
-        for event in events:
-            self.tell(broker, event)
-        self.run_until_quiet()
-
-    def lose(self, a: BrokerId, b: BrokerId) -> None:
-        self.cut_link(a, b)
-        self.notice((a, b))
-        self.notice((b, a))
-
-    def reconnect(self, a: BrokerId, b: BrokerId) -> None:
-        self.connect(a, b)
-        self.tell_end((a, b))
-        self.tell_end((b, a))
 
     def die(self, broker: BrokerId) -> None:
         self.restart(broker)

@@ -192,12 +192,10 @@ def test_the_word_of_a_restarted_host_does_not_sweep_what_stood_for_others() -> 
     scene = scene_with_a_cover("link")
     assert (scene.subscribers(A0), scene.civ(A1)) == ([Key(B0, 0)], 0b11)
     scene.die(B0)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     # W is gone with its broker; but S, of whom (b,0) has yet to learn, is known here by W's subscription alone
     assert (scene.subscribers(A0), scene.civ(A1)) == ([Key(B0, 0)], 0b11)
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert ([scene.subscribers(x) for x in (A0, B0, C0)], scene.civ(A1)) == ([[Key(C0, 0)]] * 3, 0b11)
     scene.deliveries.clear()
     scene.do(A1, Published("P", "n", parse_notification({"class": "STOCK", "x": 4})))
@@ -210,6 +208,5 @@ def test_a_fresh_connection_is_told_what_is_in_force_then() -> None:
     scene.do(B0, Unsubscribed("W", "w"))
     scene.do(B0, Subscribed("W", "w2", STOCK), Unsubscribed("W", "w2"))
     assert scene.subscribers(A0) == [Key(B0, 0)]
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert ([scene.subscribers(x) for x in (A0, B0, C0)], scene.civ(A1)) == ([[Key(C0, 0)]] * 3, 0b11)

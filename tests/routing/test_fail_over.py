@@ -65,8 +65,7 @@ class FailOver(BreakingNetwork):
     def publish(self, home: BrokerId) -> list[BrokerId]:
         """Who gets one notification, each as often as it does."""
         self.got = []
-        self.tell(home, Published("p", "n", QUOTE))
-        self.run_until_quiet()
+        self.do(home, Published("p", "n", QUOTE))
         return sorted(self.got)
 
     def copies_of_one(self, home: BrokerId) -> list[tuple[BrokerId, BrokerId]]:
@@ -120,8 +119,7 @@ def test_everyone_who_can_be_reached_is_reached_once(tree: str, clusters: int, r
                 expected = reachable(scot, home, dead, goes_around=routing == "idr")
                 wanted = [sorted(part & set(subscribed) - {dead}) for part in expected]
                 assert network.publish(home) in wanted, f"{dead} dead, {home} publishes, subscribers {subscribed}"
-                network.tell(home, Unadvertised("p", "a"))
-                network.run_until_quiet()
+                network.do(home, Unadvertised("p", "a"))
 
 
 @pytest.mark.parametrize("routing", ["snr", "idr"])
@@ -163,17 +161,11 @@ def test_a_neighbour_that_is_still_learning_wants_it_until_it_knows() -> None:
     for subscribed in ([c0], []):
         network = FailOver(scot, "idr", subscribed)
         network.restart(a0)
-        network.connect(a0, a1)
-        for end in ((a0, a1), (a1, a0)):
-            network.tell_end(end)
-        network.run_until_quiet()
+        network.mend(a0, a1)
         network.advertise(a1)
         (entry,) = network.brokers[a1].state.srt
         assert entry.civ == 0b11
-        network.connect(a0, b0)
-        for end in ((a0, b0), (b0, a0)):
-            network.tell_end(end)
-        network.run_until_quiet()
+        network.mend(a0, b0)
         assert entry.civ == (0b11 if subscribed else 0b10)
         assert network.publish(a1) == subscribed
         assert [type(hop.message) for hop in network.in_flight if type(hop.message) is Notify] == []

@@ -36,13 +36,11 @@ class Counted(Everyone):
     def kill(self, *links: tuple[BrokerId, BrokerId]) -> None:
         for a, b in links:
             self.dead.add(frozenset((a, b)))
-            self.cut_and_notice(a, b)
+            self.lose(a, b)
 
     def mend(self, a: BrokerId, b: BrokerId) -> None:
         self.dead.discard(frozenset((a, b)))
-        self.connect(a, b)
-        self.tell_end((a, b))
-        self.tell_end((b, a))
+        self.reconnect(a, b)
 
     def distances(self, start: BrokerId) -> dict[BrokerId, int]:
         far, todo = {start: 0}, [start]

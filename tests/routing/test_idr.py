@@ -40,16 +40,20 @@ def decide(clusters: int, wanting: list[int], leaves: list[str], queues: dict[Br
     return first
 
 
+def drawn(draw: Random) -> tuple[int, list[int], list[str], float]:
+    """The number of clusters, those that want it, the leaves that do, and the share of overloaded links."""
+    clusters = draw.randint(2, 6)
+    wanting = sorted(draw.sample(range(clusters - 1), draw.randint(0, clusters - 1)))
+    return clusters, wanting, sorted(draw.sample(LEAVES, draw.randint(0, 4))), draw.choice((0.0, 0.3, 0.7, 1.0))
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_every_decision_is_one_of_the_four_cases(seed: int) -> None:
     draw = Random(seed)
-    clusters = draw.randint(2, 6)
+    clusters, wanting, leaves, share = drawn(draw)
     home = BrokerId("a", clusters - 1)
-    wanting = sorted(draw.sample(range(clusters - 1), draw.randint(0, clusters - 1)))
-    leaves = sorted(draw.sample(LEAVES, draw.randint(0, 4)))
     i_targets = [BrokerId("a", cluster) for cluster in wanting]
     a_targets = [BrokerId(leaf, home.cluster) for leaf in leaves]
-    share = draw.choice((0.0, 0.3, 0.7, 1.0))
     everyone = [BrokerId("a", c) for c in range(clusters - 1)] + [BrokerId(leaf, home.cluster) for leaf in LEAVES]
     queues = {b: draw.randint(11, 40) if draw.random() < share else draw.randint(0, 10) for b in everyone}
 
@@ -76,10 +80,6 @@ def test_the_seeds_reach_all_cases() -> None:
     """So that the test above cannot quietly test one case only."""
     seen = set()
     for seed in range(300):
-        draw = Random(seed)
-        clusters = draw.randint(2, 6)
-        wanting = draw.sample(range(clusters - 1), draw.randint(0, clusters - 1))
-        leaves = draw.sample(LEAVES, draw.randint(0, 4))
-        share = draw.choice((0.0, 0.3, 0.7, 1.0))
+        _, wanting, leaves, share = drawn(Random(seed))
         seen.add((len(wanting) > 1, bool(leaves), share))
     assert len(seen) == 16

@@ -42,12 +42,10 @@ def wanted_from_the_other_end(routing: str = "snr", clusters: int = 2) -> Scene:
 def test_a_restarted_broker_makes_nobody_forget_what_lies_beyond_it() -> None:
     scene = wanted_from_the_other_end()
     scene.die(B0)
-    scene.reconnect(A0, B0)  # its other links are still down, and it knows nothing
-    scene.run_until_quiet()
+    scene.mend(A0, B0)  # its other links are still down, and it knows nothing
     assert (scene.subscribers(A0), scene.subscribers(B0)) == ([Key(C0, 0)], [])
     scene.reconnect(B0, C0)
-    scene.reconnect(B0, B1)
-    scene.run_until_quiet()
+    scene.mend(B0, B1)
     assert [scene.subscribers(x) for x in (A0, B0, C0)] == [[Key(C0, 0)]] * 3
     assert [scene.sent(kind) for kind in ("unsubscribe", "cib_set", "cib_clear")] == [[], [], []]
     assert scene.sent("subscribe") == [(C0, B0), (B0, A0)]
@@ -86,8 +84,7 @@ def test_subscriptions_of_a_dead_life_go_with_the_first_word_although_another_li
     scene.do(B0, Subscribed("S", "s", STOCK))
     scene.do(C0, Subscribed("T", "t", BOND))
     scene.die(B0)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert scene.subscribers(A0) == [Key(C0, 0)], "S went with its broker, T may live on beyond the broken link"
     assert scene.civ(A1) == 0b10
 
@@ -99,8 +96,7 @@ def test_a_client_that_registers_again_before_the_links_are_back_costs_no_cib_me
     scene.hops.clear()
     scene.die(B0)
     scene.do(B0, Subscribed("S", "s", STOCK))
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert scene.subscribers(A0) == [Key(B0, SERIALS_PER_LIFE)], "a new key, above those of the first life"
     assert [scene.sent(kind) for kind in ("cib_set", "cib_clear")] == [[], []]
 
@@ -121,11 +117,9 @@ def test_a_restarted_neighbour_does_not_turn_a_bit_off_that_it_has_yet_to_learn_
     scene.do(A0, Subscribed("T", "t", BOND))
     scene.die(A0)
     scene.hops.clear()
-    scene.reconnect(A0, A1)
-    scene.run_until_quiet()
+    scene.mend(A0, A1)
     assert (scene.sent("cib_clear"), scene.civ(A1, id="a"), scene.civ(A1, id="b")) == ([], 0b11, 0b11)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert (scene.civ(A1, id="a"), scene.civ(A1, id="b")) == (0b11, 0b10), "T is gone, S is not"
     assert (scene.sent("cib_set"), scene.sent("cib_clear")) == ([(A0, A1)], [(A0, A1)])
 
@@ -134,12 +128,10 @@ def test_a_bit_that_lost_its_last_subscription_while_learning_goes_off_when_all_
     scene = Scene()
     scene.do(A1, Advertised("P", "a", STOCK))
     scene.die(A0)
-    scene.reconnect(A0, A1)
-    scene.run_until_quiet()
+    scene.mend(A0, A1)
     scene.do(A0, Subscribed("S", "s", STOCK), Unsubscribed("S", "s"))
     assert scene.civ(A1) == 0b11, "held back"
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert scene.civ(A1) == 0b10
 
 
@@ -152,8 +144,7 @@ def test_two_neighbours_that_restart_at_once_learn_from_both_sides() -> None:
     scene.restart(c)
     scene.hops.clear()
     for x, y in ((b, c), (c, d), (a, b)):
-        scene.reconnect(x, y)
-        scene.run_until_quiet()
+        scene.mend(x, y)
     assert [scene.subscribers(x) for x in (a, b, c, d)] == [[Key(a, 0), Key(d, 0)]] * 4
     assert scene.sent("unsubscribe") == [], "each stale entry was swept at its edge by the word for its own host"
 
@@ -165,8 +156,7 @@ def test_the_whole_overlay_starts_without_a_link_and_in_any_order() -> None:
     scene.do(C0, Subscribed("S", "s", STOCK))
     scene.do(A1, Advertised("P", "a", STOCK))
     for a, b in reversed(scene.overlay.links):
-        scene.reconnect(b, a)
-        scene.run_until_quiet()
+        scene.mend(b, a)
     assert scene.civ(A1) == 0b011
     assert [broker.state.unlearnt for broker in scene.brokers.values()] == [{}] * 9
     assert scene.publish(A1) == ["S"]
@@ -181,8 +171,7 @@ def test_a_broker_that_is_still_learning_passes_notifications_on_to_those_who_kn
     scene.do(A0, Advertised("Q", "a", STOCK))
     scene.die(B0)
     scene.reconnect(A0, B0)
-    scene.reconnect(B0, B1)
-    scene.run_until_quiet()
+    scene.mend(B0, B1)
     scene.connect(B0, C0)
     scene.tell_end((B0, C0))  # (c,0) has not said anything yet
     assert scene.subscribers(B0) == []
@@ -197,8 +186,7 @@ def test_a_broker_that_is_still_learning_passes_notifications_on_to_those_who_kn
 def test_a_learner_sends_superfluous_copies_only_until_it_has_learnt() -> None:
     scene = Scene()
     scene.die(B0)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     scene.do(B0, Advertised("P", "a", STOCK))
     assert scene.publish(B0) == []
     assert scene.sent("notify") == [(B0, C0), (B0, B1)], "to those it has not heard yet, and not to the other"
@@ -218,8 +206,7 @@ def test_a_notification_for_a_link_that_is_down_is_the_hosts_to_keep_or_to_drop(
     scene.lose(B0, C0)
     scene.do(A0, Published("P", "n", QUOTE))
     assert scene.deliveries == []
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert scene.deliveries == delivered
 
 
@@ -229,8 +216,7 @@ def test_a_notification_for_a_link_that_is_down_is_the_hosts_to_keep_or_to_drop(
 def test_a_link_that_only_flapped_changes_nothing_beyond_its_ends() -> None:
     scene = wanted_from_the_other_end()
     scene.lose(A0, B0)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert scene.hops == [
         (A0, B0, "subscriptions_complete"),
         (B0, A0, "subscribe"),
@@ -246,8 +232,7 @@ def test_what_changed_while_an_a_link_was_down_is_told_beyond_it() -> None:
     scene.do(C0, Subscribed("S", "s", BOND))
     scene.do(A0, Subscribed("T", "t", BOND))
     assert (scene.civ(A1, id="a"), scene.civ(A1, id="b")) == (0b11, 0b11)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert [scene.subscribers(x) for x in (A0, B0, C0)] == [[Key(A0, 0), Key(C0, 1)]] * 3
     assert (scene.civ(A1, id="a"), scene.civ(A1, id="b")) == (0b10, 0b11)
 
@@ -261,8 +246,7 @@ def test_every_bit_is_exact_again_after_an_i_link_was_down() -> None:
     scene.lose(A0, A1)
     scene.do(B0, Unsubscribed("S", "bond"), Subscribed("S", "fund", parse_filter("class = 'FUND'")))
     scene.do(A1, Unadvertised("P", "withdrawn"), Advertised("P", "new", STOCK), Advertised("P", "unwanted", BOND))
-    scene.reconnect(A1, A0)
-    scene.run_until_quiet()
+    scene.mend(A1, A0)
     bits = {id: scene.civ(A1, id=id) & 1 for id in ("stays on", "goes off", "goes on", "new", "unwanted")}
     assert bits == {"stays on": 1, "goes off": 0, "goes on": 1, "new": 1, "unwanted": 0}
     assert len(scene.brokers[A0].state.srt) == 5
@@ -282,8 +266,7 @@ def test_a_resync_that_is_interrupted_starts_over() -> None:
     scene.lose(B0, C0)
     scene.do(C0, Unsubscribed("S", "2"))
     assert scene.subscribers(A0) == [Key(C0, 0), Key(C0, 1), Key(C0, 2)]
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert [scene.subscribers(x) for x in (A0, B0, C0)] == [[Key(C0, 2), Key(C0, 3)]] * 3
 
 
@@ -303,11 +286,9 @@ def test_a_broker_tells_what_it_doubts_itself_and_takes_it_back_when_it_knows() 
     scene.lose(A0, B0)
     scene.lose(B0, C0)
     scene.do(C0, Unsubscribed("S", "s"))
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     assert scene.subscribers(A0) == [Key(C0, 0)]
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert (scene.subscribers(A0), scene.civ(A1)) == ([], 0b10)
 
 
@@ -325,8 +306,7 @@ def test_a_link_that_goes_down_while_a_broker_learns_from_it_is_learnt_from_when
     scene.run_until_quiet()
     assert [scene.subscribers(x) for x in (A0, B0)] == [[Key(C0, 0), Key(C0, 1)], [Key(C0, 0)]]
     scene.do(C0, Unsubscribed("S", "1"))
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert [scene.subscribers(x) for x in (A0, B0)] == [[Key(C0, 1)]] * 2
 
 
@@ -335,8 +315,7 @@ def test_a_link_that_came_up_anew_unnoticed_before_is_a_fresh_one_all_the_same()
     scene.cut_link(B0, C0)  # neither end is told
     scene.do(C0, Unsubscribed("S", "s"))  # lost with the connection
     scene.do(A0, Subscribed("T", "t", STOCK))  # stops at (b,0)
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert [scene.subscribers(x) for x in (A0, B0, C0)] == [[Key(A0, 0)]] * 3
 
 
@@ -346,12 +325,10 @@ def test_a_link_that_came_up_anew_unnoticed_before_is_a_fresh_one_all_the_same()
 def test_after_giving_a_neighbour_up_what_lies_beyond_is_forgotten_and_comes_back_with_it() -> None:
     scene = wanted_from_the_other_end()
     scene.die(B0)
-    scene.reconnect(A0, B0)
-    scene.run_until_quiet()
+    scene.mend(A0, B0)
     scene.do(B0, LinkGivenUp(C0))
     assert (scene.subscribers(A0), scene.civ(A1)) == ([], 0b10)
-    scene.reconnect(B0, C0)
-    scene.run_until_quiet()
+    scene.mend(B0, C0)
     assert (scene.subscribers(A0), scene.civ(A1)) == ([Key(C0, 0)], 0b11)
 
 

@@ -37,8 +37,7 @@ def test_idr_goes_around_any_one_i_link_that_is_down() -> None:
         scene.lose(a, b)
         for broker in scene.overlay.brokers:
             assert scene.publish(broker, f"P{broker}") == everyone
-        scene.reconnect(a, b)
-        scene.run_until_quiet()
+        scene.mend(a, b)
 
 
 @pytest.mark.parametrize("clusters", [2, 3])
@@ -54,8 +53,7 @@ def test_idr_finds_a_way_for_a_lone_subscriber_by_links_that_are_no_targets(clus
             scene.lose(a, b)
             for broker in overlay.brokers:
                 assert scene.publish(broker, f"P{broker}") == ["S"], (at, (a, b), broker)
-            scene.reconnect(a, b)
-            scene.run_until_quiet()
+            scene.mend(a, b)
 
 
 def test_idr_loses_nothing_but_its_clients_when_an_edge_broker_dies() -> None:

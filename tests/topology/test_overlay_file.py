@@ -24,6 +24,16 @@ def _load(folder: Path, text: str | bytes) -> OverlayFile:
     return load_overlay(file)
 
 
+def _refused(folder: Path, text: str | bytes, kind: type[InputError] = TopologyError) -> str:
+    """The error, without the name of the file that it begins with."""
+    with pytest.raises(kind) as caught:
+        _load(folder, text)
+    file, message = f"{folder / 'site.toml'}: ", str(caught.value)
+    assert message.startswith(file)
+    assert "\n" not in message
+    return message.removeprefix(file)
+
+
 def test_a_named_tree_with_its_own_clusters(tmp_path: Path) -> None:
     found = _load(tmp_path, '[overlay]\ntree = "evaluation"\n')
     assert found == OverlayFile("site", Scot(parse_tree("evaluation"), 5))
@@ -100,10 +110,7 @@ def test_machines_by_number_and_a_single_node(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named_by_file_and_key(tmp_path: Path, text: str | bytes, problem: str) -> None:
-    with pytest.raises(TopologyError) as caught:
-        _load(tmp_path, text)
-    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
-    assert "\n" not in str(caught.value)
+    assert _refused(tmp_path, text).startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +124,7 @@ def test_what_is_wrong_is_named_by_file_and_key(tmp_path: Path, text: str | byte
     ],
 )
 def test_placement_errors_say_so(tmp_path: Path, text: str, problem: str) -> None:
-    with pytest.raises(PlacementError) as caught:
-        _load(tmp_path, f'[overlay]\ntree = "h"\n[placement]\n{text}\n')
-    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
+    assert _refused(tmp_path, f'[overlay]\ntree = "h"\n[placement]\n{text}\n', PlacementError).startswith(problem)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -243,9 +248,7 @@ def test_sites_of_regions_in_tables_of_their_own(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_sites_is_named(tmp_path: Path, more: str, problem: str) -> None:
-    with pytest.raises(InputError) as caught:
-        _load(tmp_path, f"{_SITES}{more}\n")
-    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
+    assert _refused(tmp_path, f"{_SITES}{more}\n", InputError).startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +266,4 @@ def test_what_is_wrong_with_sites_is_named(tmp_path: Path, more: str, problem: s
     ],
 )
 def test_members_that_make_no_sense(tmp_path: Path, table: str, problem: str) -> None:
-    with pytest.raises(TopologyError) as caught:
-        _load(tmp_path, f'[overlay]\ntree = "path:3"\nclusters = 3\n[sites]\n{table}\n')
-    assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}: {problem}")
+    assert _refused(tmp_path, f'[overlay]\ntree = "path:3"\nclusters = 3\n[sites]\n{table}\n').startswith(problem)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from octopia.language import Filter, Notification, pattern_count, why_not_conforms
 from octopia.routing.messages import Key
@@ -29,15 +30,12 @@ class Limits:
     patterns_per_client_max: int = 256
 
 
-class Registered:
+class Registered(NamedTuple):
     """One advertisement or subscription of a client: its key in the overlay, its filter and its priority."""
 
-    __slots__ = ("filter", "key", "priority")
-
-    def __init__(self, key: Key, filter: Filter, priority: int = 0) -> None:
-        self.key = key
-        self.filter = filter
-        self.priority = priority
+    key: Key
+    filter: Filter
+    priority: int = 0
 
 
 _PARTS = ("conjunctions", "conditions on parts or order of strings or huge numbers")
