@@ -63,11 +63,6 @@ class Change(NamedTuple, Generic[Entry]):
     withdraw: list[Key]
 
 
-def uncovered(entry: Entry, came: bool) -> Change[Entry]:
-    """The change for a subscription that came, or went, where nothing is covered."""
-    return Change([entry], []) if came else Change([], [entry.key])
-
-
 class _Group(Generic[Entry]):
     """Subscriptions with the same filter and priority. `sent` represents them; without it, `covers` cover them.
 

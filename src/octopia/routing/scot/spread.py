@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from octopia.routing.actions import Action, Send
-from octopia.routing.covering import Change, CoverSet, Pool, uncovered
+from octopia.routing.covering import Change, CoverSet, Pool
 from octopia.routing.entries import PrtEntry
 from octopia.routing.messages import Subscribe, Unsubscribe
 from octopia.topology import BrokerId
@@ -37,8 +37,8 @@ class Spread:
 
     def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
         """A subscription came, or went."""
-        others = [neighbour for neighbour in state.up_a_links if neighbour != entry.last_hop]
-        _send(others, uncovered(entry, came), out)
+        message = subscribe_message(entry) if came else Unsubscribe(entry.key)
+        out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != entry.last_hop)
 
     def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
         """The subscriptions in force on the link to a neighbour."""

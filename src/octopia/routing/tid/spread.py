@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from octopia.routing.actions import Action, Send
-from octopia.routing.covering import Change, CoverSet, Pool, uncovered
+from octopia.routing.covering import Change, CoverSet, Pool
 from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.topology import BrokerId
 
@@ -33,13 +33,10 @@ class Spread:
     ) -> None:
         """Bindings of a subscription to these trees came, or went."""
         for hop, group in state.hops_towards(tids).items():
-            _send(hop, ((tid, self._change(tid, entry, came)) for tid in group), out)
+            out.append(Send(hop, subscribe_message(entry, group) if came else Unsubscribe(entry.key, group)))
 
     def forget_tree(self, tid: Key) -> None:
         """Drop a withdrawn tree; all bindings to it are gone."""
-
-    def _change(self, tid: Key, entry: "BoundEntry", came: bool) -> "Change[BoundEntry]":
-        return uncovered(entry, came)
 
 
 class PerTree(Spread):
@@ -50,10 +47,14 @@ class PerTree(Spread):
         self._pool: Pool[BoundEntry] = Pool()
         self._sets: dict[Key, CoverSet[BoundEntry]] = {}
 
-    def _change(self, tid: Key, entry: "BoundEntry", came: bool) -> "Change[BoundEntry]":
+    def changed(
+        self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], came: bool, out: list[Action]
+    ) -> None:
         if self._own_only and entry.last_hop is not None:
-            return uncovered(entry, came)
-        return self._set(tid).change(entry, came)
+            super().changed(state, entry, tids, came, out)
+            return
+        for hop, group in state.hops_towards(tids).items():
+            _send(hop, ((tid, self._set(tid).change(entry, came)) for tid in group), out)
 
     def forget_tree(self, tid: Key) -> None:
         gone = self._sets.pop(tid, None)
@@ -67,6 +68,10 @@ class PerTree(Spread):
         return found
 
 
+def subscribe_message(entry: "BoundEntry", tids: tuple[Key, ...]) -> Subscribe:
+    return Subscribe(entry.key, entry.filter, tids, entry.priority)
+
+
 def _send(hop: BrokerId, changes: "Iterable[tuple[Key, Change[BoundEntry]]]", out: list[Action]) -> None:
     """All changes on the trees that lead to one neighbour, with each subscription in one message."""
     sent: dict[Key, tuple[BoundEntry, list[Key]]] = {}
@@ -76,9 +81,7 @@ def _send(hop: BrokerId, changes: "Iterable[tuple[Key, Change[BoundEntry]]]", ou
             sent.setdefault(entry.key, (entry, []))[1].append(tid)
         for key in change.withdraw:
             withdrawn.setdefault(key, []).append(tid)
-    out.extend(
-        Send(hop, Subscribe(key, entry.filter, tuple(tids), entry.priority)) for key, (entry, tids) in sent.items()
-    )
+    out.extend(Send(hop, subscribe_message(entry, tuple(tids))) for entry, tids in sent.values())
     out.extend(Send(hop, Unsubscribe(key, tuple(tids))) for key, tids in withdrawn.items())
 
 
