@@ -3,7 +3,7 @@ save nothing at home.
 
 A file runs on one worker (`--dist loadfile`), and the next goes to whoever is done. Files that take long come first, so
 that no worker is left with one at the end; `--no-loadscope-reorder` keeps that order, where xdist would put those with
-the most tests first. Tests of live brokers and of processes often wait, so there is one worker more than there are
+the most tests first. Tests of live brokers and of processes often wait, so there are two workers more than there are
 cores. A shell that starts a process in the background has it ignore interrupts, and its children too; tests that
 interrupt would wait for ever.
 """
@@ -23,27 +23,29 @@ SLOW_FIRST = (
     "tests/pipeline/test_spark.py",
     "tests/net/test_fdr.py",
     "tests/pipeline/test_processes.py",
-    "tests/cli/test_pipeline.py",
-    "tests/docs/test_docs.py",
-    "tests/routing/test_covering_properties.py",
+    "tests/routing/test_overlay_properties.py",
     "tests/cli/test_commands.py",
+    "tests/docs/test_docs.py",
+    "tests/net/test_moving.py",
+    "tests/cli/test_pipeline.py",
     "tests/experiments/test_sweep.py",
-    "tests/cli/test_simulate.py",
     "tests/experiments/test_run_cell.py",
-    "tests/net/test_qos.py",
-    "tests/sim/test_stepwise.py",
-    "tests/sim/test_against_naive.py",
     "tests/net/test_end_to_end.py",
+    "tests/net/test_qos.py",
     "tests/experiments/test_outcome.py",
+    "tests/console/test_page.py",
+    "tests/net/test_dispatch.py",
     "tests/matching/test_matcher.py",
-    "tests/routing/test_recovery_properties.py",
+    "tests/pipeline/test_connect.py",
+    "tests/routing/test_covering_properties.py",
+    "tests/routing/test_fdr_detours.py",
     "tests/net/test_restart_in_process.py",
-    "tests/pipeline/test_source_reader.py",
-    "tests/net/test_restart.py",
+    "tests/test_architecture.py",
     "tests/net/test_slow.py",
-    "tests/docs/test_live_pages.py",
-    "tests/net/test_machines.py",
-    "tests/pipeline/test_source_retry.py",
+    "tests/cli/test_simulate.py",
+    "tests/sim/test_against_naive.py",
+    "tests/console/test_page_large.py",
+    "tests/sim/test_runs.py",
 )
 
 # How long an example takes says nothing on a busy machine.
@@ -59,7 +61,7 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_finish() -> None:
