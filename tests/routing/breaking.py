@@ -328,7 +328,7 @@ class BreakingHarness(Harness):
                     state = brokers[self.world.homes[client]].state
                     entry = state.srt.get(state.advertisements.of(client)[name].key)
                     if self.routing == "fdr":
-                        is_destination = self.is_destination(state, entry, key, spec)
+                        is_destination = self.is_destination(state, entry, key, spec, other)
                         assert is_destination, f"{which} is no destination for {client} {name}"
                     elif home.cluster != self.world.homes[client].cluster:
                         assert entry.civ >> home.cluster & 1, f"the bit of {which} went OFF"
@@ -343,14 +343,14 @@ class BreakingHarness(Harness):
         near = [e for e in held if (e.key.host == key.host if self.covering == "host" else e.last_hop == way)]
         return covered(spec, (self.specs[entry.filter] for entry in near))
 
-    def is_destination(self, state: FdrState, entry: SrtEntry, key: Key, spec: Spec) -> bool:
+    def is_destination(self, state: FdrState, entry: SrtEntry, key: Key, spec: Spec, advertisement: Spec) -> bool:
         """Whether a host broker under `fdr` knows this subscription for an advertisement, or is in doubt about it."""
         if state.in_doubt & state.places.brokers[key.host] or entry.unknown >> key.host.cluster & 1:
             return True
         borrowed = [each for each in state.prt.borrowed.values() if entry.key in each.advertisements]
         entries = [each for each in (*state.prt, *borrowed) if each.key.host == key.host]
         return any(each.key == key for each in entries) or (
-            self.covering != "none" and covered(spec, (self.specs[each.filter] for each in entries))
+            self.covering != "none" and covered(spec, (self.specs[each.filter] for each in entries), advertisement)
         )
 
     def let_all_arrive(self, draw: Random) -> None:
@@ -506,4 +506,4 @@ class FdrHarness(BreakingHarness):
                 and homes[which[0]] not in doubts
                 and overlapping(spec, other)
             ]
-            self.check_lent(home, held, wanted)
+            self.check_lent(home, held, wanted, spec)

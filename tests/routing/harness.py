@@ -17,6 +17,7 @@ from octopia.routing import (
     Advertised,
     Broker,
     ClientLeft,
+    Confirm,
     Deliver,
     Key,
     Notify,
@@ -193,7 +194,8 @@ class Harness:
                 return
             hop = draw.choice(heads)
             self.network.receive(hop)
-            if repeat and not isinstance(hop.message, Notify):
+            # Confirmations are carried to their host broker, as notifications are to their destinations.
+            if repeat and not isinstance(hop.message, Notify | Confirm):
                 again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), self.network.now)
                 assert again == [], "a repeated message changes nothing and is answered with nothing"
 
@@ -254,12 +256,19 @@ class Harness:
             self._first_hops[start] = found
         return self._first_hops[start][goal.region]
 
-    def check_held(self, held: Iterable[Which], wanted: Iterable[Which], came_by: Callable[[Which], Hashable]) -> None:
+    def check_held(
+        self,
+        held: Iterable[Which],
+        wanted: Iterable[Which],
+        came_by: Callable[[Which], Hashable],
+        advertisement: Spec | None = None,
+    ) -> None:
         """Whether these subscriptions are those that a table should hold for the ones that are wanted there.
 
         Without covering: all of them. With it each is held, or others that are held cover it, which have the same host,
         or came by the same link (`came_by`; None: a client of this very broker has it, so that it is held). And none is
-        held that another one covers.
+        held that another one covers. If the table holds what overlaps an advertisement, notifications that this allows
+        are all that must be covered: the cover of another part of a subscription may not overlap it.
         """
         there, wanted = list(held), list(wanted)
         assert len(there) == len(set(there))
@@ -273,12 +282,12 @@ class Harness:
         for which in wanted:
             near = [w for w in there if units[w] == units[which]]
             assert which in there or ways[which] is not None, f"{which} is not held"
-            assert covered(specs[which], (specs[w] for w in near)), f"{which} is not covered"
+            assert covered(specs[which], (specs[w] for w in near), advertisement), f"{which} is not covered"
             if self.tight and ways[which] is not None and which in there:
                 assert [w for w in near if covered(specs[which], [specs[w]])] == [which], f"{which} need not be held"
 
-    def check_lent(self, host: BrokerId, held: list[Which], wanted: list[Which]) -> None:
-        """What a host broker holds of other clusters' subscriptions, under `fdr`, is what it should hold.
+    def check_lent(self, host: BrokerId, held: list[Which], wanted: list[Which], advertisement: Spec) -> None:
+        """Under `fdr`, a host broker holds what it should of other clusters' subscriptions for an advertisement.
 
         Of its region mates' own clients it holds all, of others what came to the mates.
         """
@@ -286,7 +295,8 @@ class Harness:
         own = {which for which in wanted if homes[which[0]] in mates}
         assert sorted(own) == sorted(which for which in held if which in own)
         others = [which for which in wanted if which not in own]
-        self.check_held([which for which in held if which not in own], others, lambda which: homes[which[0]])
+        lent = [which for which in held if which not in own]
+        self.check_held(lent, others, lambda which: homes[which[0]], advertisement)
 
     def withdraw_everything(self, draw: Random) -> None:
         """All tables are empty once everything is withdrawn and the overlay is quiet."""
@@ -354,7 +364,7 @@ def check_borrowed(harness: Harness) -> None:
             for which, other in world.subscriptions.items()
             if world.homes[which[0]].cluster != home.cluster and overlapping(spec, other)
         ]
-        harness.check_lent(home, [whose[key] for key in bound], wanted)
+        harness.check_lent(home, [whose[key] for key in bound], wanted, spec)
     for broker in network.brokers.values():
         prt = broker.state.prt
         held = {(advertisement, key) for key, entry in prt.borrowed.items() for advertisement in entry.advertisements}
@@ -395,4 +405,4 @@ def check_tid_tables(harness: Harness) -> None:
         for id, there in ways.items():
             bound = {w: entry.bindings[key] for w, entry in entries[id].items() if key in entry.bindings}
             assert bound == {which: there[which] for which in bound}
-            harness.check_held(bound, there, there.__getitem__)
+            harness.check_held(bound, there, there.__getitem__, spec)

@@ -65,9 +65,12 @@ def matching(subscription: Spec) -> frozenset[Sample]:
     return frozenset(s for s in ALL_SAMPLES if subscription.matched_by(s))
 
 
-def covered(narrower: Spec, wider: Iterable[Spec]) -> bool:
-    """Whether one of these is matched by whatever matches the narrower one."""
-    return matching(narrower) <= frozenset[Sample]().union(*map(matching, wider))
+def covered(narrower: Spec, wider: Iterable[Spec], advertisement: Spec | None = None) -> bool:
+    """Whether one of these is matched by whatever matches the narrower one and the advertisement allows."""
+    matched = matching(narrower)
+    if advertisement is not None:
+        matched = frozenset(sample for sample in matched if advertisement.allows(sample))
+    return matched <= frozenset[Sample]().union(*map(matching, wider))
 
 
 def draw_spec(draw: Random) -> Spec:
