@@ -1,7 +1,8 @@
 """How many random cases a test tries: all of them in a long run, a sixth of them in an ordinary one.
 
 `OCTOPIA_TESTS=long` asks for a long run. The cases of an ordinary run are the first of those of a
-long one, and the examples that Hypothesis finds are the same every time. What tests one case only, or counts what its cases reached, is the same in both.
+long one, and the examples that Hypothesis finds are the same every time. What tests one case only,
+or counts what its cases reached, is the same in both.
 """
 
 import os

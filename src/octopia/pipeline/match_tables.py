@@ -26,6 +26,7 @@ from octopia.errors import InputError, LanguageError
 from octopia.hints import maybe_meant, shortened
 from octopia.language import Filter, parse_filter
 from octopia.matching import Matcher
+from octopia.pipeline.arrow import map_arrow
 from octopia.pipeline.exact import DIGITS_MAX, Exact, exact_of, with_exact
 from octopia.pipeline.failures import spark_errors
 from octopia.pipeline.session import is_connect
@@ -126,7 +127,7 @@ def match(
     places = [f"a{number}" for number in range(len(there))]
     work = _Work(compiled.pieces, len(kept), tuple(there), tuple(exact.get(name) for name in there), compiled.id_type)
     named = [*(f"k{number}" for number in range(len(kept))), *places]
-    return needed.toDF(*named).mapInArrow(work, schema)
+    return map_arrow(needed.toDF(*named), work, schema)
 
 
 def compile_subscriptions(

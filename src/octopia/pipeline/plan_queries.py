@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from octopia.pipeline.arrow import spark_schema
+from octopia.pipeline.arrow import map_arrow, spark_schema
 from octopia.planning import FLOWS_MAX, Costs, Pair
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def costs_of(spark: "SparkSession") -> tuple[list[Costs], list[Costs]]:
     """The cost of publishers and subscribers in the whole trace, most messages first."""
     from pyspark.sql import functions as fn
 
-    parts = spark.sql(_WAYS).mapInArrow(_walk, spark_schema(_PART))
+    parts = map_arrow(spark.sql(_WAYS), _walk, spark_schema(_PART))
     rows = parts.groupBy("publisher", "client").agg(*(fn.sum(name).alias(name) for name in _SUMS)).collect()
     setup = {(row.client, row.kind): int(row.messages) for row in spark.sql(_SETUP).collect()}
     places = {

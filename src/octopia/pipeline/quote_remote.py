@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from octopia.errors import InputError, PipelineError
-from octopia.pipeline.arrow import spark_schema
+from octopia.pipeline.arrow import map_arrow, spark_schema
 from octopia.pipeline.failures import spark_errors
 from octopia.pipeline.quote_parts import PART_BYTES, form_of, plain_header
 from octopia.pipeline.storage import FileSeen, hadoop_path
@@ -164,7 +164,7 @@ def _fetched(
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
                 yield from judge(path, _clean_bytes(path, content.as_buffer(), date_order))
 
-    return frame.mapInArrow(read, schema)
+    return map_arrow(frame, read, schema)
 
 
 def _clean_bytes(path: str, content: pa.Buffer, date_order: DayOrder | None) -> Iterator[Cleaned]:
@@ -214,7 +214,7 @@ def _settled(
             refused[file] = without_file(str(error), file)
     if not forms:
         return {}, refused
-    rows = _lines(spark, forms).mapInArrow(lambda batches: _measured(forms, batches), spark_schema(_SPLITS)).collect()
+    rows = map_arrow(_lines(spark, forms), lambda batches: _measured(forms, batches), spark_schema(_SPLITS)).collect()
     by_file: dict[str, list[Any]] = {file: [] for file in forms}
     for row in sorted(rows, key=lambda row: row.start):
         by_file[row.file].append(row)
@@ -254,7 +254,7 @@ def _split(spark: "SparkSession", splits: Mapping[tuple[str, int], Split], judge
             yield from judge(file, _cleaned(_known(splits, file, start), start, block, before))
             lines[file, start] = before + block.count(b"\n")
 
-    return _lines(spark, dict.fromkeys(file for file, _ in splits)).mapInArrow(read, schema)
+    return map_arrow(_lines(spark, dict.fromkeys(file for file, _ in splits)), read, schema)
 
 
 def _known(splits: Mapping[tuple[str, int], Split], file: str, start: int) -> Split:

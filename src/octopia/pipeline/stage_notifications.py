@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from octopia.pipeline.arrow import spark_schema
+from octopia.pipeline.arrow import map_arrow, spark_schema
 from octopia.pipeline.manifest import Parameters
 from octopia.pipeline.spec import PUBLISHED_SETTINGS, PipelineSpec, parameters_of
 from octopia.pipeline.stages import Outputs, Sessions, Stage, Work
@@ -40,7 +40,7 @@ def make_notifications(work: Work[PipelineSpec]) -> Outputs:
     there = {row.symbol: row["count"] for row in quotes.groupBy("symbol").count().collect()}
     symbols = draw_symbols(spec, list(there), bursts)
     counts = published_counts(spec, symbols, there, high_rate_counts(symbols, bursts))
-    return {"notifications": _numbered(quotes, counts).mapInArrow(_made, spark_schema(_NUMBERED))}
+    return {"notifications": map_arrow(_numbered(quotes, counts), _made, spark_schema(_NUMBERED))}
 
 
 def symbols_of(quotes: "DataFrame") -> list[str]:

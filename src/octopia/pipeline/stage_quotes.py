@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 
 from octopia.errors import InputError
-from octopia.pipeline.arrow import empty_frame, spark_schema, together
+from octopia.pipeline.arrow import empty_frame, map_arrow, spark_schema, together
 from octopia.pipeline.manifest import Parameters, digest, files_digest
 from octopia.pipeline.quote_increments import judged_rows
 from octopia.pipeline.quote_inputs import (
@@ -106,7 +106,7 @@ def _in_tasks(spark: "SparkSession", count: int, make: Callable[[int], _Batches]
             for number in batch.column(0).to_pylist():
                 yield from make(number)
 
-    return spark.range(0, count, 1, max(1, count)).mapInArrow(made, spark_schema(schema))
+    return map_arrow(spark.range(0, count, 1, max(1, count)), made, spark_schema(schema))
 
 
 # -- from files
@@ -269,7 +269,7 @@ def _sorted_out(
     keys = ("symbol", "date", "file", "line")
     # By symbol and date: repeated rows meet, and the table is sorted from file to file.
     ordered = judged.where(is_good).repartitionByRange("symbol", "date").sortWithinPartitions(*keys)
-    unique = ordered.mapInArrow(_repeats_told, spark_schema(_JUDGED))
+    unique = map_arrow(ordered, _repeats_told, spark_schema(_JUDGED))
     repeated = Observation()
     counts = fn.count_if(~is_good).alias("repeated"), fn.count(fn.lit(1)).alias("rows")
     quotes = unique.observe(repeated, *counts).where(is_good).select(*QUOTES_SCHEMA.names)

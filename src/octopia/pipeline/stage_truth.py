@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from octopia.language import Filter, parse_filter
-from octopia.pipeline.arrow import spark_schema
+from octopia.pipeline.arrow import map_arrow, spark_schema
 from octopia.pipeline.spec import PipelineSpec
 from octopia.pipeline.spread import spread_keys
 from octopia.pipeline.stages import Outputs, Stage, Work
@@ -114,7 +114,7 @@ def over_grid(
     asked = sorted({name for filter in filters for name in filter.attributes})
     there = [fn.col(f"`{name}`") for name in asked if name in notifications.columns]
     spread = notifications.select("row", *there, _share_column(grid))
-    return _in_pieces(spread, grid).mapInArrow(answers, spark_schema(schema))
+    return map_arrow(_in_pieces(spread, grid), answers, spark_schema(schema))
 
 
 def _chunks(batches: _Batches) -> Iterator[tuple[int, pa.Table]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from octopia.errors import InputError, OctopiaError
-from octopia.pipeline.arrow import spark_schema
+from octopia.pipeline.arrow import map_arrow, spark_schema
 from octopia.pipeline.failures import spark_errors
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _once(session: "Session", function: Function, task: Task) -> tuple[bytes | N
 
     with spark_errors(task.name):
         session.spark.sparkContext.setJobGroup(_GROUP, task.name, interruptOnCancel=True)
-        (row,) = session.spark.range(0, 1, 1, 1).mapInArrow(run, spark_schema(_ANSWER)).collect()
+        (row,) = map_arrow(session.spark.range(0, 1, 1, 1), run, spark_schema(_ANSWER)).collect()
     return (None if row.answer is None else bytes(row.answer)), row.error or "", bool(row.again)
 
 
