@@ -16,6 +16,7 @@ from subprocess import PIPE, CompletedProcess
 from typing import Any
 
 from tests.commands import Command, run
+from tests.patience import HANG_S
 
 PORT, HTTP_PORT = 7400, 9400
 
@@ -48,7 +49,8 @@ class Processes:
         self.file.write_text(
             f'[overlay]\ntree = "{tree}"\nclusters = {clusters}\n[routing]\nname = "{routing}"\n'
             f'[brokers]\nhost = "{self.host}"\nport = {PORT}\nhttp_port = {HTTP_PORT}\n'
-            f"[limits]\nlink_grace_s = {grace_s}\n{more}",
+            # On a busy machine every subscriber is slow for a while; here it may hold up its publishers that long.
+            f"[limits]\nlink_grace_s = {grace_s}\nblock_s = {HANG_S}\n{more}",
             encoding="utf-8",
         )
         self._parts: dict[str, Sequence[str]] = (

@@ -62,7 +62,7 @@ def test_a_stop_for_good_under_load_delivers_what_was_confirmed_and_no_more(
             connect(processes.url(far), **options) as reader,
         ):
             await publisher.advertise("n is not null")
-            async with reader.subscribe("n >= 0") as numbers:
+            async with reader.subscribe("n >= 0", policy="block") as numbers:
                 publishing = asyncio.create_task(publish_without_end(publisher))
                 reading = asyncio.create_task(read_to_the_end(numbers))
                 await until(lambda: box_of(publisher).confirmed > 5000)
