@@ -238,8 +238,8 @@ def test_status_top_and_bench(overlay: Processes) -> None:
         ("", ["--machine", "m1"], "names no machines"),
         ("", ["--broker", "a,0", "--machine", "m1"], "not both"),
         ("", ["--log", "loud"], "unknown log level"),
-        ("[routing]\nname = 'idt'\n", [], "line 11: routing.name"),
-        ("[tls]\nkey = 'x'\n", [], "line 12: tls: certificate is missing"),
+        ("[routing]\nname = 'idt'\n", [], "line 12: routing.name"),
+        ("[tls]\nkey = 'x'\n", [], "line 13: tls: certificate is missing"),
     ],
 )
 def test_serve_says_what_is_wrong(
