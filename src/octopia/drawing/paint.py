@@ -39,6 +39,8 @@ class Painter:
         self.scot = geometry.scot
         self.scene = geometry.scene
 
+    # Shapes are added as plain artists: the limits of the axes are set, and need not be worked out from each.
+
     def paint(self) -> None:
         self._title()
         self._bands()
@@ -61,7 +63,7 @@ class Painter:
         for index in range(self.scot.clusters):
             band = self.geometry.band(index)
             colour = palette.cluster_colour(index)
-            self.axes.add_patch(self._rounded(band, 0.02 if thin else 0.1, palette.tint(colour, 0.09), "none", 0.0, 0))
+            self.axes.add_artist(self._rounded(band, 0.02 if thin else 0.1, palette.tint(colour, 0.09), "none", 0.0, 0))
             if not thin or self.scot.clusters <= _NAMED_BANDS_MAX:
                 self._text(MARGIN_LEFT - 0.25, band.y, f"C{index}", 11.0, color=colour, weight="bold")
 
@@ -98,7 +100,7 @@ class Painter:
             "linestyles": style,
             "zorder": order,
         }
-        self.axes.add_collection(LineCollection(lines, **look))
+        self.axes.add_collection(LineCollection(lines, **look), autolim=False)
 
     def _brokers(self) -> None:
         if not self.geometry.labelled:
@@ -113,14 +115,14 @@ class Painter:
                 continue
             if broker in highlighted:
                 halo = Box(box.x, box.y, box.width + 0.13, box.height + 0.13)
-                self.axes.add_patch(self._pill(halo, palette.HIGHLIGHT, "none", 0.0, 4))
+                self.axes.add_artist(self._pill(halo, palette.HIGHLIGHT, "none", 0.0, 4))
             colour = palette.cluster_colour(broker.cluster)
-            self.axes.add_patch(self._pill(box, self._fill(broker), colour, 1.3, 5))
+            self.axes.add_artist(self._pill(box, self._fill(broker), colour, 1.3, 5))
             self._text(box.x, box.y, f"{broker.region},{broker.cluster}", LABEL_PT, zorder=6)
 
     def _dead(self, box: Box) -> None:
         """An empty box, crossed out."""
-        self.axes.add_patch(self._pill(box, "#FFFFFF", palette.DEAD, 1.0, 5))
+        self.axes.add_artist(self._pill(box, "#FFFFFF", palette.DEAD, 1.0, 5))
         left, right = box.x - box.width / 2, box.x + box.width / 2
         bottom, top = box.y - box.height / 2, box.y + box.height / 2
         cross: list[curves.Line] = [[(left, bottom), (right, top)], [(left, top), (right, bottom)]]
@@ -152,7 +154,7 @@ class Painter:
             left = box.x - box.width / 2
             stub = [(left - 0.045, y), (left - 0.045, box.y), (left, box.y)]
             self._lines_as([stub], line, 0.9, "solid", 4)
-            self.axes.add_patch(self._rounded(box, 0.03, fill, line, 0.9, 7))
+            self.axes.add_artist(self._rounded(box, 0.03, fill, line, 0.9, 7))
             self._text(box.x, box.y, client.name, SMALL_PT, color=line, zorder=8)
 
     def _arrow(self, arrow: Arrow) -> None:
@@ -160,7 +162,7 @@ class Painter:
         self._arrow_line(arrow.line, colour, arrow.message.style in ("control", "detour"))
         if arrow.message.label:
             backing = Box(arrow.label.x, arrow.label.y, arrow.label.width - 0.03, arrow.label.height - 0.03)
-            self.axes.add_patch(self._rounded(backing, 0.02, "#FFFFFFD0", "none", 0.0, 10))
+            self.axes.add_artist(self._rounded(backing, 0.02, "#FFFFFFD0", "none", 0.0, 10))
             self._text(arrow.label.x, arrow.label.y, arrow.message.label, SMALL_PT, color=colour, zorder=11)
 
     def _arrow_line(self, line: curves.Line, colour: str, dashed: bool) -> None:
@@ -168,7 +170,7 @@ class Painter:
             # The dashes would break up the head as well, so the patch gets the last piece only.
             shaft, line = curves.split_tail(line, _HEAD_LENGTH)
             self._lines_as([curves.slim(shaft)], colour, 1.5, _DASHED, 9)
-        self.axes.add_patch(self._arrow_patch(line, colour))
+        self.axes.add_artist(self._arrow_patch(line, colour))
 
     def _arrow_patch(self, line: curves.Line, colour: str) -> FancyArrowPatch:
         return FancyArrowPatch(
@@ -197,7 +199,7 @@ class Painter:
         line = curves.straight((x, y), (x + LINE_WIDTH, y))
         if item.mark == "box":
             box = Box(x + BOX_WIDTH / 2, y, BOX_WIDTH, 0.15)
-            self.axes.add_patch(self._pill(box, item.fill, item.colour, 1.0, 5))
+            self.axes.add_artist(self._pill(box, item.fill, item.colour, 1.0, 5))
         elif item.mark == "dead":
             self._dead(Box(x + BOX_WIDTH / 2, y, BOX_WIDTH, 0.15))
         elif item.mark in ("arrow", "dashed arrow"):
