@@ -21,7 +21,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict
 
 from octopia.errors import InputError, OctopiaError, UndeliveredError
 from octopia.language import FilterLike, NotificationLike, parse_filter, parse_notification
@@ -375,9 +375,32 @@ class Client:
             raise refusal
 
 
-def connect(url: str | Sequence[str], **options: Unpack[ClientOptions]) -> Client:
+def connect(
+    url: str | Sequence[str],
+    *,
+    name: str = "",
+    token: str = "",
+    tls: ssl.SSLContext | None = None,
+    session_s: float = SESSION_S,
+    connect_s: float = CONNECT_S,
+    close_s: float = CLOSE_S,
+    reconnect: bool = True,
+    nearest: bool = False,
+    on_connection: Callable[[bool, str], None] | None = None,
+) -> Client:
     """Create a client for the broker at `url`, or the first of several that answers; enter it with `async with`.
 
     See `Client` for the options.
     """
-    return Client(url, **options)
+    return Client(
+        url,
+        name=name,
+        token=token,
+        tls=tls,
+        session_s=session_s,
+        connect_s=connect_s,
+        close_s=close_s,
+        reconnect=reconnect,
+        nearest=nearest,
+        on_connection=on_connection,
+    )
