@@ -15,6 +15,7 @@ EXTRA_OF = {
     "numba": "fast",
     "pyarrow": "arrow",
     "pyspark": "spark",
+    "sqlglot": "spark",
     "starlette": "console",
     "uvicorn": "console",
 }

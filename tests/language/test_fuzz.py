@@ -2,19 +2,19 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlglot import Tokenizer
 
 from octopia import LanguageError
 from octopia.language import parse_filter, parse_notification
+from tests.language.sql_words import SQL_WORDS
 from tests.language.strategies import fixed
 
-SQL_WORDS = sorted(Tokenizer.KEYWORDS) + sorted(Tokenizer.SINGLE_TOKENS)
+SQL_SIGNS = [*"!#$%&()*+,-./:;<=>?@[]^_`{|}~\\", "--", "/*", "::", "->", "||", "<=>", "==", "‘", "≠"]
 SQL_PIECES = st.one_of(
     st.sampled_from(
         ["x", "price", "'a'", "'A%'", "1", "1.5", "-1", "true", "null", '"q"', "'", '"', "\n", "\0", "$S$x"]
     ),
     st.sampled_from(["and", "or", "not", "in", "between", "like", "is", "escape", "(", ")", ",", "=", "<>", "<", ">="]),
-    st.sampled_from(SQL_WORDS),
+    st.sampled_from(SQL_WORDS + SQL_SIGNS),
 )
 PADRES_WORDS = """[ ] { } , ; : & || class eq neq str-lt str-prefix isPresent = < <> == x 'a' "b" ' " 5 -5 .5 5. 1e5
     007 true $S$x $I$y [class,eq,'A'] [class,'A'] [x,>,5] [x,5] Sat é % @"""

@@ -24,6 +24,8 @@ from octopia.language import (
     parse_notification,
     pattern_count,
 )
+from octopia.language.filter import Terms
+from octopia.language.sql_tree import Compiler, Tree
 
 HINT = "(each 'or' and 'in' under an 'and' multiplies; split it into several subscriptions)"
 
@@ -36,9 +38,9 @@ def message(text: str) -> str:
 
 def test_a_million_terms_are_refused_before_they_are_built() -> None:
     text = " and ".join(f"(a{i} = 1 or b{i} = 2)" for i in range(20))
-    assert message(text) == f"the filter becomes 4608 predicates; expected at most 4096 {HINT}"
+    assert message(text) == f"the filter becomes 4608 predicates at position 0; expected at most 4096 {HINT}"
     hidden = "not (" + " or ".join(f"(a{i} = 1 and b{i} = 2)" for i in range(20)) + ")"
-    assert message(hidden) == f"the filter becomes 4608 predicates; expected at most 4096 {HINT}"
+    assert message(hidden) == f"the filter becomes 4608 predicates at position 5; expected at most 4096 {HINT}"
 
 
 def test_disjuncts() -> None:
@@ -48,7 +50,10 @@ def test_disjuncts() -> None:
         message(f"x in ({values}, -1)")
         == f"the filter becomes 1025 conjunctions at position 0; expected at most 1024 {HINT}"
     )
-    assert message(f"x in ({values}) or y = 1") == f"the filter becomes 1025 conjunctions; expected at most 1024 {HINT}"
+    for text, position in ((f"x in ({values}) or y = 1", 0), (f"z = 1 and (x in ({values}) or y = 1)", 11)):
+        assert message(text) == (
+            f"the filter becomes 1025 conjunctions at position {position}; expected at most 1024 {HINT}"
+        )
     union = "{" + "||".join(f"{{[class,eq,c{i}]}}" for i in range(1025)) + "}"
     assert message(union) == f"the filter becomes 1025 conjunctions; expected at most 1024 {HINT}"
     with pytest.raises(LanguageError, match="1025 conjunctions"):
@@ -58,7 +63,9 @@ def test_disjuncts() -> None:
 def test_predicates() -> None:
     text = " and ".join(f"a{i} = 1" for i in range(PREDICATES_MAX))
     assert len(parse_filter(text).conjunctions[0]) == PREDICATES_MAX
-    assert message(text + " and b = 1") == f"the filter becomes 4097 predicates; expected at most 4096 {HINT}"
+    assert message(text + " and b = 1") == (
+        f"the filter becomes 4097 predicates at position 0; expected at most 4096 {HINT}"
+    )
     padres = "[class,eq,'A']" + ",[x,>,1]" * 4096
     assert message(padres) == f"the filter becomes 4097 predicates; expected at most 4096 {HINT}"
 
@@ -92,7 +99,15 @@ def test_nesting() -> None:
         *("x = case " * 7000, "a between " * 6500, "- " * 30_000, "interval " * 7000, "a = " * 16_000),
         *("'" * 65_535, "array<" * 10_000, "a." * 30_000, "f(" * 16, "x -> " * 12_000, "select " * 9000),
         *("a in " * 12_000, "9" * 65_000, "[class,eq," * 6000, "[" * 65_000, "{" * 65_000, "x" * 65_000 + "="),
-        *("x = " + "9" * 60_000, "not(- " * 10_000),
+        *("x = " + "9" * 60_000, "not(- " * 10_000, "x = '" + "''" * 32_000, '"' * 65_535, "x = " + "-(" * 32_000),
+        *("x like '" + "%a" * 32_000 + "'", "x like '" + "a" * 32_000 + "b%" + "a" * 32_000 + "b'"),
+        *("x in (" + "1, " * 20_000, "x in (" * 10_000, "x == " * 13_000, "1 < " * 16_000, "exists " * 9000),
+        *(
+            "x = 1 xor " * 6000 + "y = 2",
+            "x = " + "0" * 65_000 + "e",
+            "x = 1 or " * 7000 + "y = 2",
+            "(" * 16 + "x" * 60_000,
+        ),
     ],
     ids=lambda text: str(text)[:10],
 )
@@ -109,7 +124,28 @@ def test_a_caller_deep_in_the_stack_gets_a_language_error() -> None:
             parse_filter("((((((((((x = 1))))))))))")
 
     with pytest.raises(LanguageError, match="nested too deeply"):
-        descend(sys.getrecursionlimit() - len(inspect.stack()) - 150)
+        descend(sys.getrecursionlimit() - len(inspect.stack()) - 40)
+
+
+def test_nested_xor_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `xor` needs its parts and their negations; from level to level the work must not double."""
+    asked: list[object] = []
+    terms = Compiler.terms
+
+    def counted(compiler: Compiler, tree: Tree, negated: bool) -> Terms:
+        asked.append(tree)
+        return terms(compiler, tree, negated)
+
+    monkeypatch.setattr(Compiler, "terms", counted)
+    text = "(" * NESTING_LEVELS_MAX + "x = 1" + " xor true and true)" * NESTING_LEVELS_MAX
+    assert parse_filter(text) == parse_filter("x = 1")
+    assert len(asked) < 12 * NESTING_LEVELS_MAX
+
+
+def test_a_long_chain_of_xor_with_constants() -> None:
+    values = ", ".join(map(str, range(DISJUNCTS_MAX)))
+    assert parse_filter(f"x in ({values})" + " xor true xor false" * 3000) == parse_filter(f"x in ({values})")
+    assert parse_filter(f"x in ({values})" + " xor true" * 5001) == parse_filter(f"x not in ({values})")
 
 
 def test_integers() -> None:
@@ -120,7 +156,7 @@ def test_integers() -> None:
     )
     assert (
         message(f"x = -{largest + 1}")
-        == "the number -1090748135619415929… (2468 characters) is too large at position 5"
+        == "the number 10907481356194159294… (2467 characters) is too large at position 5"
     )
     assert message("[class,eq,A],[x,=," + "9" * 5000 + "]") == (
         "the number 99999999999999999999… (5000 characters) is too large at position 18"

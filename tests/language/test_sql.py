@@ -1,11 +1,11 @@
 """SQL where-clauses: their compiled form, and the text of every error."""
 
 import pytest
-from sqlglot import Tokenizer
 
 from octopia import LanguageError
 from octopia.language import Filter, Operator, Predicate, parse_filter
 from tests.language.cases import error_cases
+from tests.language.sql_words import SQL_WORDS
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,11 @@ from tests.language.cases import error_cases
         ("(x) = ((5))", "x = 5"),
         ("x = -5", "x = -5"),
         ("x = -(5)", "x = -5"),
+        ("x = - 5 or x = -(-6)", "x = -5 or x = 6"),
         ("x = +5", "x = 5"),
+        ("-5 < x", "x > -5"),
+        ("x<-5 or x>-.5e-1", "x < -5 or x > -0.05"),
+        ("x = 007 or x = 1E+2", "x = 7 or x = 100"),
         ("x = 1.50", "x = 1.5"),
         ("x = 1e3", "x = 1000"),
         ("x = .5 or x = 5.", "x = 0.5 or x = 5"),
@@ -32,6 +36,9 @@ from tests.language.cases import error_cases
         ("x = 'it''s'", "x = 'it''s'"),
         ("x = 'a; -- b /* c */ == &&'", "x = 'a; -- b /* c */ == &&'"),
         ("x in (1)", "x = 1"),
+        ("(x) in ((1), -2, ('a'))", "x = -2 or x = 1 or x = 'a'"),
+        ("x between (1) and ((2))", "x <= 2 and x >= 1"),
+        ("x between 1 and 2 and y = 3", "x <= 2 and x >= 1 and y = 3"),
         ("x in (1, 'a', true)", "x = true or x = 1 or x = 'a'"),
         ("x not in (1, 2)", "x <> 1 and x <> 2"),
         ("x not between 1 and 2", "x < 1 or x > 2"),
@@ -51,6 +58,8 @@ from tests.language.cases import error_cases
         ("true = flag", "flag = true"),
         ("not (flag = true)", "flag = false"),
         ("flag is false", "flag = false"),
+        ("not (flag is not true)", "flag = true"),
+        ("((flag)) and (not ((x)))", "flag = true and x = false"),
         ("true", "true"),
         ("not false", "true"),
         ("x = 1 or true", "true or x = 1"),
@@ -85,10 +94,19 @@ from tests.language.cases import error_cases
             "class = 'S' and open > 1 and high > 1 and low > 1 and close > 1",
             "class = 'S' and close > 1 and high > 1 and low > 1 and open > 1",
         ),
-        ("date = '1-Jan' and time = 1", '"date" = \'1-Jan\' and "time" = 1'),
+        ("date = '1-Jan' and time = 1", "date = '1-Jan' and time = 1"),
         ('"openDiff%" > 0 and "a ""b""" = 1', '"a ""b""" = 1 and "openDiff%" > 0'),
-        ("show = 1", '"show" = 1'),
+        ("from = 1 and where = 2 or select", "from = 1 and where = 2 or select = true"),
+        ("case = 1 or 'a' = date", "case = 1 or date = 'a'"),
+        ("escape like 'a' escape '!'", "escape = 'a'"),
+        ("exists exists and exists in (1) or exists", '"exists" = true or "exists" = 1 and "exists" is not null'),
+        ("exists date and exists(time)", "date is not null and time is not null"),
+        ('"and" = 1 and "NOT" or "Like" = 2', '"Like" = 2 or "NOT" = true and "and" = 1'),
+        ("é > 1 and कीमत > 2", '"é" > 1 and "कीमत" > 2'),
         ("x\n=\t1\r\nor\ny = 2", "x = 1 or y = 2"),
+        ("x\u00a0=\u20031", "x = 1"),
+        ("x=1and y='a'or'b'=z", "x = 1 and y = 'a' or z = 'b'"),
+        ("NOT x IN (1) AnD y Is NoT nUlL", "x <> 1 and y is not null"),
     ],
 )
 def test_compiles_to(text: str, canonical: str) -> None:
@@ -97,12 +115,25 @@ def test_compiles_to(text: str, canonical: str) -> None:
 
 
 def test_every_word_of_sql_can_name_an_attribute() -> None:
-    for word in sorted({part for keyword in Tokenizer.KEYWORDS for part in keyword.split()} | {"IF", "N", "X", "Q"}):
+    for word in [*SQL_WORDS, *map(str.upper, SQL_WORDS)]:
         for made in (
             Filter.of(Predicate(word, Operator.EQ, "a"), Predicate(word.lower(), Operator.PRESENT)),
             Filter.of(Predicate(word, Operator.NOT_PREFIX, "a"), Predicate("z", Operator.EQ, word)),
         ):
             assert parse_filter(str(made)) == made
+
+
+RESERVED = "and between false in is like not null or true xor"
+
+
+def test_few_words_need_quotes() -> None:
+    for word in sorted({*SQL_WORDS} - {*RESERVED.split(), "exists"}):
+        assert str(parse_filter(f"{word} = 1 and x <> 2 or {word} is not null or exists {word}"))
+        assert str(Predicate(word, Operator.EQ, 1)) == f"{word} = 1"
+    for word in RESERVED.split():
+        with pytest.raises(LanguageError):
+            parse_filter(f"{word} = 'a' and x = 1")
+        assert str(Predicate(word.upper(), Operator.EQ, 1)) == f'"{word.upper()}" = 1'
 
 
 USUAL_NAMES = "class symbol open high low close volume date time name value key type year order"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification, to_padres
     from octopia.language.predicate import Operator, Predicate
     from octopia.language.relations import conforms, contradictory, covers, matches, overlaps
-    from octopia.language.sat import Extremes, extremes, impossible
+    from octopia.language.sat import Extremes, extremes, impossible, predecessor, successor
     from octopia.language.values import Kind, Value
 
 __all__ = [
@@ -80,6 +80,8 @@ __all__ = [
     "parse_filter",
     "parse_notification",
     "pattern_count",
+    "predecessor",
+    "successor",
     "to_padres",
     "unequal_count",
     "why_can_get_nothing",
@@ -96,7 +98,7 @@ __getattr__, __dir__ = lazily(
         "octopia.language.explain": (
             "why_can_get_nothing why_not_conforms why_not_matches why_not_overlaps why_subscription_misses"
         ),
-        "octopia.language.sat": "Extremes extremes impossible",
+        "octopia.language.sat": "Extremes extremes impossible predecessor successor",
         "octopia.language.filter": "PATTERN_CHARS Conjunction Filter pattern_count unequal_count",
         "octopia.language.limits": (
             "COVER_STEPS_MAX COVER_WORK_MAX DISJUNCTS_MAX FILTER_TEXT_CHARS_MAX INTEGER_BITS_MAX NESTING_LEVELS_MAX "

@@ -16,8 +16,9 @@ against other filters.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, field, fields
+from itertools import chain, groupby
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -29,26 +30,53 @@ from octopia.language.values import Kind
 Grouped: TypeAlias = Mapping[str, tuple[Predicate, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+_ATTRIBUTE: Final = attrgetter("attribute")
+_PREDICATE_ORDER: Final = attrgetter("sort_key")
+# The cached hash of a predicate, without a call of a function in Python.
+_HASH: Final = attrgetter("_hash")
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Conjunction:
     """Predicates that must all hold. Iterates over them."""
 
     predicates: tuple[Predicate, ...]
-    # The same predicates by attribute, in order of attribute: the form that overlap and covering work on.
-    by_attribute: Grouped = field(init=False, repr=False, compare=False)
-    # Predicates that look at a value; presence is tested before any value is.
-    testing: tuple[Predicate, ...] = field(init=False, repr=False, compare=False)
     # Cached: filters and their parts are keys of many tables and caches.
-    _hash: int = field(init=False, repr=False, compare=False)
+    _hash: int = field(repr=False, compare=False)
+    _by_attribute: Grouped | None = field(repr=False, compare=False)
 
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
-        ordered = _canonical(predicates)
-        object.__setattr__(self, "predicates", ordered)
-        groups = {name: tuple(group) for name, group in groupby(ordered, key=lambda p: p.attribute)}
-        object.__setattr__(self, "by_attribute", MappingProxyType(groups))
-        testing = tuple(predicate for predicate in ordered if predicate.operator is not Operator.PRESENT)
-        object.__setattr__(self, "testing", testing)
-        object.__setattr__(self, "_hash", hash(ordered))
+        listed = list(predicates)
+        for predicate in listed:
+            if not isinstance(predicate, Predicate):
+                raise TypeError(f"a conjunction is made of Predicate, not {type(predicate).__name__}")
+        listed.sort(key=_PREDICATE_ORDER)
+        hashes = tuple(map(_HASH, listed))
+        if len(set(hashes)) < len(hashes):
+            # Probably the same predicate twice.
+            listed = list(dict.fromkeys(listed))
+            hashes = tuple(map(_HASH, listed))
+        _set_predicates(self, tuple(listed))
+        _set_hash(self, hash(hashes))
+        _set_by_attribute(self, None)
+
+    @property
+    def by_attribute(self) -> Grouped:
+        """The predicates of each attribute, in order of attribute: the form that overlap and covering work on.
+
+        Made when first asked for, since neither a client nor the index of a broker asks.
+        """
+        known = self._by_attribute
+        if known is None:
+            groups = {name: tuple(group) for name, group in groupby(self.predicates, key=_ATTRIBUTE)}
+            known = MappingProxyType(groups)
+            _set_by_attribute(self, known)
+        return known
+
+    @property
+    def testing(self) -> tuple[Predicate, ...]:
+        """The predicates that look at a value; the others ask for presence alone."""
+        return tuple(predicate for predicate in self.predicates if predicate.kind is not None)
 
     def __hash__(self) -> int:
         return self._hash
@@ -66,6 +94,12 @@ class Conjunction:
         return (Conjunction, (self.predicates,))
 
 
+# Conjunctions are frozen; these setters fill a new one, faster than `object.__setattr__`.
+_set_predicates, _set_hash, _set_by_attribute = (
+    Conjunction.__dict__[slot.name].__set__ for slot in fields(Conjunction)
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Conjunctions of which one must hold. Iterates over them; `str` gives SQL that parses back to an equal filter."""
@@ -73,14 +107,15 @@ class Filter:
     conjunctions: tuple[Conjunction, ...]
 
     def __init__(self, conjunctions: Iterable[Conjunction]) -> None:
-        distinct = dict.fromkeys(conjunctions)
-        for conjunction in distinct:
+        listed = tuple(conjunctions)
+        for conjunction in listed:
             if not isinstance(conjunction, Conjunction):
                 raise TypeError(f"a filter is made of Conjunction, not {type(conjunction).__name__}")
-        if not distinct:
+        if not listed:
             raise LanguageError("a filter of no conjunctions matches nothing", expected="at least one conjunction")
-        check_size(len(distinct), sum(map(len, distinct)))
-        object.__setattr__(self, "conjunctions", tuple(sorted(distinct, key=_sort_key)))
+        ordered = tuple(sorted(dict.fromkeys(listed), key=_sort_key)) if len(listed) > 1 else listed
+        check_size(len(ordered), sum([len(conjunction.predicates) for conjunction in ordered]))
+        object.__setattr__(self, "conjunctions", ordered)
 
     @classmethod
     def of(cls, *predicates: Predicate) -> "Filter":
@@ -108,28 +143,22 @@ class Filter:
 
 def check_size(conjunctions: int, predicates: int) -> None:
     """Refuse a filter with too many parts; callers check before they build one."""
-    for count, what, limit in (
-        (conjunctions, "conjunctions", DISJUNCTS_MAX),
-        (predicates, "predicates", PREDICATES_MAX),
-    ):
-        if count > limit:
-            raise LanguageError(
-                f"the filter becomes {count} {what}",
-                expected=f"at most {limit}",
-                hint="each 'or' and 'in' under an 'and' multiplies; split it into several subscriptions",
-            )
+    if conjunctions > DISJUNCTS_MAX:
+        raise _too_many(conjunctions, "conjunctions", DISJUNCTS_MAX)
+    if predicates > PREDICATES_MAX:
+        raise _too_many(predicates, "predicates", PREDICATES_MAX)
 
 
-def _canonical(predicates: Iterable[Predicate]) -> tuple[Predicate, ...]:
-    listed = list(predicates)
-    for predicate in listed:
-        if not isinstance(predicate, Predicate):
-            raise TypeError(f"a conjunction is made of Predicate, not {type(predicate).__name__}")
-    return tuple(dict.fromkeys(sorted(listed, key=lambda p: p.sort_key)))
+def _too_many(count: int, what: str, limit: int) -> LanguageError:
+    return LanguageError(
+        f"the filter becomes {count} {what}",
+        expected=f"at most {limit}",
+        hint="each 'or' and 'in' under an 'and' multiplies; split it into several subscriptions",
+    )
 
 
 def _sort_key(conjunction: Conjunction) -> tuple[SortKey, ...]:
-    return tuple(p.sort_key for p in conjunction.predicates)
+    return tuple(map(_PREDICATE_ORDER, conjunction.predicates))
 
 
 Terms: TypeAlias = tuple[tuple[Predicate, ...], ...]
@@ -141,10 +170,18 @@ NOTHING: Terms = ()
 
 def any_of(parts: Iterable[Terms]) -> Terms:
     """`or` of all parts."""
-    result: Terms = ()
+    filled: list[Terms] = []
+    conjunctions = 0
     for part in parts:
-        check_size(len(result) + len(part), _size(result) + _size(part))
-        result += part
+        if part:
+            filled.append(part)
+            conjunctions += len(part)
+            if conjunctions > DISJUNCTS_MAX:
+                raise _too_many(conjunctions, "conjunctions", DISJUNCTS_MAX)
+    if len(filled) == 1:
+        return filled[0]
+    result = tuple(chain.from_iterable(filled))
+    check_size(conjunctions, _size(result))
     return result
 
 
@@ -158,14 +195,16 @@ def all_of(parts: Iterable[Terms]) -> Terms:
     unions: list[Terms] = []
     for part in parts:
         if len(part) == 1:
-            common.extend(part[0])
-            check_size(1, len(common))
+            common += part[0]
         else:
             unions.append(part)
-    result: Terms = (tuple(common),)
+    if NOTHING in unions:
+        return NOTHING
+    check_size(1, len(common))
+    result: Terms = (tuple(common),) if common or not unions else unions.pop()
     for union in unions:
         check_size(len(result) * len(union), _size(result) * len(union) + len(result) * _size(union))
-        result = tuple(left + right for left in result for right in union)
+        result = tuple([left + right for left in result for right in union])
     return result
 
 
@@ -176,7 +215,7 @@ def one(predicate: Predicate) -> Terms:
 
 def as_filter(terms: Terms) -> Filter:
     """The finished filter."""
-    return Filter(Conjunction(term) for term in terms)
+    return Filter([Conjunction(term) for term in terms])
 
 
 def _size(terms: Terms) -> int:

@@ -7,13 +7,13 @@ everything that grows with it (time, memory, stack) is bounded here, and anythin
 
 from typing import Final
 
-# Filter text. A generous hand-written filter is under 1 KiB; the cap keeps the parser's worst case at milliseconds.
+# Filter text. A generous hand-written filter is under 1 KiB; the cap keeps the parser's worst case below 0.1 s.
 FILTER_TEXT_CHARS_MAX: Final = 64 * 1024
 
 # Notification text. A notification of NOTIFICATION_ATTRIBUTES_MAX short attributes must fit.
 NOTIFICATION_TEXT_CHARS_MAX: Final = 1024 * 1024
 
-# Brackets, braces and runs of `not`. sqlglot spends about 25 stack frames a level, so this leaves half of Python's
+# Parentheses, braces and runs of `not`. A level takes up to a dozen stack frames, so this leaves most of Python's
 # default stack to the caller.
 NESTING_LEVELS_MAX: Final = 16
 

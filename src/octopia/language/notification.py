@@ -39,7 +39,7 @@ class Notification(Mapping[str, Value]):
         values = {}
         for key, value in attributes.items():
             name = checked_name(key, "attribute name")
-            values[name] = checked_value(value, f"the value of {name!r}")
+            values[name] = checked_value(value, "the value of %s", name)
         return cls.trusted(values)
 
     @classmethod

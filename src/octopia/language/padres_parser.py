@@ -357,7 +357,10 @@ class _Parser:
         if _LEADING_ZERO.match(value.text):
             self._fail(f"the number {value.shown} starts with a zero", value)
         self._advance()
-        return number_from(value.text, text=self._text, position=value.position)
+        try:
+            return number_from(value.text)
+        except LanguageError as error:
+            raise error.placed(self._text, value.position) from None
 
     def _value(self) -> Value:
         if self._at(Token.NUMBER):

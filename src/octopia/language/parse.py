@@ -16,6 +16,7 @@ from octopia.language.notification import Notification
 from octopia.language.padres_parser import padres_filter, padres_notification
 from octopia.language.padres_text import CLASS, class_triple, notification_as_padres, triple
 from octopia.language.predicate import Operator
+from octopia.language.sql_parser import sql_filter
 from octopia.language.values import Value, checked_string
 
 FilterLike: TypeAlias = Filter | str
@@ -27,12 +28,7 @@ def parse_filter(text: FilterLike) -> Filter:
     if isinstance(text, Filter):
         return text
     checked = _checked_text(text, "filter", FILTER_TEXT_CHARS_MAX)
-    if checked.lstrip().startswith(("[", "{")):
-        return padres_filter(checked)
-    # Only SQL text needs sqlglot, which takes longer to load than the rest of a client.
-    from octopia.language.sql_parser import sql_filter
-
-    return sql_filter(checked)
+    return padres_filter(checked) if checked.lstrip().startswith(("[", "{")) else sql_filter(checked)
 
 
 def parse_notification(text: NotificationLike) -> Notification:

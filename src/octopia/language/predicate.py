@@ -7,7 +7,7 @@ hash tell `x = 1` from `x = true`, unlike Python's own, and treat `x = 1` and `x
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import repeat
 from typing import Any, Final, TypeAlias
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from octopia.errors import LanguageError
 from octopia.hints import did_you_mean, shortened
 from octopia.language.sql_text import predicate_as_sql
-from octopia.language.values import Kind, Value, canonical, checked_name, checked_value, kind_of
+from octopia.language.values import Kind, Value, canonical, checked_name, checked_value
 
 
 class Operator(StrEnum):
@@ -108,50 +108,37 @@ _TESTS: Final[dict[Operator, _Test]] = {
     Operator.PRESENT: _always,
 }
 
-_TYPES: Final[dict[Kind | None, frozenset[type]]] = {
-    Kind.BOOL: frozenset({bool}),
-    Kind.NUMBER: frozenset({int, float}),
-    Kind.STRING: frozenset({str}),
-    None: frozenset({str, int, float, bool}),
+# By the type of the constant: its kind, the types of the values it is compared with, and how it sorts among others.
+_NUMBERS: Final = frozenset({int, float})
+_CONSTANTS: Final[dict[type, tuple[Kind | None, frozenset[type], int, str]]] = {
+    bool: (Kind.BOOL, frozenset({bool}), 0, "bool"),
+    int: (Kind.NUMBER, _NUMBERS, 1, "int"),
+    float: (Kind.NUMBER, _NUMBERS, 1, "float"),
+    str: (Kind.STRING, frozenset({str}), 2, "str"),
+    type(None): (None, frozenset({str, int, float, bool}), -1, ""),
 }
 
 SortKey: TypeAlias = tuple[str, int, int, Any, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Predicate:
     """`attribute operator value`. Frozen, hashable, equal by content; `value` is None for `PRESENT` alone."""
 
     attribute: str
     operator: Operator
-    value: Value | None = None
+    value: Value | None
     # The fields below are computed once, for `accepts`, which runs for every notification.
-    kind: Kind | None = field(init=False, repr=False)
-    sort_key: SortKey = field(init=False, repr=False)
-    _types: frozenset[type] = field(init=False, repr=False)
-    _test: _Test = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
+    kind: Kind | None = field(repr=False)
+    sort_key: SortKey = field(repr=False)
+    _types: frozenset[type] = field(repr=False)
+    _test: _Test = field(repr=False)
+    _hash: int = field(repr=False)
 
-    def __post_init__(self) -> None:
-        name = checked_name(self.attribute, "attribute name")
-        op = _checked_operator(self.operator)
-        value = _checked_constant(name, op, self.value)
-        if value == "":
-            op = _OF_EMPTY.get(op, op)
-        kind = None if value is None else kind_of(value)
-        # The type's name comes last: it only decides which of two equal spellings of a huge number is kept.
-        key = (name, op.rank, -1 if kind is None else int(kind), 0 if value is None else value, type(value).__name__)
-        for slot, content in (
-            ("attribute", name),
-            ("operator", op),
-            ("value", value),
-            ("kind", kind),
-            ("sort_key", key),
-            ("_types", _TYPES[kind]),
-            ("_test", _TESTS[op]),
-            ("_hash", hash(key[:4])),
-        ):
-            object.__setattr__(self, slot, content)
+    def __init__(self, attribute: str, operator: Operator, value: Value | None = None) -> None:
+        name = checked_name(attribute, "attribute name")
+        op = operator if type(operator) is Operator else _checked_operator(operator)
+        _fill(self, name, op, _checked_constant(name, op, value))
 
     def accepts(self, value: Value) -> bool:
         """Whether a present attribute of this (checked) value satisfies the predicate."""
@@ -170,9 +157,12 @@ class Predicate:
             raise LanguageError(
                 f"not ({self}) asks for the absence of {self.attribute!r}", expected="a condition on what is there"
             )
+        opposite = object.__new__(Predicate)
         if type(self.value) is bool:
-            return Predicate(self.attribute, self.operator, not self.value)
-        return Predicate(self.attribute, _NEGATIONS[self.operator], self.value)
+            _fill(opposite, self.attribute, self.operator, not self.value)
+        else:
+            _fill(opposite, self.attribute, _NEGATIONS[self.operator], self.value)
+        return opposite
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Predicate):
@@ -187,6 +177,36 @@ class Predicate:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Predicate, (self.attribute, self.operator, self.value))
+
+
+# Predicates are frozen; these setters fill a new one, faster than `object.__setattr__`.
+(
+    _set_attribute,
+    _set_operator,
+    _set_value,
+    _set_kind,
+    _set_sort_key,
+    _set_types,
+    _set_test,
+    _set_hash,
+) = (Predicate.__dict__[slot.name].__set__ for slot in fields(Predicate))
+
+
+def _fill(predicate: Predicate, name: str, op: Operator, value: Value | None) -> None:
+    """Give a new predicate its fields; its parts are checked."""
+    if value == "":
+        op = _OF_EMPTY.get(op, op)
+    kind, types, kind_rank, type_name = _CONSTANTS[type(value)]
+    rank = _RANKS[op]
+    _set_attribute(predicate, name)
+    _set_operator(predicate, op)
+    _set_value(predicate, value)
+    _set_kind(predicate, kind)
+    # The type's name comes last: it only decides which of two equal spellings of a huge number is kept.
+    _set_sort_key(predicate, (name, rank, kind_rank, value, type_name))
+    _set_types(predicate, types)
+    _set_test(predicate, _TESTS[op])
+    _set_hash(predicate, hash((name, rank, kind_rank, value)))
 
 
 def _checked_operator(operator: object) -> Operator:
@@ -204,9 +224,11 @@ def _checked_constant(attribute: str, op: Operator, value: object) -> Value | No
         if value is not None:
             raise TypeError(f"'{op}' takes no value, not {value!r}")
         return None
-    constant = canonical(checked_value(value, f"the value that {attribute!r} is compared with"))
+    constant = checked_value(value, "the value that %s is compared with", attribute)
+    if type(constant) is str:
+        return constant
     if type(constant) is bool and op in _ORDERS:
         raise LanguageError(f"{attribute!r} {op} {str(constant).lower()}: booleans have no order", expected="= or <>")
-    if type(constant) is not str and op in _PATTERNS:
+    if op in _PATTERNS:
         raise LanguageError(f"'{op}' on {attribute!r} needs a string, not {constant!r}")
-    return constant
+    return canonical(constant)

@@ -163,7 +163,7 @@ def conjunction_conforms(notification: Notification, conjunction: Conjunction) -
     """`conforms` for one conjunction."""
     if not notification.keys() <= conjunction.by_attribute.keys():
         return False
-    for predicate in conjunction.testing:
+    for predicate in conjunction.predicates:
         value = notification.get(predicate.attribute)
         if value is not None and not predicate.accepts(value):
             return False

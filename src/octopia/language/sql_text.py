@@ -8,8 +8,7 @@ float. A literal too large for a float is refused rather than silently read as i
 """
 
 import re
-from functools import cache
-from math import inf, isinf
+from math import isinf
 from typing import Final
 
 from octopia.errors import LanguageError
@@ -19,6 +18,11 @@ from octopia.language.values import Number, Value
 # Infinity has no SQL literal. This one overflows a float, so it can mean nothing else, and the parsers refuse every
 # other literal that overflows.
 INFINITY_LITERAL: Final = "9e999"
+
+# Words of the grammar. An attribute of such a name stands in quotes.
+RESERVED: Final = frozenset({"and", "between", "false", "in", "is", "like", "not", "null", "or", "true", "xor"})
+# `exists` names an attribute unless a name follows it. Quotes spare the reader the doubt.
+_QUOTED: Final = RESERVED | {"exists"}
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIKE_SPECIAL: Final = re.compile(r"[%_!]")
@@ -41,19 +45,9 @@ def predicate_as_sql(attribute: str, operator: str, value: Value | None) -> str:
 
 def name_as_sql(name: str) -> str:
     """An attribute name, quoted if it could be read as something else."""
-    if _PLAIN_NAME.fullmatch(name) and name.upper() not in _reserved():
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _QUOTED:
         return name
     return '"' + name.replace('"', '""') + '"'
-
-
-@cache
-def _reserved() -> frozenset[str]:
-    """Words that sqlglot may read as something other than a name, at least in some places."""
-    # Loading sqlglot takes longer than the rest of a client, so only programs that read or write SQL load it.
-    from sqlglot.parser import Parser
-    from sqlglot.tokens import Tokenizer
-
-    return frozenset(Tokenizer.KEYWORDS) | frozenset(Parser.NO_PAREN_FUNCTION_PARSERS)
 
 
 def value_as_sql(value: Value) -> str:
@@ -78,35 +72,21 @@ def _pattern(before: str, constant: str, after: str) -> str:
     return literal if escaped == constant else f"{literal} escape '!'"
 
 
-_SIGNS: Final = "+-"
-
-
-def number_from(literal: str, *, text: str, position: int) -> Number:
-    """The number that `literal` spells; `text` and `position` are for the error."""
-    digits = literal.lstrip(_SIGNS)
-    negative = literal.startswith("-")
-    if digits == INFINITY_LITERAL:
-        return -inf if negative else inf
-    if not digits.isdecimal():
-        return _float(literal, text, position)
-    if len(digits.lstrip("0")) > INTEGER_DIGITS_MAX:
-        raise _too_large(literal, text, position)
-    number = int(literal)
-    if abs(number) > INTEGER_MAX:
-        raise _too_large(literal, text, position)
+def number_from(literal: str) -> Number:
+    """The number that `literal` spells: digits, with or without a sign, a point and an exponent."""
+    digits = literal.lstrip("+-")
+    if digits.isdecimal():
+        # Python counts leading zeros among the digits that it converts at most.
+        significant = digits.lstrip("0") or "0"
+        if len(significant) > INTEGER_DIGITS_MAX or (size := int(significant)) > INTEGER_MAX:
+            raise _too_large(literal)
+        return -size if literal[0] == "-" else size
+    number = float(literal)
+    if isinf(number) and digits != INFINITY_LITERAL:
+        raise _too_large(literal)
     return number
 
 
-def _float(literal: str, text: str, position: int) -> float:
-    try:
-        number = float(literal)
-    except ValueError:
-        raise LanguageError(f"{literal!r} is not a number", text=text, position=position) from None
-    if isinf(number):
-        raise _too_large(literal, text, position)
-    return number
-
-
-def _too_large(literal: str, text: str, position: int) -> LanguageError:
+def _too_large(literal: str) -> LanguageError:
     shown = literal if len(literal) <= 20 else f"{literal[:20]}… ({len(literal)} characters)"
-    return LanguageError(f"the number {shown} is too large", text=text, position=position)
+    return LanguageError(f"the number {shown} is too large")

@@ -7,8 +7,8 @@ of millions of digits) or sent as UTF-8 (lone surrogates) are refused here, once
 """
 
 from enum import IntEnum
-from math import isfinite, isnan
-from typing import Final, TypeAlias
+from math import isfinite
+from typing import Any, Final, TypeAlias
 
 from octopia.errors import LanguageError
 from octopia.language.limits import INTEGER_BITS_MAX, STRING_CHARS_MAX
@@ -36,28 +36,36 @@ def kind_of(value: Value) -> Kind:
     return _KINDS[type(value)]
 
 
-def checked_value(value: object, what: str) -> Value:
-    """`value` as one of the four exact types, or an error that names `what` it was meant for.
-
-    Subclasses (an `IntEnum` member, a numpy float) become their plain type: they may redefine comparison.
-    """
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        if len(value) > STRING_CHARS_MAX:
+def checked_value(value: object, what: str, name: str) -> Value:
+    """`value` as one of the four exact types, or an error. `what`, with `name` in it, says what the value is for."""
+    exact: Any = value if type(value) in _KINDS else _exact(value, what, name)
+    if isinstance(exact, str):
+        if len(exact) > STRING_CHARS_MAX:
             raise LanguageError(
-                f"{what} is a string of {len(value)} characters",
+                f"{what % repr(name)} is a string of {len(exact)} characters",
                 expected=f"at most {STRING_CHARS_MAX}",
                 hint="cut it into several attributes",
             )
-        return checked_string(value, what)
+        return exact if exact.isascii() else checked_string(exact, what % repr(name))
+    if type(exact) is int and exact.bit_length() > INTEGER_BITS_MAX:
+        raise LanguageError(
+            f"{what % repr(name)} is an integer of {exact.bit_length()} bits", expected=f"at most {INTEGER_BITS_MAX}"
+        )
+    if exact != exact:
+        raise LanguageError(f"{what % repr(name)} is NaN", expected="a number that can be compared")
+    checked: Value = exact
+    return checked
+
+
+def _exact(value: object, what: str, name: str) -> Value:
+    """Subclasses (an `IntEnum` member, a numpy float) as their plain type: they may redefine comparison."""
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, int):
-        return _checked_integer(int(value), what)
+        return int(value)
     if isinstance(value, float):
-        if isnan(value):
-            raise LanguageError(f"{what} is NaN", expected="a number that can be compared")
         return float(value)
-    raise TypeError(f"{what} must be str, int, float or bool, not {type(value).__name__}")
+    raise TypeError(f"{what % repr(name)} must be str, int, float or bool, not {type(value).__name__}")
 
 
 def checked_string(value: str, what: str) -> str:
@@ -77,7 +85,7 @@ def checked_name(name: object, what: str) -> str:
         raise TypeError(f"{what} must be str, not {type(name).__name__}")
     if not name:
         raise LanguageError(f"{what} is empty")
-    return checked_string(name, what)
+    return name if type(name) is str and name.isascii() else checked_string(name, what)
 
 
 def canonical(value: Value) -> Value:
@@ -90,11 +98,3 @@ def canonical(value: Value) -> Value:
 def same_value(left: Value, right: Value) -> bool:
     """Equality by value, within one kind."""
     return kind_of(left) is kind_of(right) and left == right
-
-
-def _checked_integer(value: int, what: str) -> int:
-    if value.bit_length() > INTEGER_BITS_MAX:
-        raise LanguageError(
-            f"{what} is an integer of {value.bit_length()} bits", expected=f"at most {INTEGER_BITS_MAX}"
-        )
-    return value

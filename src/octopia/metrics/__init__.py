@@ -2,18 +2,15 @@
 
 from octopia.metrics.compute import ask, run, values_of
 from octopia.metrics.facts import Facts, facts_of
-from octopia.metrics.grouped import SYSTEM, grouped
 from octopia.metrics.metric import Metric
 from octopia.metrics.registry import METRICS
 
 __all__ = [
     "METRICS",
-    "SYSTEM",
     "Facts",
     "Metric",
     "ask",
     "facts_of",
-    "grouped",
     "run",
     "values_of",
 ]

@@ -3,7 +3,7 @@
 Both engines run the same queries and give the same numbers, except for the last digit of a float. DuckDB measured small
 traces in the task that simulated them (`measures.py`); this stage gathers those results, or measures again if the
 definitions have changed. Large traces, and those of which only the tables are left, are queried in Spark SQL, each
-metric once for all systems (`octopia.metrics.grouped`), and a few metrics at a time, since a small query leaves most of
+metric once for all systems (`grouped`), and a few metrics at a time, since a small query leaves most of
 a machine idle.
 """
 
@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from octopia.experiments import METRICS_SCHEMA, SERIES_SCHEMA, Result, facts_of_cell
-from octopia.metrics import METRICS, SYSTEM, grouped
+from octopia.metrics import METRICS
 from octopia.pipeline.arrow import plain_schema
 from octopia.pipeline.failures import spark_errors
+from octopia.pipeline.grouped import SYSTEM, grouped
 from octopia.pipeline.measures import (
     CODE,
     LINKS,

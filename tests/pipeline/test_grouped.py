@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from octopia.metrics import METRICS, SYSTEM, Facts, grouped, run
+from octopia.metrics import METRICS, Facts, run
+from octopia.pipeline.grouped import SYSTEM, grouped
 from octopia.trace import TABLES
 from tests.metrics.traces import Trace, random_trace, write_trace
 
