@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value
-from octopia.matching import store
+from octopia.matching import matcher
 from tests.language.strategies import COMPARISONS, PATTERNS
 
 NAMES = ("x", "y", "z")
@@ -42,7 +42,7 @@ def draw_notification(draw: Random) -> Notification:
 
 def build_in_small_steps(monkeypatch: pytest.MonkeyPatch, at_once: int, run: int) -> None:
     """Merges begin with few boxes and take many steps, as they do with many boxes."""
-    monkeypatch.setattr(store, "AT_ONCE_BOXES_MAX", at_once)
-    monkeypatch.setattr(store, "WAITING_BOXES_MAX", at_once)
-    monkeypatch.setattr(store, "RUN_BOXES_MAX", run)
-    monkeypatch.setattr(store, "WORK_STEP", 256)
+    monkeypatch.setattr(matcher, "AT_ONCE_BOXES_MAX", at_once)
+    monkeypatch.setattr(matcher, "WAITING_BOXES_MAX", at_once)
+    monkeypatch.setattr(matcher, "RUN_BOXES_MAX", run)
+    monkeypatch.setattr(matcher, "WORK_STEP", 256)

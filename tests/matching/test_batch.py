@@ -7,8 +7,7 @@ import pytest
 
 from octopia.errors import LanguageError
 from octopia.language import Filter, Notification, matches
-from octopia.matching import Matcher
-from octopia.matching import batch as batches
+from octopia.matching import Matcher, answers
 from tests.effort import cases
 from tests.matching.histories import NAMES, draw_filter
 
@@ -158,7 +157,7 @@ def test_an_empty_batch_and_an_empty_matcher() -> None:
 
 
 def test_answers_larger_than_a_chunk(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(answers, "CHUNK_ROWS", 1)
     index: Matcher[int] = Matcher()
     for id in range(100):
         index.add(id, f"x >= {id}")

@@ -7,7 +7,8 @@ import pytest
 
 from octopia.errors import LanguageError
 from octopia.language import Conjunction, Filter, Operator, Predicate, covers, parse_filter
-from octopia.matching import CoverIndex, CoverQuery, inverted_index, store
+from octopia.matching import CoverIndex, CoverQuery, inverted_index
+from octopia.matching import matcher as matcher_module
 from tests.effort import cases
 from tests.language.strategies import COMPARISONS, PATTERNS
 from tests.matching.histories import draw_filter
@@ -174,7 +175,7 @@ def test_many_filters_in_trees_and_in_several_runs(kernels: str, monkeypatch: py
         ("RUN_BOXES_MAX", 512),
         ("WORK_STEP", 256),
     ):
-        monkeypatch.setattr(store, name, value)
+        monkeypatch.setattr(matcher_module, name, value)
     draw, index, plain = Random(3), CoverIndex[int](), Plain()
     for key in range(1000):
         plain.stored[key] = draw_subscription(draw)

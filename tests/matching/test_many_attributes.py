@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from octopia.language import Conjunction, Filter, Notification, Operator, Predicate, Value, matches, overlaps
-from octopia.matching import Matcher, openings, points, space
+from octopia.matching import Matcher, columns, matcher, space
 from tests.effort import cases
 from tests.matching.histories import VALUES, draw_predicate
 
@@ -31,8 +31,9 @@ def draw_values(draw: Random) -> dict[str, Value]:
 @pytest.mark.parametrize("few", [0, 3])
 @pytest.mark.parametrize("together", [0, 1 << 18])
 def test_same_as_testing_every_filter(few: int, together: int, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(space, "FEW_ATTRIBUTES_MAX", few)
-    monkeypatch.setattr(points, "TOGETHER_NUMBERS_MAX", together)
+    for module in (space, columns, matcher):
+        monkeypatch.setattr(module, "FEW_ATTRIBUTES_MAX", few)
+    monkeypatch.setattr(matcher, "TOGETHER_NUMBERS_MAX", together)
     for seed in range(cases(5)):
         draw = Random(seed)
         index: Matcher[int] = Matcher()
@@ -51,7 +52,7 @@ def test_same_as_testing_every_filter(few: int, together: int, kernels: str, mon
                 check_overlaps(draw, index, stored)
         for id in list(stored):
             index.remove(id)
-        assert (index._space.kinds_count, index._space.attributes, index._space._anchors) == (0, [], {})
+        assert (index._space.kinds_count, index._space.attributes, index._space.always) == (0, {}, {})
 
 
 def check_matches(draw: Random, index: Matcher[int], stored: dict[int, Filter]) -> None:
@@ -86,11 +87,9 @@ def thousand_attributes() -> Matcher[int]:
 
 def test_families_of_absent_attributes_are_not_opened() -> None:
     index = thousand_attributes()
-    index._space.opened_by({"price": 1})
-    index._space.opened_by({"price": 1, "a900": 1, "a901": 1})
-    known = index._space.openings
     # the first 64 attributes were few enough to share a family
-    assert [known.starts[n + 1] - known.starts[n] for n in range(2)] == [1, 3]
+    assert len(index._space.opened({"price": 1})[0]) == 1
+    assert len(index._space.opened({"price": 1, "a900": 1, "a901": 1})[0]) == 3
     assert index.match({"price": 1, "a900": 1, "a901": 0}) == [900]
 
 
@@ -100,13 +99,3 @@ def test_overlap_looks_only_at_kinds_that_names_allow() -> None:
     assert len(list(index._space.kinds_naming_all(["price", "a7"]))) == 1
     assert index.overlapping("price > 5 and a7 > 1") == [7]
     assert index.overlapped_by("a7 > 1") == [7]
-
-
-def test_openings_of_long_strings_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openings, "OPENINGS_WEIGHT_MAX", 1_000)
-    index: Matcher[int] = Matcher()
-    index.add(0, Filter.of(Predicate("x", Operator.CONTAINS, "b")))
-    index.settle()
-    for number in range(100):
-        assert index.match({"x": "a" * 300 + str(number)}) == []
-    assert len(index._space.openings) <= 5

@@ -1,12 +1,12 @@
 """Indexes of filters: which does a notification match, an advertisement overlap, another filter cover?"""
 
+from octopia.matching.answers import Answers
 from octopia.matching.arena import Arena
-from octopia.matching.batch import Answers
 from octopia.matching.cover_query import CoverQuery
 from octopia.matching.covers import CoverIndex
 from octopia.matching.kernels import chosen_kernels, kernels_in_use, use_kernels
 from octopia.matching.matcher import Matcher
-from octopia.matching.search_table import SearchTable
+from octopia.matching.predicates import PredicateTable
 from octopia.matching.tokens import Counts, Names, Tokens
 from octopia.matching.warm_up import warm_up
 
@@ -18,7 +18,7 @@ __all__ = [
     "CoverQuery",
     "Matcher",
     "Names",
-    "SearchTable",
+    "PredicateTable",
     "Tokens",
     "chosen_kernels",
     "kernels_in_use",

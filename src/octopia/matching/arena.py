@@ -7,6 +7,8 @@ a piece does not depend on the number of pieces, and at most a quarter of the sp
 import numpy as np
 import numpy.typing as npt
 
+from octopia.sheets import Sheet
+
 _BYTES_MIN = 1_024
 _MORE_BYTES_MAX = 1 << 20
 _LEAST = 8
@@ -15,29 +17,36 @@ _SLACK = 8
 
 
 class Arena:
-    """`data` holds all pieces. `put` may replace it with another array."""
+    """All pieces are in the array `data`, which is a line of a sheet; `put` may make it longer."""
 
-    __slots__ = ("_end", "_free", "data")
+    __slots__ = ("_end", "_free", "_line", "_sheet")
 
-    def __init__(self) -> None:
-        self.data: npt.NDArray[np.uint8] = np.empty(_BYTES_MIN, dtype=np.uint8)
+    def __init__(self, sheet: Sheet | None = None, line: int = 0) -> None:
+        """Use this line of a sheet, or a sheet of its own."""
+        self._sheet = sheet or Sheet(1)
+        self._line = line
+        self._sheet.put(line, np.zeros(_BYTES_MIN, dtype=np.uint8))
         self._end = 0
         self._free: dict[int, list[int]] = {}
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        return self._sheet[self._line]
 
     def put(self, piece: bytes) -> int:
         """Store a piece; returns its offset."""
         room = _room_for(len(piece))
         free = self._free.get(room)
+        data = self.data
         if free:
             at = free.pop()
         else:
             at = self._end
             self._end += room
-            if self._end + _SLACK > len(self.data):
-                # for large arrays the system moves pages, not bytes; new ones are filled, so they come in pieces
-                more = len(self.data) + min(len(self.data), _MORE_BYTES_MAX)
-                self.data.resize(max(self._end + _SLACK, more), refcheck=False)
-        self.data[at : at + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
+            if self._end + _SLACK > len(data):
+                more = len(data) + min(len(data), _MORE_BYTES_MAX)
+                data = self._sheet.grow(self._line, max(self._end + _SLACK, more))
+        data[at : at + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
         return at
 
     def give_back(self, at: int, size: int) -> None:

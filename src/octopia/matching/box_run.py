@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from octopia.matching.kernels import kernels
 from octopia.matching.space import BoxKind
+from octopia.sheets import Sheet
 
 BLOCK_BOXES = 64
 # Boxes, blocks of them, blocks of blocks and so on, until 64 are left: enough for 2^42 boxes.
@@ -39,32 +40,38 @@ Rows = npt.NDArray[np.int32]
 
 
 class Boxes(NamedTuple):
-    """Boxes of any kinds. The bounds of box i are `lows[starts[i]:starts[i + 1]]`, and the same of `highs`."""
+    """Boxes of any kinds. The bounds of box i are `lows[starts[i]:starts[i + 1]]`, and the same of `highs`.
+
+    `tests` has the number of the conditions to be tested when a box is found (`space.Tests`), or -1.
+    """
 
     kinds: Ints
     rows: Rows
     starts: Ints
     lows: Floats
     highs: Floats
+    tests: Rows
 
 
-# The columns of `Layout.kinds` and, but for the last, of `Layout.parts`.
-BLOCK, CELL, PLACE, INTERVALS, HEIGHT, FIRST, INNER = range(7)
+# The columns of `Layout.kinds` and, but for the last two, of `Layout.parts`.
+BLOCK, CELL, PLACE, INTERVALS, HEIGHT, FIRST, INNER, TESTED = range(8)
+TABLE_COLUMNS = 8
 
 
 class Layout(NamedTuple):
-    """The arrays of a run, as the kernels take them.
+    """The arrays of a run.
 
-    `local`: family id -> its first part and the one after its last; the last line stands for all ids from there on,
-    without a part. `parts`: some kinds of a family, or all: the first block, cell and place; the number of dimensions
-    with intervals (the others exclude a value), the length of its columns, and its first kind. `lines`: the kind of
-    each block, as a line in `kinds`, or -1 for a block to skip. `kinds`: the same as for parts, with the first slot in
-    place of the first kind, and the first inner bound. In both, one more line closes the last. `places`: the dimensions
-    of each kind, and of each part. `cells`: lower and upper bounds; for a kind those of its boxes, a column per
-    dimension; for a part those around its blocks, then those around each 64 blocks, and so on until 64 are left; after
-    the last column there is room for a block, since blocks are read whole. `inners`: per kind, dimension and block of
-    boxes the greatest lower and the least upper bound: what lies between lies in all its boxes. `rows`: per slot.
-    `alive`: per block, a bit for each slot.
+    `local`: for each family, in order, its number and its first part; one more line closes the last. `parts`: some
+    kinds of a family, or all: the first block, cell and place; the number of dimensions with intervals (the others
+    leave out what lies between the bounds), the length of its columns, and its first kind. `lines`: the kind of each
+    block, as a line in `kinds`, or -1 for a block to skip. `kinds`: the same as for parts, with the first slot in place
+    of the first kind, the first inner bound, and where its tests begin, or -1. In both, one more line closes the last.
+    `places`: the dimensions of each kind, and of each part. `cells`: lower and upper bounds; for a kind those of its
+    boxes, a column per dimension; for a part those around its blocks, then those around each 64 blocks, and so on until
+    64 are left; after the last column there is room for a block, since blocks are read whole. Around what is left out
+    there is what all boxes leave out. `inners`: per kind, dimension and block of boxes the greatest lower and the least
+    upper bound: what lies between lies in all its boxes. `rows`: per slot. `alive`: per block, a bit for each slot.
+    `tests`: per slot of a kind whose boxes have tests.
     """
 
     local: Rows
@@ -74,8 +81,14 @@ class Layout(NamedTuple):
     places: Rows
     cells: Floats
     inners: Floats
-    rows: npt.NDArray[Any]
+    rows: Rows
     alive: npt.NDArray[np.uint64]
+    tests: Rows
+
+
+# Lines of a run's sheet: the fields of `Layout` in their order, and the ids of slots, if they are integers.
+LOCAL, PARTS, LINES, KINDS, PLACES, CELLS, INNERS, ROWS, ALIVE, TESTS, IDS = range(11)
+RUN_LINES = 11
 
 
 # More than any run takes to build (`Build.work`).
@@ -100,8 +113,12 @@ class Build:
 
     def run(self) -> "Run":
         """The run, when all is done; its slots have the boxes in the order of `order`."""
-        np.take(self._boxes.rows, self._order, out=self.layout.rows)
-        return Run(self.layout, self.kinds)
+        layout = self.layout
+        np.take(self._boxes.rows, self._order, out=layout.rows)
+        if len(layout.tests):
+            # numbers of kinds tell which have tests, and slots are in the order of kinds
+            layout.tests[:] = self._boxes.tests[self._order[self._boxes.kinds[self._order] % 2 == 1]]
+        return Run(layout, self.kinds)
 
     @property
     def order(self) -> Ints:
@@ -112,7 +129,7 @@ class Build:
 class Run:
     """Boxes of any kinds, laid out for searching."""
 
-    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "_only", "dead", "layout", "layout_by_id", "moved", "size")
+    __slots__ = ("_first_blocks", "_first_slots", "_kinds", "_only", "dead", "layout", "moved", "sheet", "size")
 
     @classmethod
     def of(cls, boxes: Boxes, kind_of: KindOf) -> "Run":
@@ -127,18 +144,36 @@ class Run:
         self._kinds = array("q", kinds)
         self._first_slots = array("q", self.layout.kinds[:, FIRST])
         self._first_blocks = array("q", self.layout.kinds[:, BLOCK])
-        # the same with ids instead of rows, if they are integers: an answer then needs no lookup
-        self.layout_by_id: Layout | None = None
-        # layouts restricted to some kinds, by kinds; they share the arrays, and so the live slots
-        self._only: dict[tuple[int, ...], Layout] = {}
+        # what kernels read
+        self.sheet = Sheet(RUN_LINES)
+        self.sheet.put_all(0, *layout, _NO_IDS)
+        # runs restricted to some kinds, by kinds; they share the arrays, and so the live slots
+        self._only: dict[tuple[int, ...], Searched] = {}
         # slots, including dead ones
         self.size = len(self.layout.rows)
         self.dead = 0
         self.moved = 0
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.layout, np.array(self._kinds), self.ids, self.dead, self.moved
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        layout, kinds, ids, dead, moved = state
+        self.__init__(layout, kinds)  # type: ignore[misc]
+        self.ids, self.dead, self.moved = ids, dead, moved
+
     @property
     def live(self) -> int:
         return self.size - self.dead
+
+    @property
+    def ids(self) -> Ints:
+        """The ids of all slots, if ids are integers, so that an answer needs no lookup; otherwise empty."""
+        return self.sheet[IDS]
+
+    @ids.setter
+    def ids(self, ids: Ints | None) -> None:
+        self.sheet.put(IDS, _NO_IDS if ids is None else ids)
 
     def remove(self, slot: int) -> int:
         """Clear a slot; returns the number of its box's kind."""
@@ -158,7 +193,11 @@ class Run:
         slots, line, starts, lows, highs = kernels().live_boxes(
             layout.kinds, layout.cells, layout.alive, self.moved, stop
         )
-        return slots, Boxes(np.array(self._kinds)[line], layout.rows[slots], starts, lows, highs)
+        first_tests = layout.kinds[line, TESTED]
+        tests = np.full(len(slots), -1, dtype=np.int32)
+        tested = np.flatnonzero(first_tests >= 0)
+        tests[tested] = layout.tests[(first_tests + slots - layout.kinds[line, FIRST])[tested]]
+        return slots, Boxes(np.array(self._kinds)[line], layout.rows[slots], starts, lows, highs, tests)
 
     def is_alive(self, slots: Ints) -> npt.NDArray[np.bool_]:
         """Which of these slots are not cleared."""
@@ -171,17 +210,24 @@ class Run:
         np.bitwise_and.at(self.layout.alive, block, ~bit)
         self.dead += len(slots)
 
-    def only(self, kinds: Sequence[int]) -> Layout:
-        """The layout with all other kinds skipped. Cached: the next search often names the same kinds."""
+    def only(self, kinds: Sequence[int]) -> "Searched":
+        """The run with all other kinds skipped. Cached: the next search often names the same kinds."""
         key = tuple(kinds)
         known = self._only.get(key)
         if known is None:
             if len(self._only) >= _ONLY_MAX:
                 self._only.clear()
-            known = self._only[key] = self._make_only(kinds)
+            layout = self.layout._replace(lines=self._lines_of(kinds))
+            sheet = Sheet(RUN_LINES)
+            sheet.put_all(0, *layout, _NO_IDS)
+            known = self._only[key] = Searched(layout, sheet)
         return known
 
-    def _make_only(self, kinds: Sequence[int]) -> Layout:
+    def whole(self) -> "Searched":
+        """The run with all its kinds."""
+        return Searched(self.layout, self.sheet)
+
+    def _lines_of(self, kinds: Sequence[int]) -> Rows:
         mine = np.frombuffer(self._kinds, dtype=np.int64)
         asked = np.array(kinds, dtype=np.int64)
         at = np.minimum(np.searchsorted(mine, asked), len(mine) - 1)
@@ -191,7 +237,17 @@ class Run:
         # the blocks of each: its first, and so on, in one go
         starts = starts_of(ends - firsts)
         lines[np.repeat(firsts - starts[:-1], ends - firsts) + np.arange(starts[-1])] = np.repeat(wanted, ends - firsts)
-        return self.layout._replace(lines=lines)
+        return lines
+
+    def map_bounds(self, place: int, new: Callable[[Floats], Floats]) -> None:
+        """Replace all bounds in a dimension by new ones in the same order."""
+        layout = self.layout
+        columns = np.flatnonzero(layout.places == place)
+        of_kinds = columns[columns < layout.kinds[-1, PLACE]]
+        _map_columns(layout.cells, layout.kinds, of_kinds, CELL, layout.kinds[:, HEIGHT], new)
+        _map_columns(layout.inners, layout.kinds, of_kinds, INNER, np.diff(layout.kinds[:, BLOCK], append=0), new)
+        of_parts = columns[columns >= layout.kinds[-1, PLACE]]
+        _map_columns(layout.cells, layout.parts, of_parts, CELL, layout.parts[:, HEIGHT], new)
 
     def move_on(self, stop: int) -> None:
         """The slots before `stop` have gone to another run."""
@@ -212,27 +268,45 @@ class Run:
     @property
     def bytes(self) -> int:
         """Memory of the arrays."""
-        ids = 0 if self.layout_by_id is None else self.layout_by_id.rows.nbytes
-        only = sum(layout.lines.nbytes for layout in self._only.values())
-        return ids + only + sum(array.nbytes for array in self.layout)
+        only = sum(some.layout.lines.nbytes for some in self._only.values())
+        return self.ids.nbytes + only + sum(array.nbytes for array in self.layout)
+
+
+class Searched(NamedTuple):
+    """What is searched: the arrays of a run, and the same for compiled code."""
+
+    layout: Layout
+    sheet: Sheet
+
+
+_NO_IDS: Ints = np.zeros(0, dtype=np.int64)
+
+
+def _map_columns(
+    bounds: Floats, table: Ints, columns: Ints, first: int, lengths: Ints, new: Callable[[Floats], Floats]
+) -> None:
+    """Map some columns of bounds: those of `table` that these places stand for."""
+    line = np.searchsorted(table[:, PLACE], columns, side="right") - 1
+    starts = starts_of(lengths[line])
+    begins = table[line, first] + (columns - table[line, PLACE]) * lengths[line]
+    at = np.repeat(begins - starts[:-1], lengths[line]) + np.arange(starts[-1])
+    bounds[:, at] = new(bounds[:, at])
 
 
 def joined(parts: list[Boxes]) -> Boxes:
     """The boxes of several, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    kinds, rows, starts, lows, highs = zip(*parts, strict=True)
+    kinds, rows, starts, *rest = zip(*parts, strict=True)
     widths = np.concatenate([np.diff(part) for part in starts])
-    return Boxes(
-        np.concatenate(kinds), np.concatenate(rows), starts_of(widths), np.concatenate(lows), np.concatenate(highs)
-    )
+    return Boxes(np.concatenate(kinds), np.concatenate(rows), starts_of(widths), *map(np.concatenate, rest))
 
 
 def chosen(boxes: Boxes, which: Ints) -> Boxes:
     """These boxes alone."""
     starts = starts_of(np.diff(boxes.starts)[which])
     at = np.repeat(boxes.starts[which] - starts[:-1], np.diff(starts)) + np.arange(starts[-1])
-    return Boxes(boxes.kinds[which], boxes.rows[which], starts, boxes.lows[at], boxes.highs[at])
+    return Boxes(boxes.kinds[which], boxes.rows[which], starts, boxes.lows[at], boxes.highs[at], boxes.tests[which])
 
 
 def portions(boxes: Boxes, most: int) -> list[Boxes]:
@@ -289,6 +363,8 @@ def _lay_out(boxes: Boxes, kind_of: KindOf) -> tuple[Layout, Ints, Ints]:
     )
     kinds[1:, FIRST] = np.cumsum(counts)
     kinds[1:, INNER] = np.cumsum(blocks * np.diff(kinds[:, PLACE]))
+    tested = np.where(numbers % 2 == 1, counts, 0)
+    kinds[:-1, TESTED] = np.where(tested > 0, np.cumsum(tested) - tested, -1)
     grown = _parts(ours)
     firsts = np.array([part.first for part in grown], dtype=np.int64)
     widths = [len(part.bounded) + len(part.without) for part in grown]
@@ -308,6 +384,7 @@ def _lay_out(boxes: Boxes, kind_of: KindOf) -> tuple[Layout, Ints, Ints]:
         inners=np.empty((2, int(kinds[-1, INNER]))),
         rows=np.empty(len(boxes.rows), dtype=np.int32),
         alive=_all_alive(counts, blocks),
+        tests=np.empty(int(tested.sum()), dtype=np.int32),
     )
     return layout, numbers, order
 
@@ -327,7 +404,7 @@ def _parts(kinds: list[BoxKind]) -> list[_Part]:
 
 def _table(intervals: list[int], widths: list[int], blocks: Ints, tall: Ints) -> Ints:
     """The common columns of kinds and parts: where their blocks, cells and places begin, and their numbers."""
-    table = np.zeros((len(widths) + 1, INNER + 1), dtype=np.int64)
+    table = np.zeros((len(widths) + 1, TABLE_COLUMNS), dtype=np.int64)
     table[1:, BLOCK] = np.cumsum(blocks)
     table[1:, CELL] = np.cumsum(tall * np.array(widths, dtype=np.int64))
     table[1:, PLACE] = np.cumsum(widths)
@@ -337,13 +414,14 @@ def _table(intervals: list[int], widths: list[int], blocks: Ints, tall: Ints) ->
 
 
 def _local(families: list[int]) -> Rows:
-    """Parts of a family are adjacent."""
-    local = np.zeros((max(families, default=-1) + 2, 2), dtype=np.int32)
-    for part, family in enumerate(families):
-        if not local[family, 1]:
-            local[family, 0] = part
-        local[family, 1] = part + 1
-    return local
+    """Parts of a family are adjacent, and families are in order."""
+    firsts = [part for part in range(len(families)) if not part or families[part] != families[part - 1]]
+    lines = [(families[part], part) for part in firsts]
+    return np.array([*lines, (_NO_FAMILY, len(families))], dtype=np.int32)
+
+
+# More than the number of any family.
+_NO_FAMILY = 2**31 - 1
 
 
 def _all_alive(counts: Ints, blocks: Ints) -> npt.NDArray[np.uint64]:

@@ -1,222 +1,123 @@
-"""A record batch as points: one row per event, one column per dimension, and the kinds that each event opens.
+"""Many events as columns, one per attribute that filters name: from notifications here, from Arrow in `arrow_columns`.
 
-Columns are read as arrays; a loop in Python runs over the distinct strings of a column, never over
-its rows, except for types that Arrow cannot give as plain arrays (unions and the like), which are read value by value.
-Null is absent. NaN is refused, with its column and row, as everywhere.
+Placing one notification costs some microseconds, whatever is searched; many of them share that cost. A column has the
+kind of each value (`tokens.py`), the number of a number or boolean or the code of a string, and the strings. Compiled
+code gets columns as tokens (`own_tokens.py`), numpy as the sides of points (`points.py`).
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from octopia.errors import LanguageError
-from octopia.language import Value
-from octopia.matching.batch import Room
-from octopia.matching.boxes import EXACT_MAX, floats_around
-from octopia.matching.coordinates import Points, Sides
-from octopia.matching.openings import Key
-from octopia.matching.points import nowhere
-from octopia.matching.space import Space
+from octopia.language import Notification, Value
+from octopia.matching.boxes import EXACT_MAX, Axis
+from octopia.matching.space import FEW_ATTRIBUTES_MAX, Attribute, Space
+from octopia.matching.tokens import ABSENT, BOOL, CODED, NUMBER, REST_MAX, pair_of
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-_Named = tuple[tuple[str, str | None], ...]
+Ints = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.int8]
+
+_NUMBERS = frozenset({int, float})
+_KIND_OF = {int: NUMBER, float: NUMBER, str: CODED, bool: BOOL, type(None): ABSENT}
+_NO_LONGS: Mapping[int, int] = {}
+# The values are read once per attribute: a Python method call each time would cost more than all the rest.
+values_of = attrgetter("_values")
 
 
-class _Column(NamedTuple):
-    """One attribute: numbers, booleans and strings apart, each with its mask; strings as indices into distinct."""
+class Column(NamedTuple):
+    """The values of one attribute. `kinds` is a number if all values are of one kind.
 
-    present: Bools
-    above: Floats
-    below: Floats
-    is_number: Bools
-    is_true: Bools
-    is_bool: Bools
-    string: npt.NDArray[np.int64]
-    strings: list[str]
+    `rests` is None if no number has one; `longs` are the integers of more than 64 bits, by event. The string of event e
+    is `strings[string_of[e]]`, or `strings[e]` if that is None.
+    """
 
+    kinds: int | Kinds
+    numbers: Floats
+    rests: Ints | None = None
+    strings: Sequence[str | None] = ()
+    string_of: Ints | None = None
+    longs: Mapping[int, int] = _NO_LONGS
 
-def points(batch: pa.RecordBatch, space: Space) -> Points:
-    """The events of a batch in a space. Columns that no filter names are not read."""
-    columns = {name: _read(batch.column(name), name) for name in space.attributes if name in batch.schema.names}
-    sides = nowhere(space.size, batch.num_rows)
-    for name, column in columns.items():
-        _fill(sides, space, name, column)
-    combination, chosen = _combinations(space, columns, batch.num_rows)
-    numbers = np.array(space.openings.numbers_of(chosen), dtype=np.int64)
-    return Points(numbers[combination], space.openings.starts, space.openings.probes, sides)
+    def of_kind(self, kind: int) -> slice | Ints:
+        """The events whose value is of this kind."""
+        if isinstance(self.kinds, int):
+            return slice(None) if self.kinds == kind else slice(0)
+        return np.flatnonzero(self.kinds == kind)
 
-
-class ArrowRoom(Room):
-    """Memory from Arrow's pool, which reuses freed blocks: new pages from the system cost a tenth of a search."""
-
-    def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
-        self._buffer = pa.allocate_buffer(count * np.dtype(dtype).itemsize, resizable=True)
-        self.array = np.frombuffer(self._buffer, dtype=dtype)
-
-    def cut(self, count: int) -> npt.NDArray[Any]:
-        dtype = self.array.dtype
-        # nothing may read the memory while it is moved
-        del self.array
-        self._buffer.resize(count * dtype.itemsize)
-        return np.frombuffer(self._buffer, dtype=dtype)
+    def string(self, event: int) -> str | None:
+        """The string of an event; None if it has another value, or none."""
+        if (self.kinds if isinstance(self.kinds, int) else self.kinds[event]) != CODED:
+            return None
+        return self.strings[event if self.string_of is None else int(self.string_of[event])]
 
 
-def plain_column(values: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> pa.Array:
-    """Integers as an Arrow array, without a copy. `pa.array` does the same, but loads pandas to check their type."""
-    kind = pa.int32() if values.dtype == np.int32 else pa.int64()
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+class Columns(NamedTuple):
+    """Events: their number, and a column for each attribute that filters name and some event may have."""
+
+    events: int
+    of: list[tuple[Attribute, Column]]
+
+    @property
+    def has_longs(self) -> bool:
+        """Whether an integer of more than 64 bits lies on an axis where it needs more than its token."""
+        return any(column.longs and attribute.places[Axis.EXACT] >= 0 for attribute, column in self.of)
 
 
-def _fill(sides: Sides, space: Space, name: str, column: _Column) -> None:
-    axes = space.axes_of(name)
-    if axes is None:
-        return
-    number, string, boolean, present = axes
-    if number is not None:
-        _put_where(sides, number, column.is_number, column.above, column.below)
-    if string is not None and column.strings:
-        codes = np.array([space.known_code(name, text) for text in column.strings])[column.string]
-        _put_where(sides, string, column.string >= 0, codes, codes)
-    if boolean is not None:
-        truth = column.is_true.astype(np.float64)
-        _put_where(sides, boolean, column.is_bool, truth, truth)
-    if present is not None:
-        sides[:, present, column.present] = 1.0
+def columns_of(notifications: Sequence[Notification], space: Space) -> Columns:
+    """Notifications as columns."""
+    values = list(map(values_of, notifications))
+    named = space.attributes
+    if len(named) > FEW_ATTRIBUTES_MAX:
+        there = dict.fromkeys(name for one in values for name in one)
+        named = {name: named[name] for name in there if name in named}
+    found = []
+    for name, attribute in named.items():
+        try:
+            column = list(map(itemgetter(name), values))
+        except KeyError:
+            column = [one.get(name) for one in values]
+        found.append((attribute, _column(column, attribute)))
+    return Columns(len(values), found)
 
 
-def _put_where(sides: Sides, place: int, there: Bools, above: Floats, below: Floats) -> None:
-    np.copyto(sides[0, place], above, where=there)
-    np.copyto(sides[1, place], below, where=there)
+def _column(values: list[Value | None], attribute: Attribute) -> Column:
+    types = set(map(type, values))
+    if types == {str}:
+        lookup = _no_code if attribute.codes is None else attribute.codes.of.lookup
+        return Column(CODED, np.array(list(map(lookup, values, repeat(-1.0)))), strings=values)  # type: ignore[arg-type]
+    if types <= _NUMBERS:
+        try:
+            numbers = np.array(values, dtype=np.float64)
+        except OverflowError:
+            return _mixed(values, attribute)
+        if types == {float} or not (np.abs(numbers) >= EXACT_MAX).any():
+            return Column(NUMBER, numbers)
+    return _mixed(values, attribute)
 
 
-def _combinations(space: Space, columns: dict[str, _Column], count: int) -> tuple[npt.NDArray[np.int64], Sequence[Key]]:
-    """The combinations of strings in the attributes that open kinds: a number per event, and the strings of each."""
-    names = space.atom_attributes
-    if space.opens_by_name:
-        return _named_combinations(space, columns, count)
-    combination = np.zeros(count, dtype=np.int64)
-    known: list[tuple[str | None, ...]] = [()]
-    for name in names:
-        column = columns.get(name)
-        index = np.full(count, -1, dtype=np.int64) if column is None else column.string
-        strings = [] if column is None else column.strings
-        pairs, combination = np.unique(combination * (len(strings) + 1) + index + 1, return_inverse=True)
-        before, at = np.divmod(pairs, len(strings) + 1)
-        known = [
-            (*known[b], None if i == 0 else strings[i - 1]) for b, i in zip(before.tolist(), at.tolist(), strict=True)
-        ]
-    return combination.reshape(count), known
+def _no_code(text: str, otherwise: float) -> float:
+    return otherwise
 
 
-def _named_combinations(
-    space: Space, columns: dict[str, _Column], count: int
-) -> tuple[npt.NDArray[np.int64], list[Key]]:
-    """The same for many attributes: which of the batch's attributes are present, and with which string."""
-    combination = np.zeros(count, dtype=np.int64)
-    known: list[_Named] = [()]
-    with_atoms = frozenset(space.atom_attributes)
-    for name, column in columns.items():
-        if not space.decides_openings(name):
-            continue
-        # absent, present, and present with a string that matters
-        choices: list[_Named] = [(), ((name, None),)]
-        index = column.present.astype(np.int64)
-        if name in with_atoms:
-            choices += [((name, text),) for text in column.strings]
-            index = np.where(column.string >= 0, column.string + 2, index)
-        pairs, combination = np.unique(combination * len(choices) + index, return_inverse=True)
-        before, at = np.divmod(pairs, len(choices))
-        known = [(*known[b], *choices[i]) for b, i in zip(before.tolist(), at.tolist(), strict=True)]
-    return combination.reshape(count), list(known)
-
-
-def _read(array: pa.Array, name: str) -> _Column:
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        if pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type):
-            return _read_strings(array)
-        return _read(array.dictionary_decode(), name)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _read_strings(array.dictionary_encode())
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        return _read_numbers(array, name)
-    if pa.types.is_boolean(kind):
-        return _read_bools(array)
-    return _read_objects(array, name)
-
-
-def _nothing(count: int) -> _Column:
-    no, zero = np.zeros(count, dtype=np.bool_), np.zeros(count)
-    return _Column(no, zero, zero, no, no, no, np.full(count, -1, dtype=np.int64), [])
-
-
-def _read_strings(array: pa.DictionaryArray) -> _Column:
-    strings = array.dictionary.to_pylist()
-    index = pc.fill_null(array.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    # a dictionary may hold null itself, and the same string twice
-    place = {text: i for i, text in reversed(list(enumerate(strings))) if text is not None}
-    if len(place) < len(strings):
-        again = np.array([-1 if text is None else place[text] for text in strings] + [-1], dtype=np.int64)
-        index = again[index]
-    texts = ["" if text is None else text for text in strings]
-    return _nothing(len(array))._replace(present=index >= 0, string=index, strings=texts)
-
-
-def _read_numbers(array: pa.Array, name: str) -> _Column:
-    present = array.is_valid().to_numpy(zero_copy_only=False)
-    whole = pa.types.is_integer(array.type)
-    plain = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
-    values = plain.astype(np.float64)
-    if not whole and np.isnan(values).any():
-        row = int(np.flatnonzero(np.isnan(values))[0])
-        raise LanguageError(f"column {name!r}, row {row} is NaN", expected="a number that can be compared, or null")
-    below = values
-    if whole and (large := np.flatnonzero(np.abs(values) >= EXACT_MAX)).size:
-        values, below = values.copy(), values.copy()
-        for row in large.tolist():
-            values[row], below[row] = floats_around(int(plain[row]))
-    return _nothing(len(array))._replace(present=present, above=values, below=below, is_number=present)
-
-
-def _read_bools(array: pa.Array) -> _Column:
-    present = array.is_valid().to_numpy(zero_copy_only=False)
-    truth = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
-    return _nothing(len(array))._replace(present=present, is_true=truth, is_bool=present)
-
-
-def _read_objects(array: pa.Array, name: str) -> _Column:
-    """Any other type, value by value: only unions of our types and nulls are accepted."""
-    count = len(array)
-    # arrays of its own: `_nothing` shares them between fields
-    flags = [np.zeros(count, dtype=np.bool_) for _ in range(4)]
-    column = _Column(
-        flags[0], np.zeros(count), np.zeros(count), flags[1], flags[2], flags[3], np.full(count, -1, dtype=np.int64), []
-    )
-    places: dict[str, int] = {}
-    for row, value in enumerate(array.to_pylist()):
-        if value is not None:
-            column.present[row] = True
-            _put(column, places, row, value, name)
-    return column._replace(strings=list(places))
-
-
-def _put(column: _Column, places: dict[str, int], row: int, value: Value, name: str) -> None:
-    if isinstance(value, bool):
-        column.is_bool[row], column.is_true[row] = True, value
-    elif isinstance(value, str):
-        column.string[row] = places.setdefault(value, len(places))
-    elif isinstance(value, int | float):
-        if value != value:
-            raise LanguageError(f"column {name!r}, row {row} is NaN", expected="a number that can be compared, or null")
-        column.is_number[row] = True
-        around = floats_around(value) if isinstance(value, int) else (value, value)
-        column.above[row], column.below[row] = around
-    else:
-        raise LanguageError(
-            f"column {name!r}, row {row} holds a {type(value).__name__}", expected="strings, numbers, booleans or nulls"
-        )
+def _mixed(values: list[Value | None], attribute: Attribute) -> Column:
+    """A column of any values, one by one."""
+    kinds = np.array([_KIND_OF[type(value)] for value in values], dtype=np.int8)
+    numbers = np.zeros(len(values))
+    rests = np.zeros(len(values), dtype=np.int64)
+    strings: list[str | None] = [None] * len(values)
+    longs: dict[int, int] = {}
+    for event, value in enumerate(values):
+        if type(value) is str:
+            numbers[event], strings[event] = attribute.code(value), value
+        elif type(value) is bool:
+            numbers[event] = value
+        elif value is not None:
+            numbers[event], rests[event] = pair_of(value)  # type: ignore[arg-type]
+            if rests[event] == REST_MAX:
+                longs[event] = value  # type: ignore[assignment]
+    return Column(kinds, numbers, rests, strings, None, longs)

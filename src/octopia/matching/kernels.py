@@ -42,6 +42,12 @@ def kernels() -> ModuleType:
     return _current or _find()
 
 
+def compiled() -> ModuleType | None:
+    """The compiled kernels, if they are in use."""
+    found = kernels()
+    return found if found is _loaded.get("numba") else None
+
+
 def _find() -> ModuleType:
     global _current
     found = _load(_chosen or "numba")

@@ -30,15 +30,14 @@ from octopia.language import (
     extremes,
     matches,
 )
-from octopia.matching.boxes import Axis, Box, Dimension, floats_around
+from octopia.matching.box_run import Rows
+from octopia.matching.boxes import Axis, Parts, Span
 from octopia.matching.inverted_index import ByExample
 from octopia.matching.matcher import Matcher
 from octopia.matching.overlap import TOGETHER_MAX
-from octopia.matching.store import Rows
+from octopia.matching.tokens import floats_around
 from octopia.matching.wider import distinct
 
-# Both examples of a waiting filter are tested.
-_TESTS_PER_ROW = 2
 # Strings of a pattern that are searched for one by one; if more satisfy it, `covers` decides about strings.
 STRINGS_MAX = 256
 _AXIS_OF = {Kind.NUMBER: Axis.NUMBER, Kind.STRING: Axis.STRING, Kind.BOOL: Axis.BOOL, None: Axis.PRESENT}
@@ -78,6 +77,8 @@ class Narrower(Matcher[int]):
         self._by_example = ByExample()
         # the examples of waiting rows: a query filter that does not match them covers none of these
         self._waiting_examples: dict[int, list[Notification]] = {}
+        # the filters whose boxes say all that they say
+        self._exact: dict[int, None] = {}
         self._entering: Example | None = None
 
     # -- filters come and go
@@ -86,47 +87,37 @@ class Narrower(Matcher[int]):
         """Store a filter by this example of it."""
         self._entering = example
         self.add(number, filter)
+        self._entering = None
         row = self._row_of[number]
-        if row in self._waiting.rows:
+        if row in self._waiting.first_of:
             self._waiting_examples[row] = distinct(example.extremes)
+        if len(filter.conjunctions) == 1 and _is_exact(example):
+            self._exact[number] = None
         self._by_example.add(number, example.extremes.least)
 
     def leave(self, number: int) -> None:
         """Remove a filter."""
         self._by_example.remove(number, _of_stored(self.filter_of(number)).extremes.least)
+        self._exact.pop(number, None)
         self.remove(number)
 
     def _flush(self) -> None:
         super()._flush()
         self._waiting_examples.clear()
 
-    def _boxes_of(self, filter: Filter) -> list[Box]:
+    def _parts_of(self, filter: Filter) -> list[Parts | None]:
         conjunction, examples = self._entering or _of_stored(filter)
-        self._entering = None
-        dimensions: list[Dimension] = []
-        bounds: list[tuple[float, float]] = []
-        exact = len(filter.conjunctions) == 1
+        spans: list[Span] = []
         for attribute, predicates in conjunction.by_attribute.items():
             least, greatest = examples.least[attribute], examples.greatest[attribute]
             axis = _axis(predicates)
-            dimensions.append((attribute, axis))
             if axis is Axis.NUMBER:
-                bounds.append((-_float(least), -_float(greatest)))
-                exact = exact and _float(least) == least and _float(greatest) == greatest
+                spans.append((attribute, axis, -_float(least), -_float(greatest)))
             elif axis is Axis.STRING:
-                code = self._space.code_of(attribute, str(least))
-                bounds.append((code, code))
+                spans.append((attribute, axis, str(least), str(least)))
             else:
-                bounds.append((float(least), float(least)))
-            exact = exact and _is_interval(predicates)
-        lows, highs = zip(*bounds, strict=True) if bounds else ((), ())
-        return [Box(tuple(dimensions), (), lows, highs, (), not exact)]
-
-    def _release_codes(self, filter: Filter) -> None:
-        conjunction, examples = _of_stored(filter)
-        for attribute, predicates in conjunction.by_attribute.items():
-            if _axis(predicates) is Axis.STRING:
-                self._space.release_code(attribute, str(examples.least[attribute]))
+                spans.append((attribute, axis, float(least), float(least)))
+        return [Parts(spans, [], None, None, ())]
 
     # -- search
 
@@ -138,16 +129,14 @@ class Narrower(Matcher[int]):
             return Inside([], by_example)
         certain: list[int] = []
         doubtful: list[int] = []
-        if self._waiting.rows and not self._settle_if_it_pays(_TESTS_PER_ROW):
-            doubtful = [row for row in self._waiting.rows if self._accepts(filter, row)]
+        waiting = [row for row in self._waiting_rows() if self._accepts(filter, row)]
+        doubtful += self.ids_at(np.array(waiting, dtype=np.int32))
         for dimensions, searches, exact in self._alike(filter) if self._runs else ():
-            found = self._among(self._kinds(dimensions), searches)
-            alone = ~self._is_inexact[found] if exact else np.zeros(len(found), dtype=np.bool_)
-            certain += found[alone].tolist()
-            doubtful += found[~alone].tolist()
+            found = self.ids_at(self._among(self._kinds(dimensions), searches))
+            certain += (number for number in found if exact and number in self._exact)
+            doubtful += (number for number in found if not exact or number not in self._exact)
         sure = dict.fromkeys(certain)
-        unsure = [row for row in dict.fromkeys(doubtful) if row not in sure]
-        return Inside(self._ids_of(list(sure)), self._ids_of(unsure))
+        return Inside(list(sure), [number for number in dict.fromkeys(doubtful) if number not in sure])
 
     def _alike(self, filter: Filter) -> list[_Part]:
         """The conjunctions of a filter; those with the same names are merged."""
@@ -162,9 +151,6 @@ class Narrower(Matcher[int]):
             same = alike.setdefault((tuple(part.dimensions.items()), part.exact), part._replace(searches=[]))
             same.searches.extend(part.searches)
         return list(alike.values())
-
-    def _ids_of(self, rows: list[int]) -> list[int]:
-        return self.ids_at(np.array(rows, dtype=np.int32)) if rows else []
 
     def _accepts(self, filter: Filter, row: int) -> bool:
         return all(matches(filter, example) for example in self._waiting_examples[row])
@@ -195,7 +181,7 @@ class Narrower(Matcher[int]):
         """The codes of the stored strings that satisfy these."""
         equal = next((p for p in predicates if p.operator is Operator.EQ), None)
         if equal is not None:
-            return [self._space.known_code(attribute, str(equal.value))]
+            return [self._space.code(attribute, str(equal.value))]
         strings = self._space.strings_of(attribute)
         return sorted(code for text, code in strings if all(p.accepts(text) for p in predicates))
 
@@ -217,11 +203,10 @@ class Narrower(Matcher[int]):
             sides[0], sides[1] = inf, -inf
             for event, asked in enumerate(together):
                 for attribute, axis, low, high in asked:
-                    axes = self._space.axes_of(attribute)
-                    place = None if axes is None else axes[axis]
-                    if place is not None:
+                    place = self._space.place_of(attribute, axis)
+                    if place >= 0:
                         sides[:, place, event] = low, high
-            found.append(self._search_kinds(kinds, sides).copy())
+            found.append(self._search_kinds(kinds, sides))
         return np.concatenate(found)
 
 
@@ -263,6 +248,16 @@ def _common_greatest(asked: list[tuple[Conjunction, Extremes]]) -> dict[str, flo
         )
     ]
     return {attribute: -max(_float(examples.greatest[attribute]) for _, examples in asked) for attribute in common}
+
+
+def _is_exact(example: Example) -> bool:
+    """Whether the box of an example says all that its conjunction says."""
+    least, greatest = example.extremes
+    return all(
+        _is_interval(predicates)
+        and (_axis(predicates) is not Axis.NUMBER or all(_float(end) == end for end in (least[name], greatest[name])))
+        for name, predicates in example.conjunction.by_attribute.items()
+    )
 
 
 def _axis(predicates: Sequence[Predicate]) -> Axis:

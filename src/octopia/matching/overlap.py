@@ -4,30 +4,35 @@ Two closed intervals meet when each begins before the other ends, which is the s
 between a box and a point; so an advertisement is a "point" whose upper side is its upper bound and whose lower side its
 lower bound, and the same search finds the boxes it meets.
 
-A question never misses a filter that overlaps. It is exact where both sides are intervals, codes and presence, and
-where one value meets boxes with excluded values. Conditions on strings that all boxes of a family share are tested
-against the question once. The remaining cases (an equal string against a prefix, an interval against an excluded value,
-a box wider than its predicate, a filter without attributes) are `doubtful`: their results are tested with
-`octopia.overlaps`.
+A question never misses a filter that overlaps. It is exact where one side names an attribute with a single value, or
+both have one interval on it, or one of them only its presence: bounds are values that exist, so an interval that is not
+empty has one. All other kinds of boxes (an interval against a value that is left out, a prefix against a suffix, boxes
+with tests, filters without attributes) are `doubtful`: their results are tested with `octopia.overlaps`.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum, auto
+from functools import lru_cache
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from octopia.language import Conjunction, Operator, Predicate, impossible
-from octopia.matching.boxes import Axis, Box, Dimension, Span, take_apart
-from octopia.matching.coordinates import Sides
-from octopia.matching.space import BoxKind, Family, Shape, Space
+from octopia.language import Conjunction, Operator, impossible
+from octopia.matching.boxes import Axis, Dimension, Parts, parts_of
+from octopia.matching.ladder import Ladder
+from octopia.matching.points import Sides
+from octopia.matching.space import Attribute, BoxKind, Space
+from octopia.matching.tokens import floats_around
 
-# a tuple: going through an enumeration itself takes longer
-_AXES = tuple(Axis)
-_PRESENT = Axis.PRESENT
+_NUMBER, _STRING, _BOOL, _PRESENT, _EXACT, _ORDER, _ENDING, _PIECE = Axis
 _ANYTHING = (inf, -inf)
 _NOTHING = (-inf, inf)
+_NUMBERS = frozenset({_NUMBER, _EXACT})
+_STRINGS = frozenset({_STRING, _ORDER, _ENDING, _PIECE})
+_TYPES = (_NUMBERS, _STRINGS, frozenset({_BOOL}))
+# Of what is left out on these, there is always something that remains.
+_SINGLE = frozenset({_NUMBER, _EXACT, _STRING})
 
 
 class Stored(Enum):
@@ -49,39 +54,44 @@ class OverlapQuery(NamedTuple):
 TOGETHER_MAX = 16
 
 
+class _Form(Enum):
+    """What a question says about an attribute: any value; one value; an interval of numbers, or of strings in their
+    order; something else that has values; something that has none."""
+
+    ANY = auto()
+    POINT = auto()
+    NUMBERS = auto()
+    STRINGS = auto()
+    OTHER = auto()
+    IMPOSSIBLE = auto()
+
+
 class _Asked(NamedTuple):
-    """One conjunction of the question, taken apart."""
+    """One conjunction of the question. Without parts, it contradicts itself."""
 
-    box: Box
-    spans: Mapping[Dimension, Span]
-    types: Mapping[str, Collection[Axis]]
-    meeting: "_Meeting"
-
-    @property
-    def contradictory(self) -> bool:
-        return self.box.inexact or any(len(typed) > 1 for typed in self.types.values())
+    conjunction: Conjunction
+    parts: Parts | None
+    forms: dict[str, _Form]
 
     @property
     def likeness(self) -> Hashable:
-        """The common key of conjunctions that meet all kinds alike, conditions on strings aside."""
-        types = tuple((attribute, tuple(typed)) for attribute, typed in self.types.items())
-        return self.meeting.names, types, self.contradictory
+        """The common key of conjunctions that meet all kinds alike."""
+        return self.parts is None, tuple(self.forms.items())
 
-
-class _OpenKind(NamedTuple):
-    """A kind decided by an equal string: its atoms, by attribute, that the string must satisfy."""
-
-    number: int
-    certain: bool
-    atoms: tuple[tuple[str, int], ...]
+    def value(self, attribute: str) -> Any:
+        """The only value of an attribute whose form is POINT."""
+        for predicate in self.conjunction.by_attribute[attribute]:
+            if predicate.operator is Operator.EQ:
+                return predicate.value
+        assert self.parts is not None, "a contradiction has no values"  # noqa: S101
+        return next(bool(low) if axis is _BOOL else low for name, axis, low, _ in self.parts.spans if name == attribute)
 
 
 class Questions:
     """The conjunctions of one advertisement, or of one subscription, as searches among the others.
 
-    The part that names alone decide is computed once for all conjunctions with the same names, and these are searched
-    for together; a kind whose boxes were all found is not searched again. Filters may have hundreds of conjunctions,
-    and tables thousands of kinds.
+    The part that forms decide is computed once for all conjunctions with the same forms, and these are searched for
+    together. Filters may have hundreds of conjunctions, and tables thousands of kinds.
     """
 
     def __init__(self, space: Space, stored: Stored) -> None:
@@ -89,220 +99,188 @@ class Questions:
         self._stored = stored
         # Attributes that the question does not name: subscriptions must not have them, advertisements may.
         self._unnamed = _NOTHING if stored is Stored.SUBSCRIPTIONS else _ANYTHING
-        self._found_whole: dict[int, None] = {}
 
     def ask(self, conjunctions: Iterable[Conjunction]) -> Iterator[OverlapQuery]:
         """All conjunctions as searches, to be run one after the other."""
         alike: dict[Hashable, list[_Asked]] = {}
         for conjunction in conjunctions:
-            asked = self._taken_apart(conjunction)
+            asked = _asked(conjunction)
             alike.setdefault(asked.likeness, []).append(asked)
         for group in alike.values():
             yield from self._ask_alike(group)
 
     def _ask_alike(self, group: list[_Asked]) -> Iterator[OverlapQuery]:
         first = group[0]
-        certain, doubtful, open_kinds = self._by_names(first.meeting)
-        if first.contradictory:
-            certain, doubtful = [], certain + doubtful
-        if certain or doubtful:
-            for at in range(0, len(group), TOGETHER_MAX):
-                yield OverlapQuery(certain, doubtful, self._sides(group[at : at + TOGETHER_MAX]))
-        if not open_kinds:
-            return
-        if first.meeting.is_plain and not first.contradictory:
-            waiting = self._open_to_equal_strings(first, open_kinds)
-            for asked in group:
-                yield from self._ask_open(asked, *self._opened_by_strings(asked, waiting))
+        # the kinds that pieces of the only string of an attribute find, by that attribute, and all others under None
+        kinds: dict[str | None, tuple[list[int], list[int]]] = {}
+        for kind in self._kinds_named(first):
+            sure = self._decides(first, kind)
+            if sure is not False:
+                piece = kind.family.piece
+                by_piece = piece if piece is not None and first.forms.get(piece) is _Form.POINT else None
+                certain, doubtful = kinds.setdefault(by_piece, ([], []))
+                (doubtful if sure is None else certain).append(kind.number)
+        for by_piece, (certain, doubtful) in kinds.items():
+            if by_piece is None:
+                for at in range(0, len(group), TOGETHER_MAX):
+                    yield OverlapQuery(certain, doubtful, self._sides(group[at : at + TOGETHER_MAX]))
+            else:
+                for asked in group:
+                    for sides in self._sides_of_pieces(asked, self._space.attributes[by_piece]):
+                        yield OverlapQuery(certain, doubtful, sides)
+
+    # -- kinds
+
+    def _kinds_named(self, asked: _Asked) -> Iterator[BoxKind]:
+        """The kinds that names allow: a subscription may only ask for attributes that the advertisement names."""
+        space, named = self._space, asked.forms.keys()
+        if self._stored is Stored.SUBSCRIPTIONS:
+            for kind in map(space.kind, space.kinds_naming_only(asked.forms)):
+                if kind.shape.attributes <= named and kind.family.attributes <= named:
+                    yield kind
         else:
-            for asked in group:
-                yield from self._ask_open(asked, *self._decided(asked, open_kinds))
+            for kind in map(space.kind, space.kinds_naming_all(asked.forms)):
+                if named <= kind.shape.attributes | kind.family.attributes:
+                    yield kind
 
-    def _ask_open(self, asked: _Asked, certain: list[int], doubtful: list[int]) -> Iterator[OverlapQuery]:
-        if certain or doubtful:
-            yield OverlapQuery(certain, doubtful, self._sides([asked]))
-            for kind in map(self._space.kind, certain):
-                if not kind.shape.places and not kind.family.places:
-                    self._found_whole[kind.number] = None
+    def _decides(self, asked: _Asked, kind: BoxKind) -> bool | None:
+        """Whether boxes of a kind that names allow overlap. False: none do. True: bounds decide. None: filters must."""
+        conditions = _conditions(kind.shape.dimensions, kind.family.without)
+        if asked.parts is None or not asked.forms or not conditions or kind.tested:
+            return None
+        sure: bool | None = True
+        for attribute, intervals, without in conditions:
+            form = asked.forms.get(attribute)
+            found = True if form is None else _meets(form, intervals, without)
+            if found is False:
+                return False
+            sure = sure and found
+        return sure
 
-    def _taken_apart(self, conjunction: Conjunction) -> _Asked:
-        box = take_apart(conjunction, _codes(self._space))
-        # the excluded values follow the intervals and cannot be expressed as intervals
-        spans = dict(zip(box.dimensions, zip(box.highs, box.lows, strict=True), strict=False))
-        with_more = frozenset([*(atom.attribute for atom in box.atoms), *(attribute for attribute, _ in box.without)])
-        points = frozenset(
-            attribute for (attribute, axis), (high, low) in spans.items() if low == high and axis is not _PRESENT
-        )
-        return _Asked(box, spans, _types(box), _Meeting(conjunction, with_more, points - with_more, self._stored))
+    # -- sides
 
     def _sides(self, group: list[_Asked]) -> Sides:
         sides = np.empty((2, self._space.size, len(group)))
         sides[0], sides[1] = self._unnamed
         for event, asked in enumerate(group):
-            for attribute in asked.meeting.asked:
-                typed = asked.types.get(attribute, ())
-                for axis, place in zip(_AXES, self._space.axes_of(attribute) or (), strict=False):
-                    if place is not None:
-                        span = asked.spans.get((attribute, axis))
-                        sides[:, place, event] = _side(span, axis, typed, wide=asked.box.inexact)
+            for name in asked.forms:
+                attribute = self._space.attributes.get(name)
+                if attribute is not None:
+                    for place, above, below in _placed(asked, attribute):
+                        sides[:, place, event] = above, below
         return sides
 
-    def _by_names(self, meeting: "_Meeting") -> tuple[list[int], list[int], list[BoxKind]]:
-        """Kinds that decide alone, kinds to be tested, and kinds where it depends on the conjunction's conditions."""
-        space, named = self._space, sorted(meeting.asked)
-        # only kinds that the names allow: there can be many others
-        numbers = (
-            space.kinds_naming_only(named) if self._stored is Stored.SUBSCRIPTIONS else space.kinds_naming_all(named)
-        )
-        certain: list[int] = []
-        doubtful: list[int] = []
-        open_kinds: list[BoxKind] = []
-        for kind in map(space.kind, numbers):
-            if not meeting.names_allow(kind.shape, kind.family):
-                continue
-            if meeting.depends_on_strings(kind.family):
-                open_kinds.append(kind)
-            else:
-                (doubtful if meeting.decides(kind) is None else certain).append(kind.number)
-        return certain, doubtful, open_kinds
-
-    def _decided(self, asked: _Asked, open_kinds: list[BoxKind]) -> tuple[list[int], list[int]]:
-        """The open kinds whose boxes decide alone, and those whose filters must be tested."""
-        certain: list[int] = []
-        doubtful: list[int] = []
-        for kind in open_kinds:
-            sure = asked.meeting.decides(kind) if kind.number not in self._found_whole else False
-            if sure is not False:
-                (doubtful if sure is None or asked.contradictory else certain).append(kind.number)
-        return certain, doubtful
-
-    def _open_to_equal_strings(self, first: _Asked, open_kinds: list[BoxKind]) -> list[_OpenKind]:
-        """The kinds that conjunctions like this one may meet, if equality is their only condition on strings."""
-        equal = {attribute for attribute, typed in first.types.items() if Axis.STRING in typed}
-        waiting: list[_OpenKind] = []
-        for kind in open_kinds:
-            family = kind.family
-            sure = first.meeting.decides(kind, besides=equal)
-            if sure is not False:
-                atoms = zip(family.atoms, family.atom_numbers, strict=True)
-                needed = tuple((atom.attribute, number) for atom, number in atoms if atom.attribute in equal)
-                waiting.append(_OpenKind(kind.number, sure is True, () if kind.inexact else needed))
-        return waiting
-
-    def _opened_by_strings(self, asked: _Asked, waiting: list[_OpenKind]) -> tuple[list[int], list[int]]:
-        satisfied: set[tuple[str, int]] = set()
-        for attribute, typed in asked.types.items():
-            if Axis.STRING in typed:
-                text = next(str(p.value) for p in asked.meeting.asked[attribute] if p.operator is Operator.EQ)
-                satisfied.update((attribute, number) for number in self._space.atoms_satisfied_by(attribute, text))
-        whole = self._found_whole
-        opened = [kind for kind in waiting if kind.number not in whole and satisfied.issuperset(kind.atoms)]
-        return [k.number for k in opened if k.certain], [k.number for k in opened if not k.certain]
+    def _sides_of_pieces(self, asked: _Asked, attribute: Attribute) -> Iterator[Sides]:
+        """The sides of a question once for each piece of the only string of an attribute."""
+        value = asked.value(attribute.name)
+        codes = attribute.pieces.within(value) if attribute.pieces is not None and isinstance(value, str) else []
+        for at in range(0, len(codes), TOGETHER_MAX):
+            some = codes[at : at + TOGETHER_MAX]
+            sides = np.repeat(self._sides([asked]), len(some), axis=2)
+            sides[:, attribute.places[_PIECE]] = some
+            yield sides
 
 
-def _codes(space: Space) -> Callable[[str, str], float]:
-    """Numbers for the strings of a question: strings that are not stored are all different, and equal to no other."""
-    unknown: dict[str, float] = {}
-
-    def code_of(attribute: str, text: str) -> float:
-        code = space.known_code(attribute, text)
-        return code if code >= 0 else unknown.setdefault(text, -1.0 - len(unknown))
-
-    return code_of
-
-
-def _types(box: Box) -> dict[str, dict[Axis, None]]:
-    """The axes that each attribute has conditions on, except presence."""
-    types: dict[str, dict[Axis, None]] = {}
-    for attribute, axis in (*box.dimensions, *box.without):
-        if axis is not _PRESENT:
-            types.setdefault(attribute, {})[axis] = None
-    for atom in box.atoms:
-        types.setdefault(atom.attribute, {})[Axis.STRING] = None
-    return types
+def _asked(conjunction: Conjunction) -> _Asked:
+    parts = parts_of(conjunction)
+    if parts is None:
+        return _Asked(conjunction, None, dict.fromkeys(conjunction.by_attribute, _Form.OTHER))
+    forms = {}
+    tested = [p.attribute for p in parts.tests]
+    for attribute in conjunction.by_attribute:
+        spans = [span for span in parts.spans if span[0] == attribute]
+        only = spans[0] if len(spans) == 1 and attribute not in tested else None
+        if only is None or any(name == attribute for name, *_ in parts.without):
+            excluded = impossible(conjunction.by_attribute[attribute])
+            forms[attribute] = _Form.IMPOSSIBLE if excluded else _Form.OTHER
+        else:
+            forms[attribute] = _form(only[1], only[2], only[3])
+    return _Asked(conjunction, parts, forms)
 
 
-def _side(span: tuple[float, float] | None, axis: Axis, typed: Collection[Axis], *, wide: bool) -> tuple[float, float]:
-    """The effect of a named attribute on one axis."""
+def _form(axis: Axis, low: Any, high: Any) -> _Form:
+    """The form of an attribute with a single interval."""
     if axis is _PRESENT:
-        return 1.0, 1.0
-    if span is not None:
-        return span
-    # no condition of this type: any value fits, unless conditions of another type rule it out
-    return _ANYTHING if not typed or axis in typed or wide else _NOTHING
+        return _Form.ANY
+    if axis is _ORDER:
+        return _Form.STRINGS
+    if axis in _NUMBERS and (low is None or low != high):
+        return _Form.NUMBERS
+    return _Form.OTHER if axis is _ENDING or axis is _PIECE else _Form.POINT
 
 
-class _Terms(NamedTuple):
-    """What decides between a question and the kinds of one family.
+def _meets(form: _Form, intervals: tuple[Axis, ...], without: tuple[Axis, ...]) -> bool | None:
+    """Whether a question of this form meets boxes with conditions on these axes: as `Questions._decides`."""
+    if form is _Form.IMPOSSIBLE:
+        return False
+    if form is _Form.POINT or not (intervals or without):
+        return True
+    if form is _Form.ANY:
+        one = len(intervals) + len(without) == 1
+        return True if one or (not intervals and _SINGLE.issuperset(without)) else None
+    if form is _Form.OTHER or without or len(intervals) > 1:
+        return None
+    # boxes of another type are not met
+    return True if form is _Form.NUMBERS or intervals == (_ORDER,) else None
 
-    `conditioned`: attributes on which either side has more than an interval. `apart`: those of them where no value
-    satisfies both sides. `mixed`: whether the family itself excludes values on one of them.
-    """
 
-    conditioned: frozenset[str]
-    apart: tuple[str, ...]
-    mixed: bool
+@lru_cache(1_024)
+def _conditions(
+    dimensions: tuple[Dimension, ...], without: tuple[Dimension, ...]
+) -> list[tuple[str, tuple[Axis, ...], tuple[Axis, ...]]]:
+    """Each attribute, the axes on which boxes have intervals, besides presence, and those on which they leave out."""
+    names = dict.fromkeys(name for name, _ in (*dimensions, *without))
+    return [
+        (
+            name,
+            tuple(axis for other, axis in dimensions if other == name and axis is not _PRESENT),
+            tuple(axis for other, axis in without if other == name),
+        )
+        for name in names
+    ]
 
 
-class _Meeting:
-    """Whether a question and the boxes of a kind meet, as far as names and conditions on strings decide."""
+def _placed(asked: _Asked, attribute: Attribute) -> Iterator[tuple[int, float, float]]:
+    """Each place of an attribute that the question names, and its sides."""
+    name, form = attribute.name, asked.forms[attribute.name]
+    spans = [] if asked.parts is None else [span for span in asked.parts.spans if span[0] == name]
+    tested = () if asked.parts is None else asked.parts.tests
+    axes = [axis for _, axis, _, _ in spans] + [_STRING for p in tested if p.attribute == name]
+    axes += [] if asked.parts is None else [axis for other, axis, _, _ in asked.parts.without if other == name]
+    # what has a value of one type has none of the others
+    fitting = next((each for each in _TYPES if not each.isdisjoint(axes)), frozenset(Axis))
+    for axis, place in enumerate(attribute.places):
+        if place >= 0:
+            yield (place, *(_ANYTHING if axis in fitting else _NOTHING))
+    if attribute.places[_PRESENT] >= 0:
+        yield attribute.places[_PRESENT], 1.0, 1.0
+    if form is _Form.POINT:
+        yield from attribute.place(asked.value(name))
+        return
+    for _, axis, low, high in spans:
+        if axis in _NUMBERS:
+            yield from _placed_numbers(attribute, low, high)
+        elif (axis is _ORDER or axis is _ENDING) and attribute.places[axis] >= 0:
+            ladder = attribute.ladders[axis]
+            yield attribute.places[axis], inf if high is None else _below(ladder, high), ladder.place(low)
 
-    def __init__(self, asked: Conjunction, with_more: frozenset[str], points: frozenset[str], stored: Stored) -> None:
-        self.asked = asked.by_attribute
-        self.named = frozenset(asked.by_attribute)
-        self.names = (self.named, with_more, points)
-        self._with_more = with_more
-        self._points = points
-        self._stored = stored
-        # by id: there are many more kinds than families
-        self._terms: dict[int, _Terms] = {}
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the question has only intervals, equal strings and presence."""
-        return not self._with_more
+def _placed_numbers(attribute: Attribute, low: Any, high: Any) -> Iterator[tuple[int, float, float]]:
+    """An interval of numbers, on both axes that numbers have."""
+    if attribute.places[_NUMBER] >= 0:
+        above = inf if high is None else _around(high)[0]
+        yield attribute.places[_NUMBER], above, -inf if low is None else _around(low)[1]
+    if attribute.places[_EXACT] >= 0:
+        ladder = attribute.ladders[_EXACT]
+        above = inf if high is None else ladder.place(high)
+        yield attribute.places[_EXACT], above, -inf if low is None else ladder.place(low)
 
-    def decides(self, kind: BoxKind, besides: Collection[str] = ()) -> bool | None:
-        """Whether boxes of a kind that names allow overlap. False: none do. True: intervals decide. None: filters must.
 
-        Conditions on attributes `besides` these are ignored.
-        """
-        shape, family = kind.shape, kind.family
-        if kind.inexact or not self.named or not (shape.attributes or family.attributes):
-            return None
-        terms = self._terms.get(family.id)
-        if terms is None:
-            terms = self._terms[family.id] = self._terms_of(family)
-        apart = (attribute for attribute in terms.apart if attribute not in besides)
-        if any(attribute in shape.attributes or attribute in family.attributes for attribute in apart):
-            return False
-        return True if not terms.mixed and terms.conditioned.isdisjoint(shape.typed) else None
+def _around(number: Any) -> tuple[float, float]:
+    return floats_around(number) if isinstance(number, int) else (number, number)
 
-    def names_allow(self, shape: Shape, family: Family) -> bool:
-        """PADRES's rule: a subscription may only ask for attributes that the advertisement names."""
-        if self._stored is Stored.SUBSCRIPTIONS:
-            return shape.attributes <= self.named and family.attributes <= self.named
-        return self.named <= shape.attributes | family.attributes
 
-    def depends_on_strings(self, family: Family) -> bool:
-        """Whether the question's conditions on strings, and not only its names, decide about a family."""
-        return bool(self._with_more) or any(atom.attribute in self.named for atom in family.atoms)
-
-    def _apart(self, attribute: str, theirs: Sequence[Predicate]) -> bool:
-        """Whether no value of the attribute satisfies both sides."""
-        asked = self.asked[attribute]
-        for predicate in asked:
-            if predicate.operator is Operator.EQ and predicate.value is not None:
-                value = predicate.value
-                return not all(p.accepts(value) for p in theirs) or not all(p.accepts(value) for p in asked)
-        return impossible((*asked, *theirs))
-
-    def _terms_of(self, family: Family) -> _Terms:
-        theirs: dict[str, list[Predicate]] = {}
-        for atom in family.atoms:
-            theirs.setdefault(atom.attribute, []).append(atom)
-        left_out = {attribute for attribute, _ in family.without}
-        # a single value is excluded or not; of an interval something may remain
-        conditioned = (self._with_more | theirs.keys() | (left_out - self._points)) & self.named
-        apart = (a for a in sorted(conditioned - left_out) if self._apart(a, theirs.get(a, ())))
-        return _Terms(frozenset(conditioned), tuple(apart), not conditioned.isdisjoint(left_out))
+def _below(ladder: Ladder, key: bytes) -> float:
+    """The coordinate of what is just below a key: bounds up to it are below the key, too."""
+    place = ladder.place(key)
+    return place - 0.5 if place == int(place) else place

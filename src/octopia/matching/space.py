@@ -1,40 +1,38 @@
-"""The space that boxes live in: dimensions, the codes of strings, and the kinds of boxes.
+"""The space that boxes live in: attributes with their axes, and the kinds of boxes.
 
-A *kind* is the set of boxes with the same dimensions and atoms. Kinds that differ only in their intervals form a
-*family*; an event opens the families whose atoms its strings satisfy, and is compared with their boxes only. Where
-filters name many attributes, a family also has an *anchor*: an attribute that all its boxes name, so that events
-without it skip the family.
+An *attribute* has a place in the space for each axis that some box uses, the codes of strings and of pieces, and the
+ladders of bounds. A *kind* is the set of boxes with the same dimensions. Kinds that differ only in their intervals form
+a *family*, and a notification is compared with families that it opens: those whose boxes name a piece, once for each of
+them that its string has; where filters name many attributes, those with an *anchor*, an attribute that all their boxes
+name, if it has that attribute; and all others.
 
-Everything here is reference-counted and goes with its last user. Numbers of dimensions and shapes are reused, so that a
-point stays short and a kind's number fits in 64 bits; numbers of families and codes are not, since removed boxes may
-stay in a run for a while. The families that a combination of strings opens are cached (`openings`) until a family comes
-or goes. Once filters name more than `FEW_ATTRIBUTES_MAX` attributes, the cost of a notification depends on its own
-attributes only.
+Everything here is counted and goes with its last user. Numbers are reused, so that they stay small, except for codes:
+removed boxes may stay in a run for a while, but nobody looks at them. `mirror` is told of everything that compiled code
+reads (`mirror.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from math import inf
+from typing import Any, NamedTuple, Protocol
 
 from octopia.language import Predicate, Value
-from octopia.matching.boxes import Axis, Box, Dimension
-from octopia.matching.coordinates import AttributeAxes, Coordinates, Sides, WideCoordinates
-from octopia.matching.openings import Key, Openings
-from octopia.matching.patterns import Patterns
+from octopia.matching.boxes import Axis, Dimension, Parts, string_key
+from octopia.matching.ladder import Ladder, Relabelled
+from octopia.matching.pieces import Piece, Pieces
 from octopia.matching.sharded import BLOCK_BITS, ShardedDict
-from octopia.matching.token_points import TokenPoints
+from octopia.matching.tokens import floats_around
 
-# The number of a kind: its family, its shape, whether its boxes are inexact. So kinds in order are families in order.
+# The number of a kind: its family, its shape, whether its boxes have tests. So kinds in order are families in order.
 _FAMILY_BIT, _SHAPE_BIT = 32, 1
 _SHAPES_MAX = 1 << (_FAMILY_BIT - _SHAPE_BIT)
 _NAMES_REMEMBERED_MAX = 1_024
-_NO_CODES: dict[str, float] = {}
-# Up to this many attributes, visiting all of them is faster than looking up those of a notification.
+# Up to this many attributes, it costs less to compare boxes with a notification than to look for the families that its
+# attributes open.
 FEW_ATTRIBUTES_MAX = 64
+
+_NUMBER, _STRING, _BOOL, _PRESENT, _EXACT, _ORDER, _ENDING, _PIECE = Axis
 
 
 @lru_cache(_NAMES_REMEMBERED_MAX)
@@ -44,9 +42,9 @@ def _names(attributes: tuple[str, ...]) -> frozenset[str]:
 
 
 class Shape:
-    """Dimensions with intervals, and their numbers in the space. `typed`: attributes with more than a presence test."""
+    """Dimensions with intervals, and their places in the space."""
 
-    __slots__ = ("anchor", "attributes", "dimensions", "id", "kinds", "places", "typed")
+    __slots__ = ("anchor", "attributes", "dimensions", "id", "kinds", "places")
 
     def __init__(
         self, id: int, dimensions: tuple[Dimension, ...], places: tuple[int, ...], anchor: str | None = None
@@ -55,26 +53,32 @@ class Shape:
         self.anchor = anchor
         self.dimensions = dimensions
         self.attributes = _names(tuple(attribute for attribute, _ in dimensions))
-        self.typed = _names(tuple(attribute for attribute, axis in dimensions if axis is not Axis.PRESENT))
         self.places = places
         self.kinds = 0
 
 
 class Family:
-    """Kinds with the same atoms and the same dimensions with excluded values, with their numbers."""
+    """Kinds that are opened alike, and leave values out of the same dimensions.
 
-    __slots__ = ("anchor", "atom_numbers", "atoms", "attributes", "id", "kinds", "places", "without")
+    `piece` is the attribute whose pieces open it, `anchor` the one that must be there; at most one of them is set.
+    """
+
+    __slots__ = ("anchor", "attributes", "id", "kinds", "piece", "places", "without")
 
     def __init__(
-        self, id: int, box: Box, places: tuple[int, ...], atom_numbers: tuple[int, ...], anchor: str | None = None
+        self,
+        id: int,
+        without: tuple[Dimension, ...],
+        places: tuple[int, ...],
+        piece: str | None = None,
+        anchor: str | None = None,
     ) -> None:
         self.id = id
-        self.anchor = anchor
-        self.atoms = box.atoms
-        self.atom_numbers = atom_numbers
-        self.without = box.without
-        self.attributes = _names((*(a for a, _ in box.without), *(atom.attribute for atom in box.atoms)))
+        self.without = without
         self.places = places
+        self.piece = piece
+        self.anchor = anchor
+        self.attributes = _names(tuple(attribute for attribute, _ in without))
         self.kinds = 0
 
 
@@ -84,47 +88,179 @@ class BoxKind(NamedTuple):
     number: int
     shape: Shape
     family: Family
-    inexact: bool
-
-
-class _Atom:
-    """A condition on strings in use, and the families that are looked up by it: each by one of its atoms."""
-
-    __slots__ = ("families", "number", "users")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.users = 0
-        self.families: dict[int, Family] = {}
+    tested: bool
 
 
 class _Codes:
-    """Numbers that stand for the strings of one attribute, counted. `owner` is its own number, never used again."""
+    """Numbers that stand for the strings of one attribute, counted."""
 
-    __slots__ = ("next", "of", "owner", "users")
+    __slots__ = ("next", "of", "users")
 
-    def __init__(self, owner: int) -> None:
-        self.owner = owner
+    def __init__(self) -> None:
         self.of: ShardedDict[str, float] = ShardedDict()
         self.users: ShardedDict[str, int] = ShardedDict()
         self.next = 0.0
 
-    def add(self, text: str) -> float:
-        code = self.of.part(text)[text] = self.next
-        self.users.part(text)[text] = 1
+    def hold(self, text: str) -> float | None:
+        """Count a user of a string; returns its code if it is new."""
+        part = hash(text) >> BLOCK_BITS & self.of.last
+        users = self.users.parts[part]
+        if text in users:
+            users[text] += 1
+            return None
+        users[text] = 1
+        code = self.of.parts[part][text] = self.next
         self.next += 1.0
         self.of.split_if_large()
         self.users.split_if_large()
         return code
 
-    def drop(self, text: str) -> None:
-        del self.of.part(text)[text], self.users.part(text)[text]
+    def release(self, text: str) -> bool:
+        """A user of a string is gone; returns whether that was the last."""
+        part = hash(text) >> BLOCK_BITS & self.of.last
+        users = self.users.parts[part]
+        users[text] -= 1
+        if users[text]:
+            return False
+        del users[text], self.of.parts[part][text]
+        return True
+
+
+class Attribute:
+    """What filters say about one attribute.
+
+    `line` is its number; `places` are those of its axes, or -1. `anchored` and `pieced` are the families that it opens:
+    by being there, and by each of its pieces. `tested` counts tests.
+    """
+
+    __slots__ = ("anchored", "codes", "ladders", "line", "name", "pieced", "pieces", "places", "tested", "uses")
+
+    def __init__(self, name: str, line: int) -> None:
+        self.name = name
+        self.line = line
+        self.places = [-1] * len(Axis)
+        self.codes: _Codes | None = None
+        self.ladders: dict[Axis, Ladder] = {}
+        self.pieces: Pieces | None = None
+        self.anchored: dict[int, Family] = {}
+        self.pieced: dict[int, Family] = {}
+        self.tested = 0
+        self.uses = 0  # users of all its places
+
+    def code(self, text: str) -> float:
+        """The code of a string; -1 if no filter has it."""
+        code: float = -1.0 if self.codes is None else self.codes.of.lookup(text, -1.0)
+        return code
+
+    def place(self, value: Value) -> Iterator[tuple[int, float, float]]:
+        """Where a value lies: each place, and what is compared there with lower and with upper bounds.
+
+        Both are the coordinate of the value, except for an integer between two floats. Pieces are not among them.
+        """
+        places = self.places
+        if places[_PRESENT] >= 0:
+            yield places[_PRESENT], 1.0, 1.0
+        if type(value) is str:
+            if places[_STRING] >= 0:
+                code = self.code(value)
+                yield places[_STRING], code, code
+            for axis in (_ORDER, _ENDING):
+                if places[axis] >= 0:
+                    at = self.ladders[axis].place(string_key(value, axis))
+                    yield places[axis], at, at
+        elif type(value) is bool:
+            if places[_BOOL] >= 0:
+                yield places[_BOOL], float(value), float(value)
+        else:
+            if places[_NUMBER] >= 0:
+                below, above = floats_around(value) if isinstance(value, int) else (float(value), float(value))
+                yield places[_NUMBER], below, above
+            if places[_EXACT] >= 0:
+                at = self.ladders[_EXACT].place(value)
+                yield places[_EXACT], at, at
+
+    @property
+    def reads_strings(self) -> bool:
+        """Whether the code of a string is not all that matters."""
+        return self.tested > 0 or max(self.places[_ORDER:]) >= 0
+
+
+class Tests:
+    """Conditions that are tested when a box is found. Each list of them has a number, which is counted."""
+
+    __slots__ = ("_free", "_lists", "_numbers", "_users")
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Predicate, ...], int] = {}
+        self._lists: list[tuple[Predicate, ...]] = []
+        self._users: list[int] = []
+        self._free: list[int] = []
+
+    def __getitem__(self, number: int) -> tuple[Predicate, ...]:
+        return self._lists[number]
+
+    def __iter__(self) -> Iterator[tuple[tuple[Predicate, ...], int]]:
+        return iter(self._numbers.items())
+
+    def number(self, tests: tuple[Predicate, ...]) -> int:
+        """The number of a list; -1 if it is empty."""
+        return self._numbers[tests] if tests else -1
+
+    def hold(self, tests: tuple[Predicate, ...]) -> bool:
+        """Count a user of a list; returns whether it is new."""
+        number = self._numbers.get(tests)
+        if number is not None:
+            self._users[number] += 1
+            return False
+        if self._free:
+            number = self._free.pop()
+            self._lists[number], self._users[number] = tests, 1
+        else:
+            number = len(self._lists)
+            self._lists.append(tests)
+            self._users.append(1)
+        self._numbers[tests] = number
+        return True
+
+    def release(self, tests: tuple[Predicate, ...]) -> bool:
+        """A user of a list is gone; returns whether that was the last."""
+        number = self._numbers[tests]
+        self._users[number] -= 1
+        if self._users[number]:
+            return False
+        del self._numbers[tests]
+        self._lists[number] = ()
+        self._free.append(number)
+        return True
+
+
+class Watcher(Protocol):
+    """What a space tells whoever keeps the same in another form."""
+
+    def add(self, attribute: Attribute, /) -> None: ...
+    def write(self, attribute: Attribute, /) -> None:
+        """Its places or ladders have changed."""
+
+    def remove(self, attribute: Attribute, /) -> None: ...
+    def link(self, family: Family, /) -> None: ...
+    def unlink(self, family: Family, /) -> None: ...
+    def add_code(self, line: int, text: str, code: float, /) -> None: ...
+    def remove_code(self, line: int, text: str, /) -> None: ...
+    def add_piece(self, attribute: Attribute, piece: Piece, /) -> None: ...
+    def remove_piece(self, attribute: Attribute, piece: Piece, /) -> None: ...
+    def add_tests(self, number: int, tests: tuple[Predicate, ...], /) -> None: ...
+    def remove_tests(self, number: int, /) -> None: ...
 
 
 class Space:
-    """All dimensions, codes and kinds of one matcher."""
+    """All attributes and kinds of one matcher."""
 
     def __init__(self) -> None:
+        self.attributes: dict[str, Attribute] = {}
+        self._free_lines: list[int] = []
+        self._places = 0
+        self._free_places: list[int] = []
+        self._users: dict[Dimension, int] = {}
         # number of a kind -> number of its boxes
         self._boxes: dict[int, int] = {}
         self._shapes: dict[int, Shape] = {}
@@ -135,95 +271,184 @@ class Space:
         self._kinds_under: dict[str | None, dict[int, None]] = {}
         self._listed_under: dict[int, str | None] = {}
         self._families: dict[int, Family] = {}
-        self._family_of: dict[tuple[tuple[Dimension, ...], tuple[Predicate, ...], str | None], Family] = {}
-        self._next_family = 0
-        self._places: dict[Dimension, int] = {}
-        self._users: dict[Dimension, int] = {}
-        self._free: list[int] = []
-        self._codes: dict[str, _Codes] = {}
-        self._next_owner = 0
-        # attribute -> its places by axis (or None), for the one pass over a notification
-        self._axes: dict[str, list[int | None]] = {}
-        # computed on demand
-        self._planned: list[AttributeAxes] | None = None
-        self._coordinates: Coordinates | None = None
-        self._wide_coordinates: WideCoordinates | None = None
-        self._atoms: dict[str, Patterns[_Atom]] = {}
-        self._next_atom = 0
-        # families without atoms by their anchor
-        self._without_atoms: dict[str | None, dict[int, Family]] = {None: {}}
-        # how many families have an anchor, by the attribute
-        self._anchors: dict[str, int] = {}
-        self.openings = Openings(self._open)
-        self._token_points: TokenPoints | None = None
+        self._family_of: dict[tuple[tuple[Dimension, ...], str | None, str | None], Family] = {}
+        self._free_families: list[int] = []
+        # families that every notification opens
+        self.always: dict[int, Family] = {}
+        self.tests = Tests()
+        self.mirror: Watcher | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything except what is computed on demand."""
-        return self.__dict__ | {
-            "_planned": None,
-            "_coordinates": None,
-            "_wide_coordinates": None,
-            "_token_points": None,
-        }
+        return self.__dict__ | {"mirror": None}
 
     @property
     def size(self) -> int:
         """The length of a point: the most places ever in use at once."""
-        return len(self._places) + len(self._free)
+        return self._places
 
-    def code_of(self, attribute: str, text: str) -> float:
-        """The number of a string in a filter; counted, see `release_code`."""
-        codes = self._codes.get(attribute)
+    @property
+    def families_max(self) -> int:
+        """More than the number of any family."""
+        return len(self._families) + len(self._free_families)
+
+    @property
+    def lines_max(self) -> int:
+        """More than the number of any attribute."""
+        return len(self.attributes) + len(self._free_lines)
+
+    # -- what boxes refer to
+
+    def hold(self, parts: Parts) -> list[tuple[int, Relabelled]]:
+        """Count the strings, bounds, pieces and tests of a conjunction; call this before `take`.
+
+        Returns the places at which the labels of bounds have changed: the bounds of all boxes there must be mapped.
+        """
+        changed: list[tuple[int, Relabelled]] = []
+        for name, axis, low, high in chain(parts.spans, parts.without):
+            if axis is _STRING:
+                self._hold_code(name, low)
+            elif axis > _PRESENT:
+                self._hold_bounds(self._attribute(name), axis, low, high, changed)
+        for tests in _lists(parts):
+            for predicate in tests:
+                self._attribute(predicate.attribute).tested += 1
+            if self.tests.hold(tests) and self.mirror is not None:
+                self.mirror.add_tests(self.tests.number(tests), tests)
+        return changed
+
+    def _hold_code(self, name: str, text: str) -> None:
+        attribute = self.attributes.get(name) or self._attribute(name)
+        codes = attribute.codes
         if codes is None:
-            codes = self._codes[attribute] = _Codes(self._next_owner)
-            self._next_owner += 1
-        part = hash(text) >> BLOCK_BITS & codes.of.last
-        code = codes.of.parts[part].get(text)
-        if code is None:
-            lookup = codes.of.lookup
-            code = codes.add(text)
-            if lookup is not codes.of.lookup:
-                # what places notifications has the old one
-                self._dimensions_changed()
-            if self._token_points is not None:
-                self._token_points.codes.add(codes.owner, text, code)
-            return code
-        codes.users.parts[part][text] += 1
-        return code
+            codes = attribute.codes = _Codes()
+        code = codes.hold(text)
+        if code is not None and self.mirror is not None:
+            self.mirror.add_code(attribute.line, text, code)
 
-    def known_code(self, attribute: str, text: str) -> float:
-        """The number of a string in a notification; -1 if no filter has it."""
-        codes = self._codes.get(attribute)
-        code: float = -1.0 if codes is None else codes.of.lookup(text, -1.0)
-        return code
+    def _hold_bounds(
+        self, attribute: Attribute, axis: Axis, low: Any, high: Any, changed: list[tuple[int, Relabelled]]
+    ) -> None:
+        if axis is _PIECE:
+            if attribute.pieces is None:
+                attribute.pieces = Pieces()
+            piece = attribute.pieces.hold(low)
+            if piece is not None and self.mirror is not None:
+                self.mirror.add_piece(attribute, piece)
+            return
+        ladder = attribute.ladders.get(axis)
+        if ladder is None:
+            ladder = attribute.ladders[axis] = Ladder()
+            if self.mirror is not None:
+                self.mirror.write(attribute)
+        for bound in (low, high):
+            if bound is not None:
+                relabelled = ladder.hold(bound)
+                if relabelled is not None and attribute.places[axis] >= 0:
+                    changed.append((attribute.places[axis], relabelled))
+
+    def release(self, parts: Parts) -> None:
+        """The opposite of `hold`; call this before the box leaves its kind."""
+        for name, axis, low, high in chain(parts.spans, parts.without):
+            if axis is _STRING:
+                attribute = self.attributes[name]
+                if attribute.codes.release(low) and self.mirror is not None:  # type: ignore[union-attr]
+                    self.mirror.remove_code(attribute.line, low)
+            elif axis is _PIECE:
+                attribute = self.attributes[name]
+                piece = attribute.pieces.release(low)  # type: ignore[union-attr]
+                if piece is not None and self.mirror is not None:
+                    self.mirror.remove_piece(attribute, piece)
+            elif axis > _PRESENT:
+                ladder = self.attributes[name].ladders[axis]
+                for bound in (low, high):
+                    if bound is not None:
+                        ladder.release(bound)
+        for tests in _lists(parts):
+            for predicate in tests:
+                self.attributes[predicate.attribute].tested -= 1
+            number = self.tests.number(tests)
+            if self.tests.release(tests) and self.mirror is not None:
+                self.mirror.remove_tests(number)
+
+    def bounds(self, parts: Parts) -> tuple[list[float], list[float]]:
+        """The lower and the upper bounds of the box of a conjunction that is held: intervals, then what is left out."""
+        lows: list[float] = []
+        highs: list[float] = []
+        for name, axis, low, high in chain(parts.spans, parts.without):
+            if axis is _STRING:
+                low = high = self.attributes[name].code(low)
+            elif axis is _PIECE:
+                low = high = self.attributes[name].pieces.code(low)  # type: ignore[union-attr]
+            elif axis > _PRESENT:
+                ladder = self.attributes[name].ladders[axis]
+                low = -inf if low is None else float(ladder.label(low))
+                # strings are below their upper bound
+                high = inf if high is None else ladder.label(high) - (0.0 if axis is _EXACT else 0.5)
+            lows.append(low)
+            highs.append(high)
+        return lows, highs
+
+    # -- attributes and places
+
+    def _attribute(self, name: str) -> Attribute:
+        attribute = self.attributes.get(name)
+        if attribute is None:
+            line = self._free_lines.pop() if self._free_lines else len(self.attributes)
+            attribute = self.attributes[name] = Attribute(name, line)
+            if self.mirror is not None:
+                self.mirror.add(attribute)
+        return attribute
+
+    def _use(self, dimension: Dimension) -> int:
+        name, axis = dimension
+        attribute = self._attribute(name)
+        if attribute.places[axis] < 0:
+            if self._free_places:
+                attribute.places[axis] = self._free_places.pop()
+            else:
+                attribute.places[axis] = self._places
+                self._places += 1
+            self._users[dimension] = 0
+            if self.mirror is not None:
+                self.mirror.write(attribute)
+        self._users[dimension] += 1
+        attribute.uses += 1
+        return attribute.places[axis]
+
+    def _disuse(self, dimension: Dimension) -> None:
+        name, axis = dimension
+        attribute = self.attributes[name]
+        attribute.uses -= 1
+        self._users[dimension] -= 1
+        if self._users[dimension]:
+            return
+        del self._users[dimension]
+        self._free_places.append(attribute.places[axis])
+        attribute.places[axis] = -1
+        attribute.ladders.pop(axis, None)
+        if attribute.uses:
+            if self.mirror is not None:
+                self.mirror.write(attribute)
+            return
+        del self.attributes[name]
+        self._free_lines.append(attribute.line)
+        if self.mirror is not None:
+            self.mirror.remove(attribute)
+
+    def place_of(self, attribute: str, axis: Axis) -> int:
+        """The place of an axis; -1 if no box uses it."""
+        known = self.attributes.get(attribute)
+        return -1 if known is None else known.places[axis]
+
+    def code(self, attribute: str, text: str) -> float:
+        """The code of a string; -1 if no filter has it."""
+        known = self.attributes.get(attribute)
+        return -1.0 if known is None else known.code(text)
 
     def strings_of(self, attribute: str) -> Iterable[tuple[str, float]]:
-        """The strings in filters, with their numbers, in any order."""
-        codes = self._codes.get(attribute)
-        return () if codes is None else codes.of.items()
-
-    def release_code(self, attribute: str, text: str) -> None:
-        """Release a string of a removed filter; call this before its boxes leave their kinds."""
-        codes = self._codes[attribute]
-        users = codes.users.parts[hash(text) >> BLOCK_BITS & codes.users.last]
-        left = users[text] - 1
-        if left:
-            users[text] = left
-        else:
-            codes.drop(text)
-            if self._token_points is not None:
-                self._token_points.codes.remove(codes.owner, text)
-
-    def all_codes(self) -> Iterator[tuple[int, str, float]]:
-        """Every string that has a code: the number of its attribute, the string, the code."""
-        for codes in self._codes.values():
-            for text, code in codes.of.items():
-                yield codes.owner, text, code
-
-    def owner_of(self, attribute: str) -> int:
-        """The number under which an attribute's strings have codes; -1 if they have none."""
-        codes = self._codes.get(attribute)
-        return -1 if codes is None else codes.owner
+        """The strings in filters, with their codes, in any order."""
+        known = self.attributes.get(attribute)
+        return () if known is None or known.codes is None else known.codes.of.items()
 
     # -- kinds
 
@@ -248,19 +473,27 @@ class Space:
         shape = self._shapes[(number >> _SHAPE_BIT) % _SHAPES_MAX]
         return BoxKind(number, shape, self._families[number >> _FAMILY_BIT], bool(number % 2))
 
-    def take(self, box: Box) -> int:
-        """The number of a box's kind, which is counted as having one more box."""
-        shape = self._shape_of.get(box.dimensions) or self._new_shape(box)
-        anchor = shape.anchor if shape.dimensions else self._rarest(box.without)
-        family = self._family_of.get((box.without, box.atoms, anchor)) or self._new_family(box, anchor)
-        number = family.id << _FAMILY_BIT | shape.id << _SHAPE_BIT | box.inexact
+    @staticmethod
+    def family_id(kind: int) -> int:
+        """The family of a kind, by their numbers."""
+        return kind >> _FAMILY_BIT
+
+    def take(self, parts: Parts) -> BoxKind:
+        """The kind of a box, which is counted as having one more box."""
+        dimensions = tuple([(name, axis) for name, axis, _, _ in parts.spans])
+        shape = self._shape_of.get(dimensions) or self._new_shape(dimensions)
+        without = tuple([(name, axis) for name, axis, _, _ in parts.without]) if parts.without else ()
+        anchor = None if parts.piece is not None else shape.anchor if dimensions else self._rarest(without)
+        family = self._family_of.get((without, parts.piece, anchor)) or self._new_family(without, parts.piece, anchor)
+        tested = bool(parts.tests)
+        number = family.id << _FAMILY_BIT | shape.id << _SHAPE_BIT | tested
         boxes = self._boxes.get(number, 0)
         if not boxes:
             shape.kinds += 1
             family.kinds += 1
             self._list_kind(number, shape.attributes | family.attributes)
         self._boxes[number] = boxes + 1
-        return number
+        return BoxKind(number, shape, family, tested)
 
     def _rarest(self, dimensions: tuple[Dimension, ...]) -> str | None:
         """The attribute of these dimensions that the fewest kinds name; None while there are few attributes."""
@@ -290,28 +523,28 @@ class Space:
             if not self._kinds_naming[attribute]:
                 del self._kinds_naming[attribute]
 
-    def _new_shape(self, box: Box) -> Shape:
+    def _new_shape(self, dimensions: tuple[Dimension, ...]) -> Shape:
         id = self._free_shapes.pop() if self._free_shapes else len(self._shapes)
-        places = tuple(self._use(dimension) for dimension in box.dimensions)
-        shape = Shape(id, box.dimensions, places, self._rarest(box.dimensions))
-        self._shape_of[box.dimensions] = self._shapes[shape.id] = shape
+        places = tuple(self._use(dimension) for dimension in dimensions)
+        shape = Shape(id, dimensions, places, self._rarest(dimensions))
+        self._shape_of[dimensions] = self._shapes[shape.id] = shape
         return shape
 
-    def _new_family(self, box: Box, anchor: str | None) -> Family:
-        atoms = [self._use_atom(atom) for atom in box.atoms]
-        places = tuple(self._use(dimension) for dimension in box.without)
-        family = Family(self._next_family, box, places, tuple(atom.number for atom in atoms), anchor)
-        self._next_family += 1
-        self._family_of[box.without, box.atoms, anchor] = self._families[family.id] = family
-        if anchor is not None:
-            self._anchors[anchor] = self._anchors.get(anchor, 0) + 1
-        if atoms:
-            # filed under the atom with the fewest families
-            min(atoms, key=lambda atom: len(atom.families)).families[family.id] = family
-        else:
-            self._without_atoms.setdefault(anchor, {})[family.id] = family
-        self._openings_changed()
+    def _new_family(self, without: tuple[Dimension, ...], piece: str | None, anchor: str | None) -> Family:
+        id = self._free_families.pop() if self._free_families else len(self._families)
+        places = tuple(self._use(dimension) for dimension in without)
+        family = Family(id, without, places, piece, anchor)
+        self._family_of[without, piece, anchor] = self._families[id] = family
+        self._opened_by(family)[id] = family
+        if self.mirror is not None:
+            self.mirror.link(family)
         return family
+
+    def _opened_by(self, family: Family) -> dict[int, Family]:
+        """The list of families that this one is in."""
+        if family.piece is not None:
+            return self.attributes[family.piece].pieced
+        return self.always if family.anchor is None else self.attributes[family.anchor].anchored
 
     def leave(self, number: int, boxes: int = 1) -> None:
         """Remove boxes of a kind; the kind goes with the last one."""
@@ -322,12 +555,12 @@ class Space:
         del self._boxes[number]
         _, shape, family, _ = self.kind(number)
         self._unlist_kind(number, shape.attributes | family.attributes)
-        shape.kinds -= 1
-        if not shape.kinds:
-            self._drop_shape(shape)
         family.kinds -= 1
         if not family.kinds:
             self._drop_family(family)
+        shape.kinds -= 1
+        if not shape.kinds:
+            self._drop_shape(shape)
 
     def _drop_shape(self, shape: Shape) -> None:
         del self._shape_of[shape.dimensions], self._shapes[shape.id]
@@ -336,188 +569,54 @@ class Space:
             self._disuse(dimension)
 
     def _drop_family(self, family: Family) -> None:
-        anchor = family.anchor
-        del self._family_of[family.without, family.atoms, anchor], self._families[family.id]
-        if not family.atoms:
-            del self._without_atoms[anchor][family.id]
-        if anchor is not None:
-            self._anchors[anchor] -= 1
-            if not self._anchors[anchor]:
-                del self._anchors[anchor]
-                self._without_atoms.pop(anchor, None)
+        if self.mirror is not None:
+            self.mirror.unlink(family)
+        del self._opened_by(family)[family.id]
+        del self._family_of[family.without, family.piece, family.anchor], self._families[family.id]
+        self._free_families.append(family.id)
         for dimension in family.without:
             self._disuse(dimension)
-        for atom in family.atoms:
-            self._disuse_atom(atom, family)
-        self._openings_changed()
 
-    def _openings_changed(self) -> None:
-        self.openings.forget()
-        if self._token_points is not None:
-            self._token_points.openings_changed()
+    def families(self) -> Iterable[Family]:
+        """All families."""
+        return self._families.values()
 
-    def _dimensions_changed(self) -> None:
-        self._planned = self._coordinates = None
-        if self._token_points is not None:
-            self._token_points.dimensions_changed()
+    # -- what a notification opens
 
-    def _use_atom(self, predicate: Predicate) -> _Atom:
-        of_attribute = self._atoms.setdefault(predicate.attribute, Patterns())
-        atom = of_attribute.get(predicate)
-        if atom is None:
-            atom = _Atom(self._next_atom)
-            of_attribute.add(predicate, atom)
-            self._next_atom += 1
-        atom.users += 1
-        return atom
+    def named(self, values: Mapping[str, Value]) -> Iterator[tuple[Attribute, Value]]:
+        """The attributes of a notification that filters name, and their values."""
+        # iterate over the shorter one: a notification may have thousands of attributes that no filter names
+        if len(values) < len(self.attributes):
+            for name, value in values.items():
+                attribute = self.attributes.get(name)
+                if attribute is not None:
+                    yield attribute, value
+        else:
+            for name, attribute in self.attributes.items():
+                if name in values:
+                    yield attribute, values[name]
 
-    def _disuse_atom(self, predicate: Predicate, family: Family) -> None:
-        of_attribute = self._atoms[predicate.attribute]
-        atom = of_attribute[predicate]
-        atom.families.pop(family.id, None)
-        atom.users -= 1
-        if not atom.users:
-            of_attribute.remove(predicate)
-            if not len(of_attribute):
-                del self._atoms[predicate.attribute]
+    def opened(self, values: Mapping[str, Value]) -> tuple[list[int], list[tuple[int, float, Sequence[int]]]]:
+        """The families that a notification opens: by numbers; and, for each piece, its place, its code and families."""
+        families = list(self.always)
+        pieces: list[tuple[int, float, Sequence[int]]] = []
+        for attribute, value in self.named(values):
+            families += attribute.anchored
+            if attribute.pieced and attribute.pieces is not None and type(value) is str:
+                place, opened = attribute.places[_PIECE], list(attribute.pieced)
+                pieces += ((place, code, opened) for code in attribute.pieces.within(value))
+        return families, pieces
 
-    def _use(self, dimension: Dimension) -> int:
-        place = self._places.get(dimension)
-        if place is None:
-            place = self._free.pop() if self._free else len(self._places)
-            self._places[dimension] = place
-            self._users[dimension] = 0
-            attribute, axis = dimension
-            self._axes.setdefault(attribute, [None] * len(Axis))[axis] = place
-            self._dimensions_changed()
-        self._users[dimension] += 1
-        return place
 
-    def _disuse(self, dimension: Dimension) -> None:
-        self._users[dimension] -= 1
-        if self._users[dimension]:
-            return
-        del self._users[dimension]
-        self._free.append(self._places.pop(dimension))
-        attribute, axis = dimension
-        self._dimensions_changed()
-        if axis is Axis.STRING:
-            del self._codes[attribute]
-        axes = self._axes[attribute]
-        axes[axis] = None
-        if not any(place is not None for place in axes):
-            del self._axes[attribute]
+def _lists(parts: Parts) -> list[tuple[Predicate, ...]]:
+    """The lists of tests of a box: what is tested when it is found, and what if it waits, since pieces are not compared
+    then."""
+    if not parts.tests and parts.pattern is None:
+        return []
+    waiting = waiting_tests(parts)
+    return [waiting] if waiting == parts.tests else [waiting, parts.tests] if parts.tests else [waiting]
 
-    # -- the position of a notification, and what it opens
 
-    def point(self, values: Mapping[str, Value]) -> Sides:
-        """A notification as a point; the same array every time, which may be longer than the space."""
-        if len(self._axes) > FEW_ATTRIBUTES_MAX:
-            if self._wide_coordinates is None:
-                self._wide_coordinates = WideCoordinates(self._axes, self.known_code)
-            return self._wide_coordinates.place(values, self.size)
-        if self._coordinates is None:
-            self._coordinates = Coordinates(self.size, self.plan())
-        return self._coordinates.place(values)
-
-    @property
-    def token_points(self) -> TokenPoints:
-        """Places notifications read as tokens; made on first use and kept up to date."""
-        if self._token_points is None:
-            self._token_points = TokenPoints(self)
-        return self._token_points
-
-    def plan(self) -> list[AttributeAxes]:
-        """How to place each attribute that has a dimension."""
-        if self._planned is None:
-            self._planned = []
-            for attribute, axes in self._axes.items():
-                number, string, boolean, present = (-1 if place is None else place for place in axes)
-                code_of = self._codes[attribute].of.lookup if string >= 0 else _NO_CODES.get
-                self._planned.append(AttributeAxes(attribute, code_of, number, string, boolean, present))
-        return self._planned
-
-    def axes_of(self, attribute: str) -> list[int | None] | None:
-        """The places of an attribute by axis; None if no filter names it."""
-        return self._axes.get(attribute)
-
-    @property
-    def attributes(self) -> list[str]:
-        """All attributes that filters name, in dimensions or in atoms."""
-        return list(self._kinds_naming)
-
-    @property
-    def atom_attributes(self) -> list[str]:
-        """The attributes whose strings decide which families are open."""
-        return list(self._atoms)
-
-    def atoms_satisfied_by(self, attribute: str, text: str) -> list[int]:
-        """The numbers of the conditions on an attribute that a string satisfies."""
-        atoms = self._atoms.get(attribute)
-        return [] if atoms is None else [atom.number for atom in atoms.satisfied_by(text)]
-
-    @staticmethod
-    def family_id(kind: int) -> int:
-        """The family of a kind, by their numbers."""
-        return kind >> _FAMILY_BIT
-
-    @property
-    def opens_by_name(self) -> bool:
-        """Whether openings are looked up by `named_key`; otherwise by one string or None per `atom_attributes`."""
-        return bool(self._anchors) or len(self._atoms) > FEW_ATTRIBUTES_MAX
-
-    def decides_openings(self, attribute: str) -> bool:
-        """Whether an attribute affects which families are open."""
-        return attribute in self._atoms or attribute in self._anchors
-
-    @property
-    def something_decides(self) -> bool:
-        """Whether any attribute affects which families are open."""
-        return bool(self._atoms) or bool(self._anchors)
-
-    def deciding(self) -> list[str]:
-        """The attributes that do, each once."""
-        return list(dict.fromkeys((*self._atoms, *self._anchors)))
-
-    def opening_key(self, named: Mapping[str, str | None]) -> Key:
-        """Like `named_key`, for attributes that matter only: each with its string, or None for another type."""
-        if self.opens_by_name:
-            return tuple((name, text if name in self._atoms else None) for name, text in named.items())
-        return tuple(named.get(attribute) for attribute in self._atoms)
-
-    def named_key(self, values: Mapping[str, Value]) -> Key:
-        """The key of the families that a notification opens: each deciding attribute that it has, and its string."""
-        return tuple(
-            (name, value if type(value) is str and name in self._atoms else None)
-            for name, value in values.items()
-            if name in self._atoms or name in self._anchors
-        )
-
-    def opened_by(self, values: Mapping[str, Value]) -> npt.NDArray[np.int64]:
-        """The families that a notification opens, as an index into the openings."""
-        if self._anchors or len(self._atoms) > FEW_ATTRIBUTES_MAX:
-            return self.openings.number_alone(self.named_key(values))
-        strings = []
-        for attribute in self._atoms:
-            value = values.get(attribute)
-            strings.append(value if type(value) is str else None)
-        return self.openings.number_alone(tuple(strings))
-
-    def _open(self, key: Key) -> list[int]:
-        """The families that this key opens; see `opens_by_name`."""
-        pairs = key if self.opens_by_name else zip(self._atoms, key, strict=True)
-        named: dict[str, str | None] = dict(pairs)  # type: ignore[arg-type]
-        satisfied: dict[int, _Atom] = {}
-        for attribute, text in named.items():
-            if text is not None:
-                satisfied.update((atom.number, atom) for atom in self._atoms[attribute].satisfied_by(text))
-        opened = list(self._without_atoms[None])
-        for attribute in named if self._anchors else ():
-            opened += self._without_atoms.get(attribute, ())
-        for atom in satisfied.values():
-            for family in atom.families.values():
-                if family.anchor is not None and family.anchor not in named:
-                    continue
-                if all(number in satisfied for number in family.atom_numbers):
-                    opened.append(family.id)
-        return opened
+def waiting_tests(parts: Parts) -> tuple[Predicate, ...]:
+    """What is tested for a box that waits."""
+    return parts.tests if parts.pattern is None else (parts.pattern, *parts.tests)

@@ -10,9 +10,9 @@ again, the pieces to be split waiting on a stack; then columns are filled, one a
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from octopia.matching.box_run import BLOCK, BLOCK_BOXES, CELL, FIRST, HEIGHT, INNER, INTERVALS, PLACE
+from octopia.native import inlined, kernel
 
 _SAMPLE = 128
 # Bounds from here on count as open: the sum of two others is still a number.
@@ -36,7 +36,7 @@ def planting(kinds: Any, order: Any) -> tuple[Any, ...]:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def plant(  # type: ignore[no-untyped-def]
     parts, lines, kinds, places, cells, inners, starts, lows, highs, order, state, stack, ends, keys, budget
 ):
@@ -55,7 +55,7 @@ def plant(  # type: ignore[no-untyped-def]
     return state[_PHASE] == _DONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _next_column(state, columns, last_line):  # type: ignore[no-untyped-def]
     """Continue with the next column, line or phase."""
     state[_COLUMN] += 1
@@ -67,7 +67,7 @@ def _next_column(state, columns, last_line):  # type: ignore[no-untyped-def]
         state[_PHASE] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _split_next(kinds, starts, lows, highs, order, state, stack, ends, keys):  # type: ignore[no-untyped-def]
     """Split a piece of the current kind in two, or begin with it; returns the number of boxes processed."""
     line = state[_LINE]
@@ -106,7 +106,7 @@ def _split_next(kinds, starts, lows, highs, order, state, stack, ends, keys):  #
     return stop - start
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_next(kinds, cells, inners, starts, lows, highs, order, state):  # type: ignore[no-untyped-def]
     """Fill a column of a kind; returns how many boxes it has."""
     line, j = state[_LINE], state[_COLUMN]
@@ -125,7 +125,7 @@ def _fill_next(kinds, cells, inners, starts, lows, highs, order, state):  # type
     return len(mine) + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _surround_next(parts, lines, kinds, places, cells, state):  # type: ignore[no-untyped-def]
     """Fill a column of a part with the bounds around its blocks; returns how many boxes these have."""
     part, j = state[_LINE], state[_COLUMN]
@@ -134,15 +134,16 @@ def _surround_next(parts, lines, kinds, places, cells, state):  # type: ignore[n
     if j < columns:
         column = parts[part, CELL] + j * height
         low, high = cells[0, column : column + height], cells[1, column : column + height]
+        within = j >= parts[part, INTERVALS]
         for block in range(blocks):
             of_kind = _column_of(j, parts[part], kinds, places, lines[parts[part, BLOCK] + block])
-            low[block], high[block] = _around(of_kind, parts[part, BLOCK] + block, lines, kinds, cells)
-        _surround(low, high, blocks)
+            low[block], high[block] = _around(of_kind, parts[part, BLOCK] + block, lines, kinds, cells, within)
+        _surround(low, high, blocks, within)
     _next_column(state, columns, len(parts) - 1)
     return blocks * BLOCK_BOXES + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _column_of(j, part, kinds, places, line):  # type: ignore[no-untyped-def]
     """The column of a kind that is column `j` of its part; -1 if the kind does not have an interval there."""
     if j >= part[INTERVALS]:
@@ -153,32 +154,33 @@ def _column_of(j, part, kinds, places, line):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _around(column, block, lines, kinds, cells):  # type: ignore[no-untyped-def]
-    """The least lower and the greatest upper bound of the boxes of a block, in a column of its kind."""
+@kernel
+def _around(column, block, lines, kinds, cells, within):  # type: ignore[no-untyped-def]
+    """The bounds around all boxes of a block, in a column of its kind, or `within` all of them."""
     if column < 0:
         return -np.inf, np.inf
     line = lines[block]
     first = (block - kinds[line, BLOCK]) * BLOCK_BOXES
     stop = min(first + BLOCK_BOXES, kinds[line, HEIGHT])
     start = kinds[line, CELL] + column * kinds[line, HEIGHT]
-    return cells[0, start + first : start + stop].min(), cells[1, start + first : start + stop].max()
+    low, high = cells[0, start + first : start + stop], cells[1, start + first : start + stop]
+    return (low.max(), high.min()) if within else (low.min(), high.max())
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _surround(low, high, blocks):  # type: ignore[no-untyped-def]
+@kernel
+def _surround(low, high, blocks, within):  # type: ignore[no-untyped-def]
     """After the bounds around blocks, write those around each 64 of them, and so on until 64 are left."""
     start, size = 0, blocks
     while size > BLOCK_BOXES:
         above = start + size
         for first in range(0, size, BLOCK_BOXES):
             part = slice(start + first, start + min(first + BLOCK_BOXES, size))
-            low[above + first // BLOCK_BOXES] = low[part].min()
-            high[above + first // BLOCK_BOXES] = high[part].max()
+            low[above + first // BLOCK_BOXES] = low[part].max() if within else low[part].min()
+            high[above + first // BLOCK_BOXES] = high[part].min() if within else high[part].max()
         start, size = above, (size + BLOCK_BOXES - 1) // BLOCK_BOXES
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _find_ends(order, starts, lows, highs, ends):  # type: ignore[no-untyped-def]
     """Per dimension a little less than the least and a little more than the greatest bound that is not open."""
     for j in range(len(ends)):
@@ -191,7 +193,7 @@ def _find_ends(order, starts, lows, highs, ends):  # type: ignore[no-untyped-def
         ends[j, 1] = most + 1.0 if least <= most else 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def live_boxes(kinds, cells, alive, first, end):  # type: ignore[no-untyped-def]
     """The live boxes of a run in the slots from `first` to `end`: slots, kinds as lines, starts, lows and highs."""
     count = bounds = 0
@@ -222,7 +224,7 @@ def live_boxes(kinds, cells, alive, first, end):  # type: ignore[no-untyped-def]
     return slots, of, starts, lows, highs
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _measure(keys, order, starts, lows, highs, ends, dimension):  # type: ignore[no-untyped-def]
     """The position of each box in a dimension: twice its middle; an open end lies just past the last finite bound."""
     least, most = ends[dimension]
@@ -231,7 +233,7 @@ def _measure(keys, order, starts, lows, highs, ends, dimension):  # type: ignore
         keys[i] = max(lows[at], least) + min(highs[at], most)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _best_dimension(order, starts, lows, highs, ends):  # type: ignore[no-untyped-def]
     """The dimension in which the halves of a sample together reach least beyond the whole."""
     step = max(1, len(order) // _SAMPLE)
@@ -253,7 +255,7 @@ def _best_dimension(order, starts, lows, highs, ends):  # type: ignore[no-untype
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _reach(order, starts, lows, highs, ends, dimension):  # type: ignore[no-untyped-def]
     """The extent of boxes in a dimension."""
     low, high = np.inf, -np.inf
@@ -263,7 +265,7 @@ def _reach(order, starts, lows, highs, ends, dimension):  # type: ignore[no-unty
     return low, high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _select(keys, items, middle):  # type: ignore[no-untyped-def]
     """Put the items with the least keys before `middle`, as quickselect does; keys move with their items."""
     low, high = 0, len(keys) - 1

@@ -34,8 +34,8 @@ def plant(
         _plant_kind(kinds[line : line + 2], cells, inners, starts, lows, highs, order) for line in range(len(kinds) - 1)
     ]
     for part in range(len(parts) - 1):
-        block, cell, place, intervals, height, first, _ = parts[part].tolist()
-        end_block, _, end_place, _, _, end, _ = parts[part + 1].tolist()
+        block, cell, place, intervals, height, first, *_ = parts[part].tolist()
+        end_block, _, end_place, _, _, end, *_ = parts[part + 1].tolist()
         column_of = {p: column for column, p in enumerate(places[place : place + intervals].tolist())}
         bounds = np.empty((2, end_place - place, end_block - block))
         bounds[0], bounds[1] = -np.inf, np.inf
@@ -44,8 +44,12 @@ def plant(
             own = places[kinds[line, PLACE] : kinds[line, PLACE] + kinds[line, INTERVALS]].tolist()
             columns = [column_of[p] for p in own] + list(range(intervals, end_place - place))
             bounds[0, columns, blocks], bounds[1, columns, blocks] = around[line]
-        whole = [_surrounded(np.minimum, bounds[0]), _surrounded(np.maximum, bounds[1])]
-        cells[:, cell : cell + height * (end_place - place)] = np.stack(whole).reshape(2, -1)
+        # around intervals there is what any box has, around what is left out what all boxes leave out
+        whole = [
+            [_surrounded(np.minimum, bounds[0, :intervals]), _surrounded(np.maximum, bounds[0, intervals:])],
+            [_surrounded(np.maximum, bounds[1, :intervals]), _surrounded(np.minimum, bounds[1, intervals:])],
+        ]
+        cells[:, cell : cell + height * (end_place - place)] = [np.concatenate(side).ravel() for side in whole]
     return True
 
 
@@ -70,16 +74,17 @@ def _plant_kind(
     kind: Array, cells: Array, inners: Array, starts: Array, lows: Array, highs: Array, order: Array
 ) -> tuple[Array, Array]:
     """The same for one kind; returns the bounds around its blocks, lines are dimensions."""
-    (_, cell, place, intervals, height, slot, inner), (_, _, end_place, _, _, end_slot, end_inner) = kind.tolist()
+    (_, cell, place, intervals, height, slot, inner, _), (_, _, end_place, _, _, end_slot, end_inner, _) = kind.tolist()
     mine = order[slot:end_slot]
     at = starts[mine] + np.arange(end_place - place)[:, None]
     tree = _Tree(lows[at], highs[at], intervals)
     mine[:] = mine[tree.order]
     low, high = lows[at][:, tree.order], highs[at][:, tree.order]
     cells[:, cell : cell + height * len(at)] = np.stack([low, high]).reshape(2, -1)
-    inners[0, inner:end_inner] = _by_block(np.maximum, low).ravel()
-    inners[1, inner:end_inner] = _by_block(np.minimum, high).ravel()
-    return _by_block(np.minimum, low), _by_block(np.maximum, high)
+    inner_low, inner_high = _by_block(np.maximum, low), _by_block(np.minimum, high)
+    inners[0, inner:end_inner], inners[1, inner:end_inner] = inner_low.ravel(), inner_high.ravel()
+    lows_around = np.concatenate([_by_block(np.minimum, low[:intervals]), inner_low[intervals:]])
+    return lows_around, np.concatenate([_by_block(np.maximum, high[:intervals]), inner_high[intervals:]])
 
 
 def _by_block(choose: np.ufunc, bounds: Array) -> Array:

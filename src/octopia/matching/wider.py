@@ -2,8 +2,8 @@
 
 A filter that covers a conjunction matches its examples. A single conjunction made of intervals covers another exactly
 where its box contains the other's; and "contains" is the same comparison that the kernels make between a box and a
-point, with the least example compared with lower bounds and the greatest with upper bounds. Conditions on strings are
-opened by the example's string. So one search finds the boxes around the whole conjunction.
+point, with the least example compared with lower bounds and the greatest with upper bounds. Strings are told apart by
+an example. So one search finds the boxes around the whole conjunction.
 
 Filters with strings that few others have are not among the boxes: the example's strings find them (`inverted_index`).
 
@@ -17,11 +17,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from octopia.language import Extremes, Filter, Kind, Notification, Operator, Value, extremes
-from octopia.matching.coordinates import Points
+from octopia.language import Extremes, Filter, Kind, Notification, Operator, extremes
+from octopia.matching.box_run import Rows
 from octopia.matching.inverted_index import ByString
 from octopia.matching.matcher import Matcher
-from octopia.matching.store import Rows
+from octopia.matching.points import point_of
 
 Number = TypeVar("Number", np.int32, np.int64)
 Numbers = npt.NDArray[np.int64]
@@ -78,22 +78,13 @@ class _Boxes(Matcher[int]):
         return self._ids_at(rows)
 
     def containing(self, examples: Extremes) -> Rows:
-        """The rows whose box contains both examples and everything between; for filters of one conjunction."""
-        waiting: list[int] = []
-        if self._waiting.rows and not self._settle_if_it_pays():
-            seen = distinct(examples)
-            waiting = [row for row in self._waiting.rows if all(self._satisfies(row, example) for example in seen)]
-        if not self._runs:
-            return np.array(waiting, dtype=np.int32)
-        found = self._search(self._span(*examples))
-        return np.concatenate([found, np.array(waiting, dtype=np.int32)])
-
-    def _span(self, least: dict[str, Value], greatest: dict[str, Value]) -> Points:
-        space = self._space
-        combination, openings = space.opened_by(least), space.openings
-        sides = space.point(least).copy()
-        sides[1] = space.point(greatest)[1]
-        return Points(combination, openings.starts, openings.probes, sides)
+        """The rows whose box contains both examples and everything between, or may; for filters of one conjunction."""
+        seen = distinct(examples)
+        waiting = [row for row in self._waiting_rows() if all(self._satisfies(row, example) for example in seen)]
+        least, greatest = examples
+        sides = point_of(least, self._space)
+        sides[1] = point_of(greatest, self._space)[1]
+        return np.concatenate([self._rows_around(least, sides), np.array(waiting, dtype=np.int32)])
 
 
 def _matching(matcher: Matcher[int], examples: Extremes) -> Rows:

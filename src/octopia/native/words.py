@@ -1,4 +1,4 @@
-"""Bytes by their address, one or eight at a time.
+"""Bytes by their address, one, four or eight at a time.
 
 Compiled functions that hand an array of bytes to each other count it in and out, by an instruction that locks memory
 and takes longer than what they do with it. So a kernel takes the address of its bytes once (`data.ctypes.data`) and
@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from octopia.native.kernels import kernel
 
 
 def _load(builder, address, kind):  # type: ignore[no-untyped-def]
@@ -36,6 +38,15 @@ def _word_at(typing_context, address):  # type: ignore[no-untyped-def]
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return _load(builder, arguments[0], ir.IntType(64))  # type: ignore[no-untyped-call]
+
+    return types.uint64(types.int64), emit
+
+
+def _half_at(typing_context, address):  # type: ignore[no-untyped-def]
+    """Four bytes from an address on as a number, the first byte lowest."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.zext(_load(builder, arguments[0], ir.IntType(32)), ir.IntType(64))  # type: ignore[no-untyped-call]
 
     return types.uint64(types.int64), emit
 
@@ -85,13 +96,14 @@ def _turned(typing_context, word):  # type: ignore[no-untyped-def]
 
 byte_at: Any = intrinsic(_byte_at)
 word_at: Any = intrinsic(_word_at)
+half_at: Any = intrinsic(_half_at)
 put_byte: Any = intrinsic(_put_byte)
 put_bytes: Any = intrinsic(_put_bytes)
 put_word: Any = intrinsic(_put_word)
 turned: Any = intrinsic(_turned)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def big_endian(address, size):  # type: ignore[no-untyped-def]
     """A number of `size` bytes, the first byte highest. It must be below 2^63."""
     number = 0
@@ -100,14 +112,14 @@ def big_endian(address, size):  # type: ignore[no-untyped-def]
     return number
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def put_big_endian(address, number, size):  # type: ignore[no-untyped-def]
     """Write a number as `size` bytes, the highest first."""
     for i in range(size):
         put_byte(address + i, number >> (8 * (size - 1 - i)) & 255)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def float_at(address):  # type: ignore[no-untyped-def]
     """A double as MessagePack writes it, the first byte highest."""
     return np.uint64(turned(word_at(address))).view(np.float64)
