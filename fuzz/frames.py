@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from octopia.language import parse_filter, parse_notification
 from octopia.net import Address, Client, NetLimits, Server
-from octopia.routing import (
+from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
     CibClear,

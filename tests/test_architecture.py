@@ -15,12 +15,11 @@ SOURCE = ROOT / "src" / "octopia"
 
 # Each may import those before it, never those after.
 LAYERS = [
-    {"errors", "hints", "lazy", "native", "version"},
+    {"errors", "hints", "lazy", "native", "sheets", "version"},
     {"extras", "toml_file"},
     {"language", "topology"},
-    {"matching", "workload"},
-    {"routing"},
-    {"wire", "trace"},
+    {"matching", "protocol", "workload"},
+    {"routing", "trace", "wire"},
     {"scenes", "embedded", "sim", "net"},
     {"drawing", "metrics", "watch"},
     {"testbed"},
@@ -40,7 +39,7 @@ FORBIDDEN_IN_CORE = {
 # Folders of independent files, which have no public names of their own.
 ONE_FILE_EACH = {("experiments", "scenes"), ("experiments", "scenes_report")}
 # Compiled code that other compiled code calls. As public names they would load numba with their package.
-KERNELS = {("matching", "place_numba"), ("wire", "scan_numba")}
+KERNELS = {("matching", "find_numba"), ("matching", "predicates_numba"), ("wire", "scan_numba")}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -160,6 +159,8 @@ def test_names_that_load_late_are_listed_alike_for_python_and_for_type_checkers(
         ("import octopia", ["asyncio", "msgspec", "numpy", "octopia.language", "sqlglot", "typer"]),
         ("import octopia; octopia.connect", ["networkx", "numpy", "octopia.net.broker", "pyarrow", "sqlglot", "typer"]),
         ("import octopia; octopia.Overlay", ["networkx", "numba", "pyarrow", "sqlglot", "typer"]),
+        ("import octopia; octopia.parse_filter('price > 10')", ["asyncio", "msgspec", "numpy", "sqlglot"]),
+        ("import octopia.metrics, octopia.experiments", ["sqlglot"]),
         ("import octopia.cli.app", ["asyncio", "msgspec", "numpy", "octopia.net", "sqlglot"]),
     ],
 )

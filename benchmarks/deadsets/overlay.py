@@ -11,18 +11,16 @@ from collections.abc import Callable
 from random import Random
 
 from benchmarks.deadsets.ranges import RangeIndex
+from octopia.protocol import Dests, Message, Notify
 from octopia.routing import (
     Action,
     Broker,
     Deliver,
-    Dests,
     Event,
     LinkCameUp,
     LinkGivenUp,
     LinkSampled,
     LinkWentDown,
-    Message,
-    Notify,
     Received,
     Send,
 )

@@ -105,7 +105,7 @@ def measure(count: int) -> None:
 
 
 def _match(matcher: Matcher[int], haul: Any) -> None:
-    matcher.match_rows_tokens(haul.tokens, haul.notification)
+    matcher.match_rows_tokens(haul.tokens)
     haul.done()
 
 

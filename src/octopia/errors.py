@@ -60,6 +60,10 @@ class LanguageError(InputError):
             line += f" ({self.hint})"
         return line
 
+    def placed(self, text: str, position: int | None) -> "LanguageError":
+        """This error, found at `position` of `text`."""
+        return LanguageError(self.problem, text=text, position=position, expected=self.expected, hint=self.hint)
+
     def pointer(self) -> str | None:
         """The text with a caret under the position, for a terminal; None without a position."""
         if self.text is None or self.position is None or "\n" in self.text:

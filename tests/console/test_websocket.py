@@ -156,7 +156,7 @@ def test_a_wrong_token_is_refused_with_the_brokers_reason(served: Served) -> Non
 def test_a_filter_that_is_wrong_says_where(served: Served) -> None:
     with talk(served, token=OPS) as reader:
         answer = reader.ask("subscribe", filter="price >> 5")
-        assert (answer["type"], answer["code"], answer["position"]) == ("error", "language", 0)
+        assert (answer["type"], answer["code"], answer["position"]) == ("error", "language", 6)
         assert reader.ask("subscribe", filter="price > 5")["type"] == "ok"
 
 

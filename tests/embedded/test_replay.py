@@ -11,7 +11,7 @@ import pytest
 
 from octopia import ScenarioError
 from octopia.embedded import Replay, check_scenario, civ_string, order_of, parse_scenario, replay, to_jsonable
-from octopia.routing import Stamp
+from octopia.protocol import Stamp
 from octopia.topology import Scot, parse_tree
 
 # The example of the interface that others rely on. Do not change it to make a test pass.

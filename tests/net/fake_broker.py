@@ -12,7 +12,7 @@ import asyncio
 import random
 import selectors
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -26,6 +26,7 @@ from octopia.wire import (
     Accepted,
     Ack,
     AdvertiseRequest,
+    Batch,
     Codec,
     Connection,
     Crowded,
@@ -52,6 +53,15 @@ CODEC = Codec(WireLimits())
 CONFIRM_S = 0.025
 # Bytes that one end may have in flight before it is told to stop writing.
 WRITE_BYTES_MAX = 4096
+
+
+def one_by_one(messages: list[Any]) -> Iterator[Any]:
+    """The messages of a read, with notifications one by one."""
+    for message in messages:
+        if isinstance(message, Batch):
+            yield from map(message.notification, range(len(message)))
+        else:
+            yield message
 
 
 class _Selector(selectors.DefaultSelector):
@@ -392,7 +402,7 @@ class Talk:
         self._ticks = False
 
     def data_received(self, data: bytes) -> None:
-        for message in self._connection.receive(data):
+        for message in one_by_one(self._connection.receive(data)):
             if isinstance(message, Hello):
                 self._greet(message)
             else:

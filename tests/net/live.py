@@ -14,7 +14,7 @@ from typing import Any, Self
 from octopia.errors import OctopiaError
 from octopia.net import Address, BrokerHost, Client, NetLimits, Server, Subscription
 from octopia.net.channel import Channel
-from octopia.net.outbox import Outbox
+from octopia.net.frame_queue import FrameQueue
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Delivery
 from tests.net.processes import own_host
@@ -150,9 +150,9 @@ def channel_of(client: Client) -> Channel:
     return channel
 
 
-def box_of(client: Client) -> Outbox:
+def box_of(client: Client) -> FrameQueue:
     """Frames that a client has sent, and those that wait there."""
-    return client._journal.box
+    return client._journal.queue
 
 
 def kill_host(host: BrokerHost) -> None:

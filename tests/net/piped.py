@@ -112,16 +112,15 @@ class PipedClient:
 
 
 class PipedOverlay:
-    """All brokers of an overlay, in one process. `compiled`: they take the express way where they can."""
+    """All brokers of an overlay, in one process. `compiled`: they use the compiled engine."""
 
     def __init__(
         self, scot: Scot, compiled: bool, clock: Callable[[], float], limits: NetLimits, **options: Any
     ) -> None:
         self.scot = scot
-        self.hosts = {id: BrokerHost(id, scot, now=clock, net_limits=limits, **options) for id in scot.brokers}
-        if not compiled:
-            for host in self.hosts.values():
-                host._codec.stop_scanning()
+        self.hosts = {
+            id: BrokerHost(id, scot, now=clock, net_limits=limits, compiled=compiled, **options) for id in scot.brokers
+        }
         self.clients: dict[str, PipedClient] = {}
         self.links: dict[tuple[BrokerId, BrokerId], tuple[End, End]] = {}
 

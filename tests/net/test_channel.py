@@ -11,7 +11,7 @@ import pytest
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.language import parse_filter
 from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, Channel, Life
-from octopia.net.outbox import Outbox, Turn
+from octopia.net.frame_queue import FrameQueue, Turn
 from octopia.wire import (
     ROLE_BROKER,
     ROLE_CLIENT,
@@ -116,8 +116,8 @@ class Socket:
 class Party:
     """An end and an owner in one, which records its calls."""
 
-    def __init__(self, box: Outbox, role: str) -> None:
-        self.box = box
+    def __init__(self, box: FrameQueue, role: str) -> None:
+        self.queue = box
         self.role = role
         self.told: list[Any] = []
         self.hello: Hello | None = None
@@ -134,7 +134,7 @@ class Party:
         if self.failing is not None:
             raise self.failing
         if not isinstance(message, Goodbye):
-            self.box.attach(channel.transport, 0)
+            self.queue.attach(channel.transport, 0)
             channel.carry(self, self.role, 0)
 
     def take_in(self, channel: Channel, messages: list[Any]) -> None:
@@ -164,8 +164,8 @@ class Scene:
         self.loop = Loop()
         self.socket = Socket()
         accepts = side is Side.ACCEPTING_BROKER
-        self.box = Outbox(Turn(cast("Any", self.loop)), 100, 10_000)
-        self.party = Party(self.box, ROLE_CLIENT if accepts else ROLE_BROKER)
+        self.queue = FrameQueue(Turn(cast("Any", self.loop)), 100, 10_000)
+        self.party = Party(self.queue, ROLE_CLIENT if accepts else ROLE_BROKER)
         if not accepts:
             self.party.hello = HELLO
         self.channel = Channel(Connection(side, CODEC), self.party, cast("Any", self.loop), **options)
@@ -264,10 +264,10 @@ def test_what_the_peer_confirms_leaves_the_box(scene: Scene) -> None:
     frames = [advertise_frame(f"b{n}", parse_filter("x > 0")) for n in range(4)]
     if scene.party.role == ROLE_CLIENT:
         frames = [message_frame(Accepted("advertise", f"b{n}")) for n in range(4)]
-    scene.box.put_many(frames)
-    scene.box.flush()
+    scene.queue.put_many(frames)
+    scene.queue.flush()
     scene.hear(Ack(3))
-    assert (scene.box.sent, scene.box.confirmed) == (4, 3)
+    assert (scene.queue.sent, scene.queue.confirmed) == (4, 3)
 
 
 def test_a_wrong_confirmation_is_a_breach_that_the_peer_is_told(scene: Scene) -> None:
@@ -386,9 +386,9 @@ def test_silence_counts_only_as_far_as_we_were_there_to_listen(scene: Scene, lat
 
 
 def test_a_peer_that_is_not_read_from_is_not_given_up_but_hears_of_us(scene: Scene) -> None:
-    scene.channel.hold(scene.box)
+    scene.channel.hold(scene.queue)
     assert set(check(scene, 100)) == {Ping()}
-    scene.channel.release(scene.box)
+    scene.channel.release(scene.queue)
     check(scene, 18)
     assert scene.socket.state == "open"
 
@@ -402,8 +402,8 @@ def test_a_peer_that_nothing_is_written_to_gets_a_sign_of_life(scene: Scene) -> 
     assert check(scene, 6, life) == []
     ours: Any = Accepted("advertise", "a1") if scene.party.role == ROLE_CLIENT else request(1)
     for _ in range(5):
-        scene.box.put(frame_of(ours))
-        scene.box.flush()
+        scene.queue.put(frame_of(ours))
+        scene.queue.flush()
         assert check(scene, 5, life) == [ours]
         scene.hear(numbered(scene, 1))
         scene.channel.confirm()
@@ -432,20 +432,20 @@ def test_a_client_checks_by_itself_that_signs_come_as_often_as_it_was_told() -> 
 
 
 def test_reading_goes_on_when_everyone_who_asked_has_room(scene: Scene) -> None:
-    other = Outbox(Turn(cast("Any", scene.loop)), 1, 1)
-    scene.channel.hold(scene.box)
+    other = FrameQueue(Turn(cast("Any", scene.loop)), 1, 1)
+    scene.channel.hold(scene.queue)
     scene.channel.hold(other)
     scene.channel.hold(other)
     scene.channel.release(other)
     assert scene.channel.is_held
     assert not scene.socket.reading
-    scene.channel.release(scene.box)
-    scene.channel.release(scene.box)
+    scene.channel.release(scene.queue)
+    scene.channel.release(scene.queue)
     assert scene.socket.reading
 
 
 def test_a_channel_that_is_gone_holds_nobodys_room(scene: Scene) -> None:
-    full = Outbox(Turn(cast("Any", scene.loop)), 1, 1)
+    full = FrameQueue(Turn(cast("Any", scene.loop)), 1, 1)
     full.put(b"xx")
     full.block(scene.channel)
     assert full.holds_up
@@ -468,7 +468,7 @@ def test_after_freezing_nothing_new_is_taken_and_nothing_confirmed() -> None:
 
 def test_parting_leaves_the_closing_to_the_peer_and_passes_over_what_it_still_says(scene: Scene) -> None:
     scene.hear(numbered(scene, 1))
-    scene.channel.hold(scene.box)
+    scene.channel.hold(scene.queue)
     scene.channel.freeze()
     scene.channel.part("restart", "back soon")
     assert scene.said() == [Ack(1), Goodbye("restart", "back soon")]
@@ -488,12 +488,12 @@ def test_parting_leaves_the_closing_to_the_peer_and_passes_over_what_it_still_sa
 def test_a_socket_that_takes_no_more_stops_the_box_it_carries_and_no_other(scene: Scene) -> None:
     takes = []
     scene.channel.pause_writing()
-    takes.append(scene.box.writable)
+    takes.append(scene.queue.writable)
     scene.channel.resume_writing()
-    takes.append(scene.box.writable)
-    scene.box.attach(cast("Any", Socket()), 0)
+    takes.append(scene.queue.writable)
+    scene.queue.attach(cast("Any", Socket()), 0)
     scene.channel.pause_writing()
-    takes.append(scene.box.writable)
+    takes.append(scene.queue.writable)
     assert takes == [False, True, True]
 
 

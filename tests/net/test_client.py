@@ -267,7 +267,7 @@ async def test_leaving_by_an_exception_is_not_masked(network: FakeNetwork) -> No
 async def test_tasks_that_wait_to_publish_are_told_when_the_client_is_closed(network: FakeNetwork) -> None:
     broker = network.add()
     client = await publisher(broker, close_s=1)
-    client._journal.box.frames_max = 10
+    client._journal.queue.frames_max = 10
     broker.up = False
     network.cut_all()
     await asyncio.sleep(0)

@@ -168,7 +168,7 @@ async def test_whatever_breaks_what_was_flushed_was_routed_once_and_in_order(net
         broker.answer_s = lambda: draw.choice([0.0, 0.0, 0.005, 0.05])
     client = Client([broker.url for broker in brokers], name="me")
     # Small, so that it is full more often than not.
-    box = client._journal.box
+    box = client._journal.queue
     box.frames_max, box.window = draw.choice([(20, 8), (100, 1000), (5, 300)])
     await client.open()
     program = Program(client, draw)

@@ -113,7 +113,7 @@ async def test_who_confirms_no_answer_is_disconnected(live: Live) -> None:
 
     def is_over() -> bool:
         nonlocal most
-        most = max(most, len(session.box.waiting))
+        most = max(most, len(session.queue.waiting))
         channel = session.channel
         return "greedy" not in host.sessions or channel is None or channel.connection.received == requests
 
@@ -129,7 +129,7 @@ async def test_who_confirms_and_does_not_read_is_not_read_from(live: Live) -> No
     bystanders = await Bystanders.come(live)
     peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "greedy"))
     session = live.host("a,0").sessions["greedy"]
-    channel, box = session.channel, session.box
+    channel, box = session.channel, session.queue
     asked = 0
     while not channel.is_held:
         # Answers are large, so that the system's own buffers fill soon.
@@ -172,11 +172,11 @@ def test_abandoned_sessions_share_one_bound_and_stay() -> None:
         for _ in range(IDLE_TICKS):
             host.tick()
         assert host.memory.used_bytes <= bound
-        assert sum(host.sessions[name].box.memory_bytes for name in secrets) <= bound
-        sizes = [host.sessions[name].box.memory_bytes for name in secrets]
+        assert sum(host.sessions[name].queue.memory_bytes for name in secrets) <= bound
+        sizes = [host.sessions[name].queue.memory_bytes for name in secrets]
         assert max(sizes) - min(sizes) < 2000, "all are cut to the same level"
         dropped = host.counters.deliveries_dropped_for_memory
-        assert dropped == sum(host.sessions[name].box.dropped_total for name in secrets) > 0
+        assert dropped == sum(host.sessions[name].queue.dropped_total for name in secrets) > 0
         # Each comes back to its session: it is told how many it missed, and gets the rest, which are the newest.
         peer = await RawPeer.enter(live, "a,0", Hello([1], "client", "away3", session=secrets["away3"], received=1))
         assert peer.welcome is not None

@@ -161,11 +161,11 @@ async def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the
         link.go_down()
     await publisher.publish_many({"n": n} for n in range(100))
     await publisher.flush()
-    assert len(accepting.box.waiting) == 100
+    assert len(accepting.queue.waiting) == 100
     # The call gets through, and nothing comes back.
     _, writer = await asyncio.open_connection(live.addresses[B].host, live.addresses[B].port)
     writer.write(message_frame(dialling.hello(b"")))
-    await until(lambda: accepting.channel is not None and accepting.box.sent > 100)
+    await until(lambda: accepting.channel is not None and accepting.queue.sent > 100)
     writer.transport.abort()
     await until(lambda: accepting.channel is None)
     gate.cut("forward")

@@ -19,19 +19,9 @@ from octopia.matching import kernels_in_use
 from octopia.net import BrokerHost, NetLimits, warm_up
 from octopia.net.broker.short_cut import ShortCuts
 from octopia.net.channel import Channel
-from octopia.net.outbox import Outbox
-from octopia.routing import (
-    CibClear,
-    CibSet,
-    Civ,
-    Dests,
-    Key,
-    LinkSampled,
-    Notify,
-    Stamp,
-    Subscribe,
-    SubscriptionsComplete,
-)
+from octopia.net.frame_queue import FrameQueue
+from octopia.protocol import CibClear, CibSet, Civ, Dests, Key, Notify, Stamp, Subscribe, SubscriptionsComplete
+from octopia.routing import LinkSampled
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import (
     PLAIN,
@@ -122,19 +112,19 @@ class Half:
         socket.written = b""
         self.peers[name], self.sockets[name] = peer, socket
 
-    def box_of(self, name: str) -> Outbox | None:
+    def box_of(self, name: str) -> FrameQueue | None:
         """The queue towards a client or a neighbour that is there."""
         owner = self.host.links[BrokerId.parse(name)] if name.startswith("(") else self.host.sessions.get(name)
-        return owner.box if owner is not None and owner.box.transport is not None else None
+        return owner.queue if owner is not None and owner.queue.transport is not None else None
 
     def state(self) -> Any:
         host, counters = self.host, self.host.counters
         return (
             {name: (socket.written, socket.reading, socket.closed) for name, socket in self.sockets.items()},
             (counters.notifications, counters.duplicates, counters.refusals, counters.sessions_ended_slow),
-            {name: list(session.box.waiting) for name, session in host.sessions.items()},
-            {name: session.box.dropped_total for name, session in host.sessions.items()},
-            {neighbour: (list(link.box.waiting), link.dropped) for neighbour, link in host.links.items()},
+            {name: list(session.queue.waiting) for name, session in host.sessions.items()},
+            {name: session.queue.dropped_total for name, session in host.sessions.items()},
+            {neighbour: (list(link.queue.waiting), link.dropped) for neighbour, link in host.links.items()},
             (len(host.dispatch.reorder), len(host.dispatch.ways), len(host.traces)),
             (counters.deliveries, dict(host.dispatch.reorder.last)),
             (host.intake.held, counters.sources_held),

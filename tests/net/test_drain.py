@@ -89,7 +89,7 @@ async def test_a_broker_waits_for_those_who_read_slowly(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null", reconnect=False)
     subscription = await live.subscriber("c,2", "n >= 0")
     session = live.host("c,2").sessions[subscription._client.name]
-    session.box.writable = False
+    session.queue.writable = False
     await publisher.publish_many({"n": n} for n in range(500))
     await publisher.flush()
     stopping = asyncio.create_task(live.servers[BrokerId("a", 0)].stop())
@@ -99,8 +99,8 @@ async def test_a_broker_waits_for_those_who_read_slowly(live: Live) -> None:
     # Taken no more, and not confirmed: it stays with the publisher.
     await publisher.publish({"n": 500})
     await until(lambda: not box_of(publisher).waiting)
-    await until(lambda: len(session.box.waiting) == 500)
-    session.box.resume_writing()
+    await until(lambda: len(session.queue.waiting) == 500)
+    session.queue.resume_writing()
     assert [d.notification["n"] for d in await take(subscription, 500)] == list(range(500))
     await stopping
     assert waiting(subscription) == []
@@ -112,12 +112,12 @@ async def test_a_broker_does_not_wait_longer_than_it_may(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null", reconnect=False)
     subscription = await live.subscriber("c,2", "n >= 0")
     session = live.host("c,2").sessions[subscription._client.name]
-    session.box.writable = False
+    session.queue.writable = False
     await publisher.publish({"n": 1})
     await publisher.flush()
     await live.servers[BrokerId("a", 0)].stop()
     assert waiting(subscription) == []
-    assert len(session.box.waiting) == 1
+    assert len(session.queue.waiting) == 1
 
 
 @overlay()

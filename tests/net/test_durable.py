@@ -97,7 +97,7 @@ async def test_a_session_that_does_not_fit_is_not_taken_up_and_does_not_stay(liv
     await client.leave()
     host, session = live.host("c,2"), keeper.session
     assert session is not None
-    await until(lambda: host.sessions[session.name].channel is None and host.sessions[session.name].box.confirmed)
+    await until(lambda: host.sessions[session.name].channel is None and host.sessions[session.name].queue.confirmed)
     wrong = KeptSession(session.url, session.secret, session.name, received)
     again = await opened(live, keeper, wrong)
     assert (again.taken_up, keeper.began) == (False, 2)
@@ -115,7 +115,7 @@ async def test_a_full_keeper_is_not_read_for_and_then_gets_everything(live: Live
     await publisher.publish_many({"n": n} for n in range(3000))
     session = live.host("c,2").sessions[client.name]
     await publisher.flush()
-    await until(lambda: session.box.held + len(keeper.parcels) >= 3000)
+    await until(lambda: session.queue.held + len(keeper.parcels) >= 3000)
     keeper.is_full = False
     client.resume()
     await until(lambda: len(keeper.parcels) == 3000)

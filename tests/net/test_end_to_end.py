@@ -165,7 +165,7 @@ async def test_what_cannot_be_published_is_said_before_it_is_sent(live: Live) ->
         await client.advertise("x >")
     await client.publish({"x": 1})
     await client.flush()
-    assert live.host("a,0").sessions["p"].published == 1
+    assert live.host("a,0").sessions["p"].publisher.published == 1
 
 
 @overlay()
@@ -219,7 +219,7 @@ async def test_a_subscription_is_acknowledged_only_when_it_is_in_force(
     async with client.subscribe("x = 99"):
         pass
     sender, receiver = clogged
-    box = live.host(sender).links[BrokerId.parse(receiver)].box
+    box = live.host(sender).links[BrokerId.parse(receiver)].queue
     box.writable = False
     subscription = client.subscribe("x > 0")
     subscribing = asyncio.create_task(client.start_subscription(subscription))
@@ -241,7 +241,7 @@ async def test_an_advertisement_is_acknowledged_only_when_it_is_in_force(live: L
     subscription = await live.subscriber("c,2", "x > 0")
     client = await live.client("a,0")
     # The answer of the region, which says that cluster 2 wants it, cannot come back.
-    box = live.host("a,2").links[BrokerId("a", 0)].box
+    box = live.host("a,2").links[BrokerId("a", 0)].queue
     box.writable = False
     advertising = asyncio.create_task(client.advertise("x > 0"))
     await until(lambda: len(box.waiting) >= 2)

@@ -13,7 +13,7 @@ pieces the history says, the same in both overlays. Two judges:
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import methodcaller
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import pytest
@@ -32,6 +32,7 @@ from octopia.wire import (
     encode_parcel,
     probe_frame,
     publish_frame,
+    publisher_of,
     split_frames,
     subscribe_frame,
     unadvertise_frame,
@@ -113,11 +114,12 @@ class Story:
             SECRETS.use(number)
             said.append(what(overlay))
         await settled()
-        express, ordinary = (overlay.written() for overlay in self.overlays)
-        for name in {**express, **ordinary} if self.same_bytes else ():
-            assert express.get(name) == ordinary.get(name), (
-                f"{name}: {shown(express.get(name, b''))} instead of {shown(ordinary.get(name, b''))}"
-            )
+        compiled, reference = (overlay.written() for overlay in self.overlays)
+        for name in {**compiled, **reference} if self.same_bytes else ():
+            one, other = compiled.get(name, b""), reference.get(name, b"")
+            # under fdr, those that must wait for their turn may do so behind those of other publishers
+            if one != other and (self.routing != "fdr" or by_publisher(one) != by_publisher(other)):
+                raise AssertionError(f"{name}: {shown(one)[-3000:]} instead of {shown(other)[-3000:]}")
         return said
 
     async def run(self) -> None:
@@ -267,7 +269,7 @@ class Story:
 
             def sample(overlay: PipedOverlay, one: BrokerId = one, other: BrokerId = other, queue: int = queue) -> None:
                 host = overlay.hosts[one]
-                left = host.links[other].box.left_total
+                left = host.links[other].queue.left_total
                 host.broker.handle(LinkSampled(other, queue, left + queue, left), self.loop.now_s)
 
             await self.tell(sample)
@@ -362,6 +364,19 @@ class Story:
             overlay.end()
 
 
+def by_publisher(data: bytes) -> list[tuple[str, bytes]]:
+    """The frames that were written, with deliveries sorted by publisher where nothing else comes between them."""
+    found: list[tuple[str, bytes]] = []
+    run: list[tuple[str, bytes]] = []
+    for frame in split_frames(data):
+        if frame[4] == Kind.DELIVER:
+            run.append((publisher_of(frame), frame))
+        else:
+            found += [*sorted(run, key=itemgetter(0)), ("", frame)]
+            run = []
+    return found + sorted(run, key=itemgetter(0))
+
+
 def shown(data: bytes) -> str:
     """Frames, for the message of a failed test."""
     return ", ".join(f"{Kind(frame[4]).name} {frame[5:].hex()}" for frame in split_frames(data))
@@ -414,10 +429,11 @@ async def _tell(seed: int, loop: StoppedLoop) -> None:
 def test_compiled_and_python_brokers_send_the_same(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octopia.net.broker.identity.secrets", SECRETS)
     monkeypatch.setattr("octopia.net.broker.link_proof.secrets", SECRETS)
+    # How many pieces a read has depends on the engine: what is routed together is one.
+    monkeypatch.setattr("octopia.net.broker.channels.SLICE_MAX", 0)
     # Keys begin at the clock: all brokers must make the same.
     monkeypatch.setattr("octopia.net.broker.host.time.time_ns", lambda: 10**18)
     for seed in range(part, cases(270), 4):
         # What is usually done for many only is done for few, too: few reads are large here.
-        monkeypatch.setattr("octopia.wire.connection.HAUL_MIN", 1 if seed % 2 else 5)
         monkeypatch.setattr("octopia.matching.matcher.WAITING_TESTS_MAX", 1 if seed % 3 else 256)
         tell(seed)

@@ -109,7 +109,7 @@ def test_closing_without_asyncio_says_how_much_was_not_delivered() -> None:
         client.advertise("n is not null")
         client.publish({"n": 0})
         client.flush()
-        client._client._journal.box.frames_max = 10
+        client._client._journal.queue.frames_max = 10
     # Some are in the client's queue, the rest could not even be put there.
     assert client.publish_many({"n": n} for n in range(100)) == 100
     with pytest.raises(UndeliveredError, match="100 published notifications were not delivered"):

@@ -58,7 +58,7 @@ def test_entries_follow_the_registrations_in_order_however_they_came_and_were_he
             assert journal.position == len(put)
         journal.open()
         journal.unpause()
-        journal.box.flush()
+        journal.queue.flush()
         assert wire.data == b"".join([*registrations, *put])
 
     asyncio.run(main())

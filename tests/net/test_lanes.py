@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octopia.net.outbox import FRAME_MEMORY_BYTES, Outbox, Turn, memory_bytes_of
+from octopia.net.frame_queue import FRAME_MEMORY_BYTES, FrameQueue, Turn, memory_bytes_of
 from octopia.wire import TooOld, message_frame
 from tests.effort import cases
 
@@ -50,11 +50,11 @@ def loop() -> Any:
     made.close()
 
 
-def a_box(loop: Any, *, window: int = 5, frames_max: int = 1000) -> Outbox:
-    return Outbox(Turn(loop), frames_max=frames_max, bytes_max=4 * frames_max, window=window)
+def a_box(loop: Any, *, window: int = 5, frames_max: int = 1000) -> FrameQueue:
+    return FrameQueue(Turn(loop), frames_max=frames_max, bytes_max=4 * frames_max, window=window)
 
 
-def sent_one_by_one(box: Outbox) -> list[tuple[int, int]]:
+def sent_one_by_one(box: FrameQueue) -> list[tuple[int, int]]:
     """What leaves a queue, in order, where the peer takes one frame at a time."""
     wire = Wire()
     box.window = 1

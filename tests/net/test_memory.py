@@ -11,7 +11,7 @@ from octopia.net.broker.memory import AWAY_BYTES, HOLD_S, LARGE_BYTES, Memory, l
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import FRAME_MEMORY_BYTES, Outbox, Turn
+from octopia.net.frame_queue import FRAME_MEMORY_BYTES, FrameQueue, Turn
 
 
 class NoLoop:
@@ -25,8 +25,8 @@ class Queue:
     def __init__(self, name: str, kind: str, frames: list[bytes]) -> None:
         self.name = name
         self.kind = kind  # away, drop, block, disconnect; up, down
-        self.box = Outbox(Turn(cast("Any", NoLoop())), 10**9, 10**12)
-        self.box.put_many(frames)
+        self.queue = FrameQueue(Turn(cast("Any", NoLoop())), 10**9, 10**12)
+        self.queue.put_many(frames)
         self.is_up = kind == "up"
 
     @property
@@ -42,7 +42,7 @@ class Queue:
         return self.kind == "disconnect"
 
     def shed(self, memory_bytes: int) -> int:
-        return 0 if self.is_up else self.box.shed(memory_bytes, lambda frame: frame[:1] == b"d")
+        return 0 if self.is_up else self.queue.shed(memory_bytes, lambda frame: frame[:1] == b"d")
 
 
 @dataclass
@@ -102,7 +102,7 @@ class World:
     def state(self) -> dict[str, list[int]]:
         """By name, the sizes of all waiting frames; for a connection, the received bytes."""
         queues = [*self.clients.values(), *self.links.values()]
-        sizes = {queue.name: [len(frame) for frame in queue.box.waiting] for queue in queues}
+        sizes = {queue.name: [len(frame) for frame in queue.queue.waiting] for queue in queues}
         return sizes | {reader.name: [reader.unfinished_bytes] for reader in self.unfinished}
 
 
@@ -127,7 +127,7 @@ class Naive:
     def __init__(self, world: World) -> None:
         queues = [*world.clients.values(), *world.links.values()]
         self.kinds = {queue.name: queue.kind for queue in queues}
-        self.frames: Model = {q.name: [(len(f), f[:1] == b"d") for f in q.box.waiting] for q in queues}
+        self.frames: Model = {q.name: [(len(f), f[:1] == b"d") for f in q.queue.waiting] for q in queues}
         self.readers = {reader.name: (reader.unfinished_s, reader.unfinished_bytes) for reader in world.unfinished}
         self.ended: list[str] = []
         self.dropped = 0
@@ -244,7 +244,7 @@ def test_those_who_publish_are_held_until_an_eighth_is_free() -> None:
         world.memory.check(0.0)
         held.append(world.is_held)
         assert world.memory.is_full == world.is_held
-        block.box.drop_oldest(lambda _: True)
+        block.queue.drop_oldest(lambda _: True)
     # 100, 99, … 88 frames are more than 7/8 of the bound, 87 are not.
     assert held == [True] * 13 + [False]
 
@@ -253,5 +253,5 @@ def test_what_waits_for_a_neighbour_that_is_up_is_never_dropped() -> None:
     world = World([], [Queue("l", "up", [b"d" * 1000] * 1000)], [], memory_bytes_max=10_000)
     for now in (0.0, 1.0, 2.0):
         world.memory.check(now)
-    assert len(world.links["l"].box.waiting) == 1000
+    assert len(world.links["l"].queue.waiting) == 1000
     assert world.is_held

@@ -5,7 +5,8 @@ from typing import Any
 from octopia.language import parse_notification
 from octopia.net import NetLimits
 from octopia.net.broker.order import Reorder, Ways
-from octopia.routing import Civ, Deliver, Notify, Recipient
+from octopia.protocol import Civ, Notify
+from octopia.routing import Deliver, Recipient
 from octopia.topology import BrokerId
 from octopia.wire import PLAIN, Codec, Connection, CopyHeader, Hello, Side, WireLimits, link_frames, message_frame
 from octopia.wire import wire_notification as make
@@ -123,7 +124,7 @@ def test_the_buffer_is_bounded_in_bytes() -> None:
 
 def clogged(live: Live) -> Any:
     """The link from (b,2) to (b,0) takes nothing more, as one that is far too slow."""
-    box = live.host("b,2").links[B0].box
+    box = live.host("b,2").links[B0].queue
     # not `writable`, which a connection that is made anew sets
     box.window = 0
     return box

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octopia.net import NetLimits
-from octopia.net.outbox import Outbox, Turn
+from octopia.net.frame_queue import FrameQueue, Turn
 from octopia.topology import BrokerId
 from tests.effort import cases
 from tests.net.live import Live, channel_of, overlay, take, until
@@ -34,7 +34,7 @@ STEPS = st.lists(
 def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[tuple[str, int]]) -> None:
     loop = asyncio.new_event_loop()
     try:
-        box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+        box = FrameQueue(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
         wire = Wire()
         box.attach(cast("Any", wire), 0)
         put = 0
@@ -61,7 +61,7 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
                 # As after a break, but it is another box that was given what this one held.
                 received += wire.written[:number]
                 kept = (box.confirmed, box.under_way, list(box.waiting), box.untold)
-                box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+                box = FrameQueue(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
                 box.refill(*kept)
                 assert box.held == put - box.confirmed
                 before = 0
@@ -80,10 +80,10 @@ def test_a_peer_that_comes_back_gets_every_frame_once_and_in_order(steps: list[t
         loop.close()
 
 
-def box_of(window: int, frames_max: int) -> tuple[Outbox, Wire, asyncio.AbstractEventLoop]:
+def box_of(window: int, frames_max: int) -> tuple[FrameQueue, Wire, asyncio.AbstractEventLoop]:
     """A box whose frames are one letter long, on a socket that takes everything."""
     loop = asyncio.new_event_loop()
-    box, wire = Outbox(Turn(loop), frames_max, 1000, window), Wire()
+    box, wire = FrameQueue(Turn(loop), frames_max, 1000, window), Wire()
     box.attach(cast("Any", wire), 0)
     return box, wire, loop
 
@@ -142,7 +142,7 @@ def test_who_wants_to_know_when_little_waits_is_told_once() -> None:
 def test_a_box_that_shall_write_no_more_writes_what_waited_then_and_the_rest_on_the_next_connection() -> None:
     loop = asyncio.new_event_loop()
     try:
-        box = Outbox(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
+        box = FrameQueue(Turn(loop), frames_max=1000, bytes_max=1000, window=5)
         wire, next_wire = Wire(), Wire()
         box.attach(cast("Any", wire), 0)
         box.put_many(bytes([n]) for n in range(7))
@@ -212,7 +212,7 @@ async def test_a_link_that_goes_down_while_it_is_dialled_begins_anew(live: Live)
     await until(live.all_links_up)
     await publisher.publish_many({"n": n} for n in range(100, 2000))
     assert [d.notification["n"] for d in await take(subscription, 1900)] == list(range(100, 2000))
-    await until(lambda: link.box.held == 0 or host.counters.peers_at_fault > 0)
+    await until(lambda: link.queue.held == 0 or host.counters.peers_at_fault > 0)
     assert host.counters.peers_at_fault == live.host("b,0").counters.peers_at_fault == 0
 
 
@@ -230,7 +230,7 @@ async def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_l
     before = link.dropped
     await publisher.publish_many({"n": n} for n in range(150))
     await publisher.flush()
-    kept = len(link.box.waiting)
+    kept = len(link.queue.waiting)
     assert kept == 99
     assert link.dropped - before == 51
     dialler.address = address

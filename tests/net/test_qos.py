@@ -15,8 +15,9 @@ from octopia import connect_sync
 from octopia.errors import InputError, RefusedError
 from octopia.net import Client, NetLimits
 from octopia.net.broker.qos import Granted, Qos
-from octopia.net.outbox import Outbox
-from octopia.routing import POLICIES, Confirm, Confirmed, Dests, Waits
+from octopia.net.frame_queue import FrameQueue
+from octopia.protocol import Confirm, Confirmed, Dests, Waits
+from octopia.routing import POLICIES
 from octopia.topology import BrokerId
 from octopia.wire import POLICIES as SLOW_POLICIES
 from octopia.wire import Kind, link_frames
@@ -50,7 +51,7 @@ def served(lanes: dict[int, list[int]]) -> list[int]:
     return order
 
 
-def stop(box: Outbox) -> None:
+def stop(box: FrameQueue) -> None:
     """The socket takes nothing more for now."""
     box.writable = False
 
@@ -85,7 +86,7 @@ async def test_urgent_ones_overtake_on_a_slow_link_and_nobody_starves(
     # across an iLink a copy is as urgent as what overlaps the advertisement, so there is one for each
     publisher = await live.publisher("a,0", *(f"p = {priority} and n >= 0" for priority in (0, 1, 3)))
     await known(live, routing, 3)
-    slow = link(live, "a,0", far).box
+    slow = link(live, "a,0", far).queue
     stop(slow)
     sent: dict[int, list[int]] = {0: [], 1: [], 3: []}
     for n in range(ORDINARY + URGENT):
@@ -106,7 +107,7 @@ async def test_urgent_ones_overtake_on_a_slow_link_and_nobody_starves(
     assert sent[0][0] in left[:85]
 
 
-def recorded(box: Outbox) -> list[int]:
+def recorded(box: FrameQueue) -> list[int]:
     """The numbers of notifications as they leave this queue, in order."""
     left: list[int] = []
     assert box.transport is not None
@@ -149,7 +150,7 @@ async def test_a_slow_client_gets_its_urgent_subscription_first(live: Live, rout
         await client.start_subscription(subscription)
     publisher = await live.publisher("a,0", "p >= 0 and n >= 0")
     await known(live, routing, 2)
-    box = live.host("b,1").sessions["slow"].box
+    box = live.host("b,1").sessions["slow"].queue
     stop(box)
     for n in range(60):
         await publisher.publish({"p": 2 if n % 4 == 3 else 0, "n": n})
@@ -177,7 +178,7 @@ def test_deadlines_drop_exactly_what_is_too_old_and_count_it(routing: str) -> No
         publisher = await live.publisher("a,0", "h >= 0 and n >= 0")
         await known(live, routing, 2)
         host = live.host("b,1")
-        box = host.sessions["slow"].box
+        box = host.sessions["slow"].queue
         stop(box)
         expected: list[int] = []
         for n in range(0, 1000, 20):
@@ -261,10 +262,10 @@ async def refused(client: Client, reason: str, **asked: Any) -> None:
 async def test_each_cluster_has_its_own_queues_and_congestion(live: Live) -> None:
     plain, own = live.host("a,0"), live.host("a,1")
     assert (own.net_limits.client_queue_frames_max, own.congestion.tau, own.congestion.window_s) == (5, 3.0, 0.02)
-    assert link(live, "a,1", "a,0").box.frames_max == 77
+    assert link(live, "a,1", "a,0").queue.frames_max == 77
     assert (plain.net_limits.client_queue_frames_max, plain.congestion.tau) == (10_000, 10.0)
     client = await live.client("a,1", name="c")
-    assert own.sessions[client.name].box.frames_max == 5
+    assert own.sessions[client.name].queue.frames_max == 5
 
 
 @restarting(tree="path:1", clusters=1, qos=QOS[:1])
@@ -277,7 +278,7 @@ async def test_a_restart_keeps_priorities_deadlines_and_what_waited(overlay: Apa
         await client.start_subscription(subscription)
     publisher = await overlay.client("a,0")
     await publisher.advertise("p >= 0 and n >= 0")
-    box = overlay.host("a,0").sessions["slow"].box
+    box = overlay.host("a,0").sessions["slow"].queue
     stop(box)
     for n in range(20):
         await publisher.publish({"p": 2 if n >= 15 else 0, "n": n})
@@ -288,11 +289,11 @@ async def test_a_restart_keeps_priorities_deadlines_and_what_waited(overlay: Apa
     session = overlay.host("a,0").sessions["slow"]
     assert (session.priorities, session.deadline_ms_of("o"), session.deadline_ms_of("u")) == ({"u": 2}, 0, 70_000)
     assert numbers(await take(ordinary, 20)) == [*range(15, 20), *range(15)]
-    stop(session.box)
+    stop(session.queue)
     await publisher.publish_many([{"p": 0, "n": 20}, {"p": 2, "n": 21}])
     await publisher.flush()
-    await until(lambda: bool(session.box.waits == 2))
-    session.box.resume_writing()
+    await until(lambda: bool(session.queue.waits == 2))
+    session.queue.resume_writing()
     assert numbers(await take(ordinary, 2)) == [21, 20]
     assert numbers(await take(urgent, 6)) == [*range(15, 20), 21]
 
@@ -329,7 +330,7 @@ async def test_on_a_link_all_but_confirmations_and_waits_are_fences(live: Live) 
     await live.subscriber("b,0", "p = 3", priority=3)
     publisher = await live.publisher("a,0", "p >= 0")
     own = link(live, "a,0", "b,0")
-    box: Outbox = own.box
+    box: FrameQueue = own.queue
     stop(box)
 
     async def publish(*priorities: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.stall import StallWatch
-from octopia.net.outbox import Outbox, Turn
+from octopia.net.frame_queue import FrameQueue, Turn
 
 
 class Source:
@@ -41,8 +41,8 @@ def turn() -> Iterator[Turn]:
     loop.close()
 
 
-def full_box(turn: Turn) -> Outbox:
-    box = Outbox(turn, frames_max=4, bytes_max=1000, window=4)
+def full_box(turn: Turn) -> FrameQueue:
+    box = FrameQueue(turn, frames_max=4, bytes_max=1000, window=4)
     box.attach(cast("Any", Wire()), 0)
     box.put_many([b"x"] * 4)
     box.flush()
@@ -87,7 +87,7 @@ def test_one_confirmation_begins_the_time_anew(turn: Turn) -> None:
 
 
 def test_a_queue_with_room_that_holds_nobody_up_is_never_stalled(turn: Turn) -> None:
-    box = Outbox(turn, frames_max=4, bytes_max=1000)
+    box = FrameQueue(turn, frames_max=4, bytes_max=1000)
     watch = StallWatch(box, stall_s=1.0)
     box.put(b"x")
     assert not any(watch.is_stalled(now) for now in (0.0, 100.0))

@@ -97,7 +97,7 @@ async def test_what_is_published_while_the_broker_in_the_middle_is_away_arrives_
     assert waiting(far) == waiting(middle) == []
     # The core of the neighbour goes on as if nothing had happened.
     link = overlay.host("a,0").links[BrokerId("b", 0)]
-    assert (link.is_up, link.channel, len(link.box.waiting)) == (True, None, 1000)
+    assert (link.is_up, link.channel, len(link.queue.waiting)) == (True, None, 1000)
     await overlay.start("b,0")
     for subscription in (far, middle):
         assert await numbers(subscription, 1000) == list(range(1000))
@@ -117,8 +117,8 @@ async def test_a_neighbour_that_leaves_gets_no_more_and_is_taken_for_overloaded(
     assert link.leaves
     assert host.broker.state.lst.overloaded(BrokerId("a", 1))
     link.put_all([b"later"])
-    link.box.flush()
-    assert list(link.box.waiting) == [b"later"]
+    link.queue.flush()
+    assert list(link.queue.waiting) == [b"later"]
     assert peer.is_drained
 
 
@@ -136,7 +136,7 @@ async def test_a_subscriber_that_is_away_finds_what_came_before_and_after_the_re
     channel.transport.pause_reading()
     session.drop_channel("idle", "for the test")
     await publisher.publish_many({"n": n} for n in range(10))
-    await until(lambda: len(session.box.waiting) == 10)
+    await until(lambda: len(session.queue.waiting) == 10)
     await overlay.stop("c,0")
     await publisher.publish_many({"n": n} for n in range(10, 20))
     await publisher.flush()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from octopia.net import NetLimits
-from octopia.routing import Notify
+from octopia.protocol import Notify
 from octopia.topology import BrokerId
 from tests.net.live import Live, overlay, take, until
 
@@ -60,18 +60,18 @@ class Clog:
         self.at = (sender, receiver)
         self.queued = queued
         self.tag = f"w{sender}{receiver}".replace(",", "")
-        self.box = self.host.links[self.neighbour].box
+        self.queue = self.host.links[self.neighbour].queue
 
     async def prepare(self) -> None:
         await self.live.subscriber(self.at[1], f"{self.tag} > 0")
         self.filler = await self.live.publisher(self.at[0], f"{self.tag} is not null")
 
     async def close(self) -> None:
-        self.box.writable = False
+        self.queue.writable = False
         for _ in range(self.queued):
             await self.filler.publish({self.tag: 1})
         await self.filler.flush()
-        assert len(self.box.waiting) == self.queued
+        assert len(self.queue.waiting) == self.queued
         lst = self.host.broker.state.lst
         await until(lambda: lst.queue_lengths[self.neighbour] == self.queued)
         assert lst.overloaded(self.neighbour) == (self.queued > 10)
@@ -140,7 +140,7 @@ async def test_fig_7(live: Live, name: str) -> None:
     await publisher.publish({"probe": 1})
     await publisher.flush()
     for clog in clogs:
-        clog.box.resume_writing()
+        clog.queue.resume_writing()
     for subscription in subscriptions.values():
         assert [d.publisher for d in await take(subscription, 1)] == ["P"]
     assert len(recorder.hops) == messages

@@ -72,8 +72,8 @@ async def test_what_a_vanished_client_was_to_get_waits_for_it_up_to_the_bound(li
     session = live.host("c,2").sessions[client.name]
     await until(lambda: session.channel is None)
     await publisher.publish_many({"n": n} for n in range(150))
-    await until(lambda: session.box.held + session.box.dropped_total >= 150)
-    kept = 150 - session.box.dropped_total
+    await until(lambda: session.queue.held + session.queue.dropped_total >= 150)
+    kept = 150 - session.queue.dropped_total
     connecting._make_connection = dial  # type: ignore[method-assign]
     assert [d.notification["n"] for d in await take(subscription, kept)] == list(range(kept))
     await until(lambda: client.dropped == 150 - kept)

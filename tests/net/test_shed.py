@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from octopia.net.outbox import FRAME_MEMORY_BYTES, Outbox, Turn
+from octopia.net.frame_queue import FRAME_MEMORY_BYTES, FrameQueue, Turn
 from octopia.wire import Accepted, Dropped, message_frame
 from tests.net.test_memory import NoLoop
 
@@ -25,9 +25,9 @@ class Wire:
         self.frames += [part + b"." for part in data.split(b".")[:-1]] if b"." in data else [data]
 
 
-def box_with(frames: list[bytes], sent: int) -> Outbox:
+def box_with(frames: list[bytes], sent: int) -> FrameQueue:
     """A box with this many sent, unconfirmed frames, whose peer is away."""
-    box = Outbox(Turn(cast("Any", NoLoop())), 10**6, 10**9, window=max(sent, 1))
+    box = FrameQueue(Turn(cast("Any", NoLoop())), 10**6, 10**9, window=max(sent, 1))
     for frame in frames:
         box.waiting.append(frame)
         box.waiting_bytes += len(frame)

@@ -97,7 +97,7 @@ async def _taken(*reads: bytes) -> tuple[list[bytes], list[int]]:
 def test_a_publication_with_a_header_does_not_take_the_short_cut(
     loop: StoppedLoop, monkeypatch: pytest.MonkeyPatch, reads: list[bytes], left: list[bytes]
 ) -> None:
-    monkeypatch.setattr("octopia.matching.matcher.WAITING_TESTS_MAX", 1)
+    monkeypatch.setattr("octopia.matching.kernels_numba.RUN_COSTS_TESTS", 1)
     count = 1 + b"".join(reads).count(b"price")
     assert loop.run_until_complete(_taken(*reads)) == (left, list(range(1, count + 1)))
 

@@ -100,7 +100,7 @@ async def test_block_stops_the_publisher_and_loses_nothing(live: Live) -> None:
     start_reading(live, name)
     assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
     await publishing
-    assert session.box.dropped_total == 0
+    assert session.queue.dropped_total == 0
     await until(lambda: nobody_is_held(live))
 
 
@@ -123,8 +123,8 @@ async def test_a_full_queue_stops_its_own_publishers_and_nobody_elses(live: Live
         await publishing
     # All that time, and still, the flood is held, and the slow one has lost nothing.
     assert is_held(live, "a,0", flood)()
-    assert live.host("a,0").sessions[flood.name].published < COUNT
-    assert live.host("b,0").sessions[slow._client.name].box.dropped_total == 0
+    assert live.host("a,0").sessions[flood.name].publisher.published < COUNT
+    assert live.host("b,0").sessions[slow._client.name].queue.dropped_total == 0
     start_reading(live, slow._client.name)
     assert numbers(await take(slow, 2 * COUNT)) == list(range(2 * COUNT))
     await flooding
@@ -144,7 +144,7 @@ async def test_a_slow_link_stops_those_who_use_it_and_nobody_else(live: Live) ->
     publishing = publish(stream, junk=0)
     assert numbers(await take(here, COUNT)) == list(range(COUNT))
     await publishing
-    box = live.host("a,0").links[B0].box
+    box = live.host("a,0").links[B0].queue
     # At the mark, half of the bound, one read more came: the bound itself was not needed.
     assert len(box.waiting) < SMALL.link_queue_frames_max
     assert is_held(live, "a,0", flood)()
@@ -202,7 +202,7 @@ async def test_a_broken_link_stops_its_publishers_before_it_loses_anything(live:
     await until(lambda: link.channel is None)
     publishing = publish(publisher)
     await until(is_held(live, "a,0", publisher))
-    assert len(link.box.waiting) < SMALL.link_queue_frames_max
+    assert len(link.queue.waiting) < SMALL.link_queue_frames_max
     dialler.address = address
     dialler.dial()
     assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
@@ -236,7 +236,7 @@ async def test_dropping_keeps_order_counts_and_tells_and_nobody_waits(live: Live
     assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
     await publishing
     session = live.host("b,1").sessions[name]
-    dropped = session.box.dropped_total
+    dropped = session.queue.dropped_total
     assert dropped > 0
     start_reading(live, name)
     got = numbers(await take(slow, COUNT - dropped))
@@ -246,8 +246,8 @@ async def test_dropping_keeps_order_counts_and_tells_and_nobody_waits(live: Live
     else:
         assert got[-1] < COUNT - 1
     await until(lambda: slow.dropped == dropped)
-    assert session.box.sent < COUNT
-    assert len(session.box.waiting) <= SMALL.client_queue_frames_max
+    assert session.queue.sent < COUNT
+    assert len(session.queue.waiting) <= SMALL.client_queue_frames_max
 
 
 @overlay(tree="path:2", clusters=2, net_limits=SMALL, routing="snr")
@@ -280,7 +280,7 @@ async def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege(live
     await publishing
     assert host.counters.blocks_lost == 1
     assert nobody_is_held(live)
-    dropped = host.sessions[name].box.dropped_total
+    dropped = host.sessions[name].queue.dropped_total
     assert dropped > 0
     start_reading(live, name)
     got = numbers(await take(slow, COUNT - dropped))

@@ -126,7 +126,7 @@ def test_frame_after_frame_may_be_cut_anywhere_for_ever() -> None:
 def test_while_we_do_not_read_nobody_can_complete_a_frame() -> None:
     scene = Scene().shake_hands()
     scene.channel.data_received(frame_of(request(1))[:-1])
-    holder: Any = scene.box
+    holder: Any = scene.queue
     scene.channel.hold(holder)
     check(scene, 50)
     assert scene.said() == []

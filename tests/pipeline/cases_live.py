@@ -105,15 +105,15 @@ def test_an_overlay_that_drops_is_found_out(session: Session, tmp_path: Path) ->
         host = brokers.live.host("a,0")
         held = brokers.look(lambda: host.sessions["slow"])
         # As if its connection were gone for a while.
-        brokers.look(lambda: held.box.detach())
+        brokers.look(lambda: held.queue.detach())
         for start in range(0, 60, 10):
             brokers.publish(publisher, [{"n": n} for n in range(start, start + 10)])
         got: list[int] = []
         while len(got) < 50:
             got += [int(d.notification["n"]) for d in brokers.call(all_of.next_batch())]
-        until(lambda: brokers.look(lambda: held.box.waits + held.box.dropped_total) == 60)
-        dropped = brokers.look(lambda: held.box.dropped_total)
-        brokers.look(lambda: held.box.attach(held.channel.transport, held.box.confirmed))
+        until(lambda: brokers.look(lambda: held.queue.waits + held.queue.dropped_total) == 60)
+        dropped = brokers.look(lambda: held.queue.dropped_total)
+        brokers.look(lambda: held.queue.attach(held.channel.transport, held.queue.confirmed))
         came: list[int] = []
         while len(came) < 60 - dropped:
             came += [int(d.notification["n"]) for d in brokers.call(taken.next_batch())]

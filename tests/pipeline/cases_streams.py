@@ -278,7 +278,8 @@ def test_what_goes_wrong_with_reading_is_one_line(session: Session, overlay: Bro
         "InputError: quotes: unknown option 'fitler' for reading (did you mean filter?)"
     )
     assert told(lambda: stream("n long", filter="n >")) == (
-        "InputError: quotes: option 'filter': nothing to go with '>' at position 3; expected a value or a condition"
+        "InputError: quotes: option 'filter': nothing to go with '>' at position 3;"
+        " expected a string, a number, true or false"
     )
     assert told(lambda: stream("n date")).startswith(
         "InputError: quotes: column 'n' is date, which no notification carries: read it as string"

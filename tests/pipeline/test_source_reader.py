@@ -220,7 +220,7 @@ def test_away_beyond_the_bound_of_the_brokers_queue(tmp_path: Path) -> None:
         until(lambda: brokers.away(AT))
         brokers.publish(publisher, numbered(400))
         session = next(iter(brokers.live.host(AT).sessions.values()))
-        until(lambda: session.box.held + session.box.dropped_total >= 400)
+        until(lambda: session.queue.held + session.queue.dropped_total >= 400)
         query = Query(brokers, tmp_path, checkpoint)
         until(lambda: query.batch()[1]["dropped"] > 0)
         got = query.take(query.batch()[1]["rows"])
@@ -257,7 +257,7 @@ def test_a_query_that_is_too_slow_for_too_long_begins_anew_and_keeps_its_rows(tm
         publishing = brokers.look(lambda: brokers._loop.create_task(publisher.publish_many(rows)))
         # Half of the bound is where the publisher is asked to pause; how much comes after that depends on its reads.
         spool = query.reader._receiver.spool  # type: ignore[union-attr]
-        until(lambda: spool.is_full and brokers.look(lambda: first.box.is_over_mark))
+        until(lambda: spool.is_full and brokers.look(lambda: first.queue.is_over_mark))
         # As when it has taken nothing for `stall_s`.
         brokers.look(lambda: host.sessions.end(first, "stalled", "it took nothing"))
         until(publishing.done)

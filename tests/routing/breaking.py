@@ -16,20 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 from octopia.embedded import Hop, Network
-from octopia.routing import (
-    POLICIES,
-    Action,
-    Broker,
-    Confirm,
-    Dests,
-    Event,
-    Key,
-    LinkCameUp,
-    LinkGivenUp,
-    LinkWentDown,
-    Notify,
-    Send,
-)
+from octopia.protocol import Confirm, Dests, Key, Notify
+from octopia.routing import POLICIES, Action, Broker, Event, LinkCameUp, LinkGivenUp, LinkWentDown, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.streams import DestStreams

@@ -11,16 +11,14 @@ from typing import Any
 
 from octopia.embedded import Hop, Network
 from octopia.language import Filter, parse_filter, parse_notification
+from octopia.protocol import Confirm, Key, Notify
 from octopia.routing import (
     POLICIES,
     Action,
     Advertised,
     Broker,
     ClientLeft,
-    Confirm,
     Deliver,
-    Key,
-    Notify,
     Published,
     Received,
     Refuse,

@@ -4,12 +4,8 @@ from collections.abc import Mapping
 
 from octopia.embedded import Hop
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import (
-    Action,
-    Deliver,
-    Key,
-    Published,
-)
+from octopia.protocol import Key
+from octopia.routing import Action, Deliver, Published
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.routing.breaking import BreakingNetwork
 

@@ -4,33 +4,35 @@ import pytest
 
 from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
+from octopia.protocol import (
+    Advertise,
+    CibClear,
+    CibSet,
+    Key,
+    Message,
+    Notify,
+    Subscribe,
+    Tree,
+    Unadvertise,
+    Unsubscribe,
+)
 from octopia.routing import (
     POLICIES,
     Accept,
     Action,
-    Advertise,
     Advertised,
     Broker,
-    CibClear,
-    CibSet,
     ClientLeft,
     Deliver,
-    Key,
     Limits,
     LinkSampled,
-    Message,
-    Notify,
     Published,
     Received,
     Recipient,
     Refuse,
     Send,
-    Subscribe,
     Subscribed,
-    Tree,
-    Unadvertise,
     Unadvertised,
-    Unsubscribe,
     Unsubscribed,
 )
 from octopia.topology import BrokerId, Scot, parse_tree

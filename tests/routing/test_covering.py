@@ -6,19 +6,8 @@ import pytest
 
 from octopia.errors import InputError
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.routing import (
-    Advertised,
-    Broker,
-    ClientLeft,
-    Key,
-    Published,
-    Received,
-    Send,
-    Subscribe,
-    Subscribed,
-    Unsubscribe,
-    Unsubscribed,
-)
+from octopia.protocol import Key, Subscribe, Unsubscribe
+from octopia.routing import Advertised, Broker, ClientLeft, Published, Received, Send, Subscribed, Unsubscribed
 from octopia.routing import covering as module
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.routing.recovery_scene import A0, A1, B0, C0, STOCK, Scene

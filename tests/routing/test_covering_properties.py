@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from octopia.routing import POLICIES, Key, covering
+from octopia.protocol import Key
+from octopia.routing import POLICIES, covering
 from octopia.routing.entries import PrtEntry
 from octopia.topology import BrokerId
 from tests.effort import cases

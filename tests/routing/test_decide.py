@@ -12,32 +12,22 @@ import pytest
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.language import Notification, conforms, matches, parse_filter
 from octopia.matching import matcher
+from octopia.protocol import PLAIN, CibSet, Civ, Dests, Header, Key, Notify, Route, Routes, Subscribe, Tree
 from octopia.routing import (
-    PLAIN,
     POLICIES,
     Advertised,
     Broker,
-    CibSet,
-    Civ,
     Decision,
     Deliver,
-    Dests,
-    Header,
-    Key,
     LinkSampled,
     LinkWentDown,
-    Notify,
     Published,
     Received,
     Recipient,
     Refusal,
     Refuse,
-    Route,
-    Routes,
     Send,
-    Subscribe,
     Subscribed,
-    Tree,
 )
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases

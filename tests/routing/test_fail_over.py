@@ -11,7 +11,8 @@ import pytest
 
 from octopia.embedded import Hop
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Action, Advertised, Deliver, Notify, Published, Subscribed, Unadvertised
+from octopia.protocol import Notify
+from octopia.routing import Action, Advertised, Deliver, Published, Subscribed, Unadvertised
 from octopia.routing.entries import SrtEntry
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.routing.breaking import BreakingNetwork

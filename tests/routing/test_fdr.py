@@ -5,22 +5,8 @@ import pytest
 from octopia.embedded import Hop, Network
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.routing import (
-    Action,
-    Advertised,
-    Broker,
-    CibClear,
-    CibSet,
-    Deliver,
-    Dests,
-    Key,
-    Lent,
-    Notify,
-    Published,
-    Received,
-    Subscribed,
-    Unsubscribed,
-)
+from octopia.protocol import CibClear, CibSet, Dests, Key, Lent, Notify
+from octopia.routing import Action, Advertised, Broker, Deliver, Published, Received, Subscribed, Unsubscribed
 from octopia.routing.fdr import interest
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases

@@ -6,7 +6,8 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
-from octopia.routing import Broker, Dests, LinkCameUp, LinkWentDown, Received, Send, SubscriptionsComplete
+from octopia.protocol import Dests, SubscriptionsComplete
+from octopia.routing import Broker, LinkCameUp, LinkWentDown, Received, Send
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 

@@ -14,7 +14,8 @@ from benchmarks.deadsets.overlay import FailingOverlay
 from benchmarks.deadsets.ranges import EVERYTHING, FILTERS, NOTIFICATIONS
 from benchmarks.deadsets.trial import Failures, Trials
 
-from octopia.routing import Advertised, Dests, Message, Notify, Published, Subscribed
+from octopia.protocol import Dests, Message, Notify
+from octopia.routing import Advertised, Published, Subscribed
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 

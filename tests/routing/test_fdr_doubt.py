@@ -4,21 +4,8 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter
-from octopia.routing import (
-    Advertised,
-    Broker,
-    Key,
-    LinkCameUp,
-    LinkGivenUp,
-    LinkNews,
-    LinkWentDown,
-    Message,
-    Received,
-    Send,
-    Subscribe,
-    SubscriptionsComplete,
-    SubscriptionsIncomplete,
-)
+from octopia.protocol import Key, LinkNews, Message, Subscribe, SubscriptionsComplete, SubscriptionsIncomplete
+from octopia.routing import Advertised, Broker, LinkCameUp, LinkGivenUp, LinkWentDown, Received, Send
 from octopia.topology import BrokerId, Scot, parse_tree
 
 STOCK = parse_filter("x is not null")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from octopia.embedded import Hop
-from octopia.routing import LinkNews, Notify
+from octopia.protocol import LinkNews, Notify
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.everyone import Everyone, sets_of

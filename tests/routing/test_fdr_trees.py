@@ -6,18 +6,8 @@ import pytest
 
 from octopia.errors import LocalProtocolError
 from octopia.language import Notification, parse_filter
-from octopia.routing import (
-    Action,
-    Advertised,
-    Broker,
-    Dests,
-    LinkSampled,
-    LinkWentDown,
-    Received,
-    Send,
-    Subscribed,
-    Waits,
-)
+from octopia.protocol import Dests, Waits
+from octopia.routing import Action, Advertised, Broker, LinkSampled, LinkWentDown, Received, Send, Subscribed
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.fdr.beyond import TELL_EVERY_S, WAIT_MAX_S
 from octopia.routing.fdr.broker_sets import AROUND

@@ -6,7 +6,8 @@ import pytest
 
 from octopia.embedded import Hop, Network
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Advertised, Notify, Published, Subscribed
+from octopia.protocol import Notify
+from octopia.routing import Advertised, Published, Subscribed
 from octopia.topology import BrokerId, Scot, parse_tree
 
 TAU = 10

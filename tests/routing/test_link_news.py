@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from octopia.embedded import Hop, Network
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Advertised, LinkReport, Notify, Published, Subscribed
+from octopia.protocol import LinkReport, Notify
+from octopia.routing import Advertised, Published, Subscribed
 from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.news import VERSION_MAX, LinkState
 from octopia.topology import BrokerId, Scot, parse_tree

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from octopia.embedded import Hop, Network
-from octopia.routing import Confirm, Notify, Waits
+from octopia.protocol import Confirm, Notify, Waits
 from octopia.topology import BrokerId
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness, BreakingNetwork

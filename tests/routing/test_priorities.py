@@ -11,18 +11,8 @@ import pytest
 
 from octopia.embedded import Hop
 from octopia.language import parse_filter
-from octopia.routing import (
-    POLICIES,
-    PRIORITY_MAX,
-    Accept,
-    Action,
-    Broker,
-    Civ,
-    Deliver,
-    Notify,
-    Refuse,
-    Subscribed,
-)
+from octopia.protocol import PRIORITY_MAX, Civ, Notify
+from octopia.routing import POLICIES, Accept, Action, Broker, Deliver, Refuse, Subscribed
 from octopia.routing.fdr import interest
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases

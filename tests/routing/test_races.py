@@ -5,15 +5,8 @@ The property tests find such histories by chance; here each stands alone, so tha
 
 from octopia.embedded import Hop
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.routing import (
-    Advertised,
-    CibClear,
-    CibSet,
-    Published,
-    Subscribed,
-    Unadvertised,
-    Unsubscribed,
-)
+from octopia.protocol import CibClear, CibSet
+from octopia.routing import Advertised, Published, Subscribed, Unadvertised, Unsubscribed
 from octopia.topology import BrokerId
 from tests.routing.recovery_scene import BOND, QUOTE, STOCK, Scene
 

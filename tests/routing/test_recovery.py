@@ -6,18 +6,16 @@ The property tests find such histories by chance; here each stands alone, so tha
 import pytest
 
 from octopia.language import parse_filter
+from octopia.protocol import Key, Subscribe, SubscriptionsComplete
 from octopia.routing import (
     Advertised,
     Broker,
-    Key,
     LinkCameUp,
     LinkGivenUp,
     Published,
     Received,
     Send,
-    Subscribe,
     Subscribed,
-    SubscriptionsComplete,
     Unadvertised,
     Unsubscribed,
 )

@@ -2,20 +2,16 @@
 
 import pytest
 
+from octopia.protocol import CibSet, Civ, Key, Notify, Subscribe
 from octopia.routing import (
     Advertised,
     Broker,
-    CibSet,
-    Civ,
-    Key,
     LinkCameUp,
     LinkSampled,
     LinkWentDown,
-    Notify,
     Published,
     Received,
     Send,
-    Subscribe,
     Subscribed,
 )
 from octopia.topology import BrokerId, Scot, parse_tree

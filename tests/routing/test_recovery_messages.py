@@ -3,27 +3,19 @@
 import pytest
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
-from octopia.routing import (
+from octopia.protocol import (
     Advertise,
-    Advertised,
     AdvertisementsComplete,
-    Broker,
     CibClear,
     CibSet,
-    Event,
     Key,
-    LinkCameUp,
-    LinkGivenUp,
-    LinkWentDown,
     Message,
-    Received,
-    Send,
     Subscribe,
-    Subscribed,
     SubscriptionsComplete,
     Unadvertise,
     Unsubscribe,
 )
+from octopia.routing import Advertised, Broker, Event, LinkCameUp, LinkGivenUp, LinkWentDown, Received, Send, Subscribed
 from octopia.routing.scot import interest
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.routing.recovery_scene import A0, B0, B1, BOND, C0, C1, STOCK

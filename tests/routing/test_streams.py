@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from octopia.language import Notification
-from octopia.routing import Stamp
+from octopia.protocol import Stamp
 from octopia.routing.fdr.streams import receiving
 from octopia.routing.fdr.streams.confirming import Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream

@@ -29,22 +29,18 @@ from typing import Any
 from msgspec import UNSET
 
 from octopia.language import Notification
+from octopia.protocol import Advertise, Confirm, Notify, Subscribe, Waits
 from octopia.routing import (
     Action,
-    Advertise,
     Advertised,
     Broker,
-    Confirm,
     CongestionParameters,
     Deliver,
     LinkSampled,
-    Notify,
     Published,
     Received,
     Send,
-    Subscribe,
     Subscribed,
-    Waits,
 )
 from octopia.sim.model import Model
 from octopia.topology import BrokerId, Scot, Sites

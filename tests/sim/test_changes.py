@@ -14,7 +14,8 @@ import pytest
 
 from octopia.errors import InputError
 from octopia.language import matches
-from octopia.routing import POLICIES, Action, CibClear, CibSet, Unsubscribe
+from octopia.protocol import CibClear, CibSet, Unsubscribe
+from octopia.routing import POLICIES, Action
 from octopia.sim import BrokerFault, LinkFault, RunSpec, check_run, compare_deliveries, simulate, terms_of
 from octopia.sim.model import ClientModel, LinkModel, Model, Processor
 from octopia.topology import BrokerId, Scot, parse_tree

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_fault
 
-from octopia.routing import PLAIN, POLICIES, Action, CibSet, Civ, Copy, Decision, Recipient
+from octopia.protocol import PLAIN, CibSet, Civ
+from octopia.routing import POLICIES, Action, Copy, Decision, Recipient
 from octopia.sim import BrokerFault, Fault, Finding, LinkFault, RunSpec, check_run, draw_faults, load_model, simulate
 from octopia.sim.model import LinkModel, Model, Processor
 from octopia.topology import Scot, parse_tree

@@ -13,8 +13,8 @@ from octopia.language import parse_notification
 from octopia.net import EVENT_COLUMNS, EXPIRED_COLUMNS, SENT_COLUMNS, Address, Recording, Server
 from octopia.net.broker.recording import RecordedOutbox, RecordedRouter, Weather
 from octopia.net.broker.router import Router
-from octopia.net.outbox import Outbox, Turn
-from octopia.routing import Waits
+from octopia.net.frame_queue import FrameQueue, Turn
+from octopia.protocol import Waits
 from octopia.testbed.control import Hello, Time
 from octopia.testbed.live_run import _clock_of
 from octopia.testbed.recorded import BrokerRows, Joined, Outage, Requests
@@ -331,7 +331,7 @@ async def test_a_broker_that_is_not_recorded_has_none_of_it() -> None:
     async with Live("path:2", 1) as live:
         host = live.host("a,0")
         assert type(host._router) is Router
-        assert {type(link.box) for link in host.links.values()} == {Outbox}
+        assert {type(link.queue) for link in host.links.values()} == {FrameQueue}
     recordings = {id: Recording(OVERLAY.a_links(id) + OVERLAY.i_links(id)) for id in OVERLAY.brokers}
     anywhere = dict.fromkeys(OVERLAY.brokers, Address("127.0.0.1", 0))
     async with Server(OVERLAY, anywhere, recordings=recordings) as server:

@@ -75,8 +75,8 @@ def counted(server: Server) -> dict[str, Any]:
             report.streams,
             dict(host.dispatch.reorder.last),
             len(host.dispatch.ways),
-            {name: session.box.left_total for name, session in host.sessions.items() if name != "publisher"},
-            {name: (session.published, session.last_sequence) for name, session in host.sessions.items()},
+            {name: session.queue.left_total for name, session in host.sessions.items() if name != "publisher"},
+            {name: (session.publisher.published, session.last_sequence) for name, session in host.sessions.items()},
         )
     return left
 

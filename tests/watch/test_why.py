@@ -202,7 +202,7 @@ async def test_a_full_queue_and_a_deadline_stop_it() -> None:
         await slow.start_subscription(slow.subscribe("x >= 0", policy="drop_newest"))
         await late.start_subscription(late.subscribe("x >= 20", policy="drop_oldest", deadline_ms=500))
         for name in ("slow", "late"):
-            server.hosts[BrokerId("a", 0)].sessions[name].box.write_no_more()
+            server.hosts[BrokerId("a", 0)].sessions[name].queue.write_no_more()
         await publisher.publish_many({"x": n} for n in range(25))
         await publisher.flush()
         told, lines = await cause(watched, "slow", {"x": 1})

@@ -3,7 +3,7 @@
 import struct
 
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Advertise, CibSet, Civ, Key, Notify, Tree, Unsubscribe
+from octopia.protocol import Advertise, CibSet, Civ, Key, Notify, Tree, Unsubscribe
 from octopia.topology import BrokerId
 from octopia.wire import (
     PROBE,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.language import Notification, parse_filter, parse_notification
-from octopia.routing import (
+from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
     CibClear,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import (
+from octopia.protocol import (
     CibClear,
     CibSet,
     Confirm,

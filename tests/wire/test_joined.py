@@ -7,7 +7,7 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
-from octopia.routing import Civ, Notify
+from octopia.protocol import Civ, Notify
 from octopia.wire import (
     Codec,
     Connection,

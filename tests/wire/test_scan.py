@@ -2,6 +2,7 @@
 
 import random
 import string
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
 from octopia.matching import kernels_in_use
+from octopia.matching.tokens import NUMBER, TEXT
 from octopia.wire import (
     Codec,
     Haul,
@@ -29,7 +31,10 @@ pytestmark = pytest.mark.skipif(kernels_in_use() != "numba", reason="numba is no
 LIMITS = WireLimits(frame_bytes_max=4000, attributes_max=20)
 HEAD_BYTES = 5
 TEXTS = ["", "a", "AAPL", "x" * 31, "y" * 40, "z" * 300, "é", "日本語", "🦑" * 9, "a\x00b", "\ud7ff"]
-NUMBERS = [0, 1, -1, -32, -33, 127, 128, 255, 256, 2**31, -(2**31) - 1, 2**53, 2**53 + 1, 2**63, -(2**63), 2**64 - 1]
+NUMBERS = [
+    0, 1, -1, -32, -33, 127, 128, 255, 256, 2**31, -(2**31) - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1, 2**63,
+    2**63 + 1024, -(2**63), -(2**63) + 1, -(2**53) - 1, -(2**54) + 1, 2**64 - 1, 2**64 - 2048,
+]  # fmt: skip
 
 
 def drawn_value(draw: random.Random) -> Any:
@@ -40,7 +45,9 @@ def drawn_value(draw: random.Random) -> Any:
             lambda: draw.uniform(-1e3, 1e3),
             lambda: draw.random() < 0.5,
             lambda: 2**80 if draw.random() < 0.1 else 7,
-            lambda: float("inf") if draw.random() < 0.1 else 0.5,
+            lambda: draw.choice((float("inf"), float("-inf"), 0.5)),
+            lambda: draw.getrandbits(64) >> draw.randrange(64),
+            lambda: -(draw.getrandbits(63) >> draw.randrange(63)),
         ]
     )()
 
@@ -90,8 +97,10 @@ def columns(haul: Haul, note: int) -> tuple[dict[str, Any], str, int]:
     for token in range(first, first + width):
         name, kind, start, stop = tokens.tokens[token].tolist()
         number = float(tokens.numbers[token])
-        text = tokens.raw[start:stop].decode() if kind == 1 else ""
-        values[tokens.names.words[name]] = (number, text, bool(number))[kind]
+        text = tokens.raw[start:stop].decode() if kind == TEXT else ""
+        # a number that has a rest is no float
+        whole = int(number) + start if kind == NUMBER and start else number
+        values[tokens.names.words[name]] = (whole, text, bool(number))[kind]
     return values, tokens.publisher(publisher), sequence
 
 
@@ -139,6 +148,21 @@ def test_no_mutated_frame_is_accepted_that_the_ordinary_reader_refuses_and_none_
     draw = random.Random(2)
     frames = [mutated(draw, drawn_frame(draw, n)) for n in range(cases(20_000))]
     assert check(codec, frames) > len(frames) // 10
+
+
+@pytest.mark.parametrize("value", [0.5, -2.25, float("inf"), float("-inf"), 2**64 - 1, -(2**63)])
+def test_numbers_are_read_in_the_forms_of_other_clients(codec: Codec, value: float) -> None:
+    """Floats of 32 bits, and integers in more bytes than they need."""
+    parcel = encode_parcel(parse_notification({"x": 0.25}), "p", 1)
+    forms = [b"\xca" + struct.pack(">f", value), b"\xcb" + struct.pack(">d", value)]
+    forms += [b"\xcf" + struct.pack(">Q", value)] if isinstance(value, int) and value > 0 else []
+    forms += [b"\xd3" + struct.pack(">q", value)] if isinstance(value, int) and value < 0 else []
+    frames = []
+    for form in forms:
+        written = parcel.replace(b"\xcb" + struct.pack(">d", 0.25), form)
+        assert written != parcel
+        frames.append(notification_frame(Kind.PUBLISH, b"", written))
+    assert check(codec, frames) == len(frames)
 
 
 def test_what_is_wrong_is_left_to_the_ordinary_reader_which_says_so(codec: Codec) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
-from octopia.routing import Notify
+from octopia.protocol import Notify
 from octopia.wire import (
     Codec,
     Parcels,

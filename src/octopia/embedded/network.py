@@ -20,6 +20,7 @@ from operator import itemgetter
 from msgspec import Struct
 
 from octopia.errors import InputError, LocalProtocolError, TopologyError
+from octopia.protocol import Message
 from octopia.routing import (
     Action,
     Broker,
@@ -29,7 +30,6 @@ from octopia.routing import (
     LinkCameUp,
     LinkSampled,
     LinkWentDown,
-    Message,
     Received,
     Send,
 )

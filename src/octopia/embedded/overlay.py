@@ -13,11 +13,11 @@ from typing import Self
 from octopia.embedded.network import Hop, Network
 from octopia.errors import InputError, RefusedError, TopologyError
 from octopia.language import Filter, Notification, Value, parse_filter, parse_notification
+from octopia.protocol import Confirm
 from octopia.routing import (
     Action,
     Advertised,
     ClientLeft,
-    Confirm,
     CongestionParameters,
     Deliver,
     Event,

@@ -14,7 +14,8 @@ from octopia.embedded.network import Hop, Network
 from octopia.embedded.scenario import Scenario, Step
 from octopia.embedded.ways import DownLinks, Way, way_of
 from octopia.errors import ScenarioError
-from octopia.routing import Action, Confirm, Deliver, Message, Notify, Refuse, policy_named
+from octopia.protocol import Confirm, Message, Notify
+from octopia.routing import Action, Deliver, Refuse, policy_named
 from octopia.topology import BrokerId, Scot, civ
 
 MESSAGES_KEPT_MAX = 2_000_000

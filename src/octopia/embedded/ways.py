@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from octopia.embedded.network import Hop
-from octopia.routing import Dests, Notify, Stamp
+from octopia.protocol import Dests, Notify, Stamp
 from octopia.topology import BrokerId, Link, Scot
 
 # Links that are down, each as its two ends.

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from octopia.errors import UndeliveredError, UnreachableError
     from octopia.net.addresses import PORT_DEFAULT, Address, Url
     from octopia.net.broker.certificates import make_certificates
+    from octopia.net.broker.compiling import warm_up
     from octopia.net.broker.config import ServeConfig, default_config, load_config
     from octopia.net.broker.descriptors import raise_files_limit
     from octopia.net.broker.host import BrokerHost
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from octopia.net.broker.rights import Authority, ClientEntry, Rights
     from octopia.net.broker.serve import collect_garbage_rarely, run, run_loop, serve, state_directory
     from octopia.net.broker.server import Server
-    from octopia.net.broker.warm_up import warm_up
     from octopia.net.client import (
         BenchPlan,
         BenchResult,
@@ -107,7 +107,7 @@ __getattr__, __dir__ = lazily(
         "octopia.net.broker.rights": "Authority ClientEntry Rights",
         "octopia.net.broker.serve": "collect_garbage_rarely run run_loop serve state_directory",
         "octopia.net.broker.server": "Server",
-        "octopia.net.broker.warm_up": "warm_up",
+        "octopia.net.broker.compiling": "warm_up",
         "octopia.net.client": (
             "BenchPlan BenchResult Client KeptClient KeptSession Subscription SyncClient SyncSubscription "
             "bench connect connect_sync parse_urls"

@@ -12,7 +12,7 @@ A channel lives as long as its connection and knows neither brokers nor clients.
 
 How each end uses it:
 
-- Broker: `Channel(Connection(side, codec, joins=True), end, loop, handshake_s=…)`. Its tick calls `confirm` and
+- Broker: `Channel(Connection(side, codec), end, loop, handshake_s=…)`. Its tick calls `confirm` and
   `check_life` for every channel, each kind of peer with its own `Life`.
 - Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S, tells_faults=False)`: its Goodbye is
   only for leaving, since it ends the session. `End.made` says Hello, `End.greet` gets the Welcome and calls `carry`,
@@ -31,18 +31,18 @@ requests are not confirmed.
 A peer that does not read cannot make us store more and more for it. Confirmations are not written while the socket is
 blocked: the next one covers them all. Everything else written beside the numbered frames, mainly answers to questions,
 counts: from `UNREAD_BYTES_MAX` on, we stop reading from such a peer until it reads, and cut it off if it takes nothing
-for `stall_s`. Numbered frames have their own bounds (`Outbox`).
+for `stall_s`. Numbered frames have their own bounds (`FrameQueue`).
 """
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
 from octopia.errors import RefusedError, RemoteProtocolError
-from octopia.net.backlog import Backlog
-from octopia.net.outbox import Outbox, Source
-from octopia.wire import Ack, Connection, Counted, Goodbye, Ping, Pong, message_frame, reason_text
+from octopia.net.frame_queue import FrameQueue, Source
+from octopia.wire import Ack, Connection, Counted, Goodbye, Ping, Pong, Unread, message_frame, reason_text
 
 # Frames that may arrive before they are confirmed, or 25 ms, whichever comes first. Brokers confirm at each tick.
 CONFIRM_FRAMES = 512
@@ -63,6 +63,7 @@ SILENT_HEARTBEATS = 3
 SILENT = "idle"
 # How often per heartbeat a channel with its own timer checks.
 _LOOKS_PER_HEARTBEAT = 4
+_PONG = message_frame(Pong())
 # The default reason.
 CLOSED = "the connection was closed"
 # Messages still accepted from a peer whose frames are no longer accepted.
@@ -75,7 +76,7 @@ class Life(NamedTuple):
     every_s: float  # between two checks
     ask_s: float  # ask after this much silence
     gone_s: float  # after this much silence the peer is gone
-    tell_s: float = 0.0  # give a sign of life after this long without output; 0: never
+    tells: bool = False  # give a sign of life at each check, unless there was output since the last one
 
 
 class Holder(Protocol):
@@ -88,9 +89,9 @@ class Holder(Protocol):
 class Owner(Protocol):
     """The session or link that a channel carries."""
 
-    box: Outbox
+    queue: FrameQueue
 
-    def take_in(self, channel: "Channel", messages: list[Any]) -> None:
+    def take_in(self, channel: "Channel", messages: Iterator[Any]) -> None:
         """Handle the messages of one read; those about the connection go to `channel.manage`."""
 
     def lost(self, channel: "Channel", reason: str) -> None:
@@ -113,13 +114,31 @@ class End(Protocol):
         """The connection is gone, and its owner, if there is one, has been told."""
 
 
+class _Slices:
+    """Holds a channel whose last read is handled in slices."""
+
+    def forget(self, source: Source) -> None:
+        """The channel is gone."""
+
+
+_SLICES = _Slices()
+
+
+def _when_frozen(messages: Iterator[Any]) -> Iterator[Any]:
+    """The messages that are still accepted; the others are passed over, and stay with the peer."""
+    for message in messages:
+        if type(message) is Unread:
+            message.skip()
+        elif type(message) in _WHEN_FROZEN:
+            yield message
+
+
 class Channel(asyncio.Protocol):
     """From connection made to connection lost."""
 
     __slots__ = (
         "_asked",
         "_asked_s",
-        "_backlog",
         "_checked_s",
         "_confirm_s",
         "_confirm_timer",
@@ -131,6 +150,7 @@ class Channel(asyncio.Protocol):
         "_handshake_s",
         "_handshake_timer",
         "_holding",
+        "_is_noted",
         "_is_paused",
         "_left",
         "_life_timer",
@@ -144,14 +164,13 @@ class Channel(asyncio.Protocol):
         "_told",
         "_unread_bytes",
         "_unread_timer",
-        "_untold_s",
         "closing",
         "connection",
         "goodbye",
         "heard_s",
+        "note",
         "owner",
         "role",
-        "short_cut",
         "transport",
         "unfinished_s",
     )
@@ -170,7 +189,7 @@ class Channel(asyncio.Protocol):
     ) -> None:
         """`handshake_s`: timeout of the handshake. `confirm_s`: confirm a frame within this time. 0: never.
 
-        `slice_max`: handle at most this many messages of a read per iteration of the event loop; 0: all. A run of plain
+        `slice_max`: handle at most this many messages of a read per iteration of the event loop; 0: all. A run of
         notifications is one message.
 
         `stall_s`: cut off a peer that asks, does not read the answers, and takes nothing for this long.
@@ -184,7 +203,6 @@ class Channel(asyncio.Protocol):
         self.closing = False
         self.role = ""  # of the peer, once the handshake is done
         self.goodbye: Goodbye | None = None  # of the peer
-        self.short_cut: Callable[[Channel, bytes], bytes] | None = None  # takes what it can of a read, gives the rest
         self.heard_s = loop.time()
         self._end = end
         self._loop = loop
@@ -192,9 +210,10 @@ class Channel(asyncio.Protocol):
         self._checked_s = loop.time()
         self._silent_s = 0.0  # since the peer's last sign of life, as far as we listened
         self._asked_s = 0.0  # of that, when we asked last
-        self._untold_s = 0.0  # since we wrote anything
-        self._told = False
-        self._left = 0
+        self._told = False  # whether anything was written beside the numbered frames since the last check
+        self._left = 0  # numbered frames that had left by then
+        self.note: Callable[[Channel], None] | None = None  # called when the next tick has something to do for it
+        self._is_noted = False
         self._handshake_s = handshake_s
         self._confirm_s = confirm_s
         self._tells_faults = tells_faults
@@ -205,7 +224,6 @@ class Channel(asyncio.Protocol):
         self.unfinished_s = 0.0  # for how long a frame has been incomplete
         self._frames_begun = 0
         self._slice_max = slice_max
-        self._backlog = Backlog()
         self._asked: list[int] = []  # numbers of questions to be answered after this read
         self._holding: dict[Holder, None] = {}
         self._frozen = False
@@ -237,45 +255,29 @@ class Channel(asyncio.Protocol):
             return
         self.heard_s = self._now()
         self._silent_s = 0.0
-        if self.short_cut is not None and data and not self._holding:
-            try:
-                data = self.short_cut(self, data)
-            except Exception as error:  # noqa: BLE001  as in `_deal_with`
-                self._fail(error)
-            if not data or self.closing:
-                return
-        fault: Exception | None = None
-        try:
-            messages = self.connection.receive(data)
-        except RemoteProtocolError as error:
-            # Messages before it in the same read are good.
-            fault, messages = error, self.connection.messages
-        if self._backlog and fault is None:
-            self._keep_for_later(messages)
-        else:
-            self._deal_with(messages, fault)
+        self.connection.feed(data)
+        if _SLICES not in self._holding:
+            self._work()
+        if not self._is_noted and (self.connection.received != self._confirmed or self.connection.unfinished_bytes):
+            self._note()
 
-    def took(self, count: int) -> None:
-        """The short cut has handled this many frames."""
-        self.connection.received += count
-        if self.connection.received - self._confirmed >= CONFIRM_FRAMES:
-            self._answer()
+    def _note(self) -> None:
+        if self.note is not None and not self._is_noted:
+            self._is_noted = True
+            self.note(self)
 
-    def _deal_with(self, messages: list[Any], fault: Exception | None = None) -> None:
+    def _work(self) -> None:
+        """Handle the messages at hand."""
         try:
-            if messages:
-                self._hand_on(messages)
-        except (RemoteProtocolError, RefusedError) as error:
-            fault = fault or error
-        except Exception as error:  # noqa: BLE001  our own fault ends this connection only
-            fault = error
-        if fault is not None:
-            self._fail(fault)
+            self._hand_on()
+        except Exception as error:  # noqa: BLE001  a fault, also our own, ends this connection only
+            self._fail(error)
 
     def pause_writing(self) -> None:
         self._is_paused = True
-        if self.owner is not None and self.owner.box.transport is self.transport:
-            self.owner.box.writable = False
+        self._note()
+        if self.owner is not None and self.owner.queue.transport is self.transport:
+            self.owner.queue.writable = False
 
     def resume_writing(self) -> None:
         self._is_paused = False
@@ -284,8 +286,8 @@ class Channel(asyncio.Protocol):
             self._unread_timer.cancel()
             self._unread_timer = None
         self.release(self)
-        if self.owner is not None and self.owner.box.transport is self.transport:
-            self.owner.box.resume_writing()
+        if self.owner is not None and self.owner.queue.transport is self.transport:
+            self.owner.queue.resume_writing()
         self._confirm()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -299,7 +301,7 @@ class Channel(asyncio.Protocol):
         if not self._gone.done():
             self._gone.set_result(None)
         reason = self._why(exc)
-        owner, self.owner, self.short_cut = self.owner, None, None
+        owner, self.owner = self.owner, None
         if owner is not None:
             owner.lost(self, reason)
         self._end.gone(self, reason)
@@ -327,33 +329,38 @@ class Channel(asyncio.Protocol):
 
     def disown(self) -> None:
         """Detach the owner, which continues elsewhere or is over: it gets no more calls from this channel."""
-        self.owner = self.short_cut = None
+        self.owner = None
 
     def _too_slow(self) -> None:
         self.close("handshake", f"no handshake within {self._handshake_s:g} s")
 
     # -- messages
 
-    def _hand_on(self, messages: list[Any]) -> None:
-        if self._slice_max and len(messages) > self._slice_max and self.owner is not None:
-            self._keep_for_later(messages)
-            messages = self._backlog.take(self._slice_max)
-        last = messages[-1]
-        if type(last) is Goodbye:
-            # Nothing comes after it.
-            self.goodbye = last
-        owner = self.owner
+    def _hand_on(self) -> None:
+        owner, connection = self.owner, self.connection
         if owner is None:
-            for message in messages:
+            for message in connection.messages():
+                if type(message) is Goodbye:
+                    self.goodbye = message
                 self._end.greet(self, message)
-        else:
-            if self._frozen:
-                messages = [message for message in messages if type(message) in _WHEN_FROZEN]
-            owner.take_in(self, messages)
-            if self._asked or self._confirm_s or self.taken - self._confirmed >= CONFIRM_FRAMES:
-                self._answer()
+                if self.owner is not None:
+                    # `carry` arranges for the rest
+                    return
+            if self.goodbye is not None:
+                self.hang_up()
+            return
+        messages = connection.messages()
+        if self._frozen:
+            messages = _when_frozen(messages)
+        if self._slice_max:
+            messages = islice(messages, self._slice_max)
+        owner.take_in(self, messages)
+        if self._asked or self._confirm_s or self.taken - self._confirmed >= CONFIRM_FRAMES:
+            self._answer()
         if self.goodbye is not None:
             self.hang_up()
+        elif connection.has_more and not self.closing and self.owner is not None:
+            self._go_on_later()
 
     def _answer(self) -> None:
         """Called when the owner has handled a read: confirm it, if it is time, and answer questions."""
@@ -372,34 +379,45 @@ class Channel(asyncio.Protocol):
 
     # -- large reads
 
-    def _keep_for_later(self, messages: list[Any]) -> None:
-        """Handle these in slices, one per iteration of the event loop, and read no more until that is done."""
-        if not self._backlog:
-            self.hold(self._backlog)
-            self._loop.call_soon(self._next_slice)
-        self._backlog.add(messages)
+    def _go_on_later(self) -> None:
+        """Handle the rest of a read in slices, one per iteration of the event loop; read no more until that is done."""
+        if _SLICES not in self._holding:
+            self.hold(_SLICES)
+        self._loop.call_soon(self._next_slice)
 
     def _next_slice(self) -> None:
-        backlog = self._backlog
         if self.closing or self.owner is None:
             return
-        if backlog:
-            self._deal_with(backlog.take(self._slice_max))
-        if backlog:
-            self._loop.call_soon(self._next_slice)
-        else:
-            self.release(backlog)
+        self._work()
+        if not self.connection.has_more:
+            self.release(_SLICES)
 
     def manage(self, message: Any) -> None:
         """Handle a message about the connection itself."""
         kind = type(message)
         if kind is Ack:
             if self.owner is not None:
-                self.owner.box.confirm(message.received)
+                self.owner.queue.confirm(message.received)
         elif kind is Ping:
             self._asked.append(message.number)
-        elif kind not in (Pong, Goodbye, Counted):  # nothing waits for such an answer any more
+        elif kind is Goodbye:
+            # Nothing comes after it.
+            self.goodbye = message
+        elif kind not in (Pong, Counted):  # nothing waits for such an answer any more
             raise RemoteProtocolError(f"{kind.__name__} is not expected here")
+
+    def check(self, passed_s: float, frame_s: float) -> bool:
+        """At a tick: confirm what was handled, and check an incomplete frame; returns whether the next tick is to look.
+
+        `passed_s` is the time that we listened since the last tick, `frame_s` the time that a frame may take.
+        """
+        self.confirm()
+        if self.connection.unfinished_bytes:
+            self.check_frame(passed_s, frame_s)
+        self._is_noted = bool(
+            self._is_paused or self.connection.unfinished_bytes or self.connection.received != self._confirmed
+        )
+        return self._is_noted and not self.closing
 
     def confirm(self) -> None:
         """Tell the peer how many of its frames were handled; if it does not read, as soon as it does."""
@@ -414,23 +432,22 @@ class Channel(asyncio.Protocol):
         if self._frozen or self._confirmed == taken or self.closing or self.owner is None:
             return
         # Answers to these frames go first, so that they arrive before the confirmation.
-        self.owner.box.flush()
+        self.owner.queue.flush()
         self._confirmed = taken
         self._write(message_frame(Ack(taken)))
 
     @property
     def taken(self) -> int:
         """The number of handled frames of the session, without those that came after `freeze`."""
-        return self._confirmed if self._frozen else self.connection.received - self._backlog.numbered
+        return self._confirmed if self._frozen else self.connection.received
 
     def freeze(self) -> None:
         """Confirm the frames so far and accept no more: unconfirmed frames stay with the peer."""
         self._confirm()
         self._frozen = True
-        self.short_cut = None
 
     def say(self, message: Any) -> None:
-        """Write a message about the connection, beside the numbered frames of the owner's box."""
+        """Write a message about the connection, beside the numbered frames of the owner's queue."""
         self.write_beside(message_frame(message))
 
     def write_beside(self, frame: bytes) -> None:
@@ -506,7 +523,10 @@ class Channel(asyncio.Protocol):
     # -- signs of life
 
     def check_life(self, now: float, life: Life) -> None:
-        """Ask a silent peer for a sign of life, close it if it gave none, and give ours."""
+        """Ask a silent peer for a sign of life, close it if it gave none, and give ours.
+
+        Ours is due if nothing was written since the last check.
+        """
         passed_s = now - self._checked_s
         self._checked_s = now
         if self.owner is None or self.closing:
@@ -522,20 +542,17 @@ class Channel(asyncio.Protocol):
             # Even while we do not listen: the peer must know that we are there.
             self._asked_s = silent_s
             self.say(Ping())
-        if life.tell_s:
-            self._tell(passed_s, life.tell_s)
+        if life.tells:
+            self._tell()
 
-    def _tell(self, passed_s: float, tell_s: float) -> None:
-        """Give a sign of life to a peer that we have not written to lately."""
-        box = cast("Owner", self.owner).box
-        left = box.left_total
-        if self._told or left != self._left or not box.writable:
-            # Unsent output is a sign of life, too.
-            self._told, self._left, self._untold_s = False, left, 0.0
-            return
-        self._untold_s += passed_s
-        if self._untold_s >= tell_s:
-            self.say(Pong())
+    def _tell(self) -> None:
+        """Give a sign of life to a peer that we have not written to since the last check."""
+        queue = cast("Owner", self.owner).queue
+        left = queue.left_total
+        # Unsent output is a sign of life, too.
+        if not self._told and left == self._left and queue.writable:
+            self.write_beside(_PONG)
+        self._told, self._left = False, left
 
     def watch(self, heartbeat_s: float) -> None:
         """Without a tick, check that the peer's signs of life arrive as often as promised; 0: never."""
@@ -556,14 +573,14 @@ class Channel(asyncio.Protocol):
 
     # -- reading stops and goes on
 
-    def hold(self, box: Holder) -> None:
+    def hold(self, holder: Holder) -> None:
         """Stop reading until `release` was called by everyone who asked."""
         if not self._holding and not self.closing:
             self.transport.pause_reading()
-        self._holding[box] = None
+        self._holding[holder] = None
 
-    def release(self, box: Holder) -> None:
-        if self._holding.pop(box, 0) is None and not self._holding and not self.closing:
+    def release(self, holder: Holder) -> None:
+        if self._holding.pop(holder, 0) is None and not self._holding and not self.closing:
             # A peer that was not read from could not give a sign of life.
             self._silent_s = 0.0
             self.transport.resume_reading()

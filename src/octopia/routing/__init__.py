@@ -7,7 +7,9 @@ from octopia.lazy import lazily
 if TYPE_CHECKING:
     from octopia.routing.actions import Accept, Action, Deliver, Recipient, Refuse, Send
     from octopia.routing.broker import Broker
-    from octopia.routing.clients import Limits
+    from octopia.routing.by_ways import ByWays
+    from octopia.routing.clients import Limits, Registered
+    from octopia.routing.conforming import Terms
     from octopia.routing.congestion import CongestionParameters
     from octopia.routing.covering import COVERINGS
     from octopia.routing.decision import Copy, Decision, Refusal
@@ -25,38 +27,7 @@ if TYPE_CHECKING:
         Unadvertised,
         Unsubscribed,
     )
-    from octopia.routing.express import Express
     from octopia.routing.index import Index, MakeIndex, MatcherIndex, Values
-    from octopia.routing.messages import (
-        PLAIN,
-        PRIORITY_MAX,
-        WAIT_MS_MAX,
-        Advertise,
-        AdvertisementsComplete,
-        CibClear,
-        CibSet,
-        Civ,
-        Confirm,
-        Confirmed,
-        Dests,
-        Header,
-        Key,
-        Lent,
-        LinkNews,
-        LinkReport,
-        Message,
-        Notify,
-        Route,
-        Routes,
-        Stamp,
-        Subscribe,
-        SubscriptionsComplete,
-        SubscriptionsIncomplete,
-        Tree,
-        Unadvertise,
-        Unsubscribe,
-        Waits,
-    )
     from octopia.routing.policy import (
         POLICIES,
         Policy,
@@ -71,48 +42,29 @@ if TYPE_CHECKING:
     from octopia.routing.priorities import why_not_priority
     from octopia.routing.rows import Rows
     from octopia.routing.streams import Released, Streams
-    from octopia.routing.tests_of_values import satisfied
 
 __all__ = [
     "COVERINGS",
-    "PLAIN",
     "POLICIES",
-    "PRIORITY_MAX",
-    "WAIT_MS_MAX",
     "Accept",
     "Action",
-    "Advertise",
     "Advertised",
-    "AdvertisementsComplete",
     "Broker",
-    "CibClear",
-    "CibSet",
-    "Civ",
+    "ByWays",
     "ClientLeft",
-    "Confirm",
-    "Confirmed",
     "CongestionParameters",
     "Copy",
     "Decision",
     "Deliver",
-    "Dests",
     "Event",
-    "Express",
-    "Header",
     "Index",
-    "Key",
-    "Lent",
     "Limits",
     "LinkCameUp",
     "LinkGivenUp",
-    "LinkNews",
-    "LinkReport",
     "LinkSampled",
     "LinkWentDown",
     "MakeIndex",
     "MatcherIndex",
-    "Message",
-    "Notify",
     "Policy",
     "Promises",
     "Published",
@@ -121,29 +73,20 @@ __all__ = [
     "Recovery",
     "Refusal",
     "Refuse",
+    "Registered",
     "Released",
-    "Route",
-    "Routes",
     "Rows",
     "Send",
-    "Stamp",
     "Streams",
-    "Subscribe",
     "Subscribed",
-    "SubscriptionsComplete",
-    "SubscriptionsIncomplete",
-    "Tree",
-    "Unadvertise",
+    "Terms",
     "Unadvertised",
-    "Unsubscribe",
     "Unsubscribed",
     "Values",
-    "Waits",
     "check_covering",
     "check_routings",
     "policy_if_known",
     "policy_named",
-    "satisfied",
     "why_not_live",
     "why_not_priority",
 ]
@@ -153,7 +96,9 @@ __getattr__, __dir__ = lazily(
     {
         "octopia.routing.actions": "Accept Action Deliver Recipient Refuse Send",
         "octopia.routing.broker": "Broker",
-        "octopia.routing.clients": "Limits",
+        "octopia.routing.by_ways": "ByWays",
+        "octopia.routing.clients": "Limits Registered",
+        "octopia.routing.conforming": "Terms",
         "octopia.routing.congestion": "CongestionParameters",
         "octopia.routing.covering": "COVERINGS",
         "octopia.routing.decision": "Copy Decision Refusal",
@@ -161,19 +106,12 @@ __getattr__, __dir__ = lazily(
             "Advertised ClientLeft Event LinkCameUp LinkGivenUp LinkSampled LinkWentDown Published Received "
             "Subscribed Unadvertised Unsubscribed"
         ),
-        "octopia.routing.express": "Express",
         "octopia.routing.index": "Index MakeIndex MatcherIndex Values",
-        "octopia.routing.messages": (
-            "PLAIN PRIORITY_MAX WAIT_MS_MAX Advertise AdvertisementsComplete CibClear CibSet Civ Confirm Confirmed "
-            "Dests Header Key Lent LinkNews LinkReport Message Notify Route Routes Stamp Subscribe "
-            "SubscriptionsComplete SubscriptionsIncomplete Tree Unadvertise Unsubscribe Waits"
-        ),
         "octopia.routing.policy": (
             "POLICIES Policy Promises Recovery check_covering check_routings policy_if_known policy_named why_not_live"
         ),
         "octopia.routing.priorities": "why_not_priority",
         "octopia.routing.rows": "Rows",
         "octopia.routing.streams": "Released Streams",
-        "octopia.routing.tests_of_values": "satisfied",
     },
 )

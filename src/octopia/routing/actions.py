@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from octopia.language import Notification
-from octopia.routing.messages import Message
+from octopia.protocol import Message
 from octopia.topology import BrokerId
 
 

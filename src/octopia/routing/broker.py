@@ -11,7 +11,9 @@ from typing import Any
 
 from octopia.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from octopia.language import Filter, Notification
+from octopia.protocol import Header, Key, Notify
 from octopia.routing.actions import Accept, Action, Deliver, Recipient, Refuse
+from octopia.routing.by_ways import ByWays
 from octopia.routing.clients import Limits, Registered, Registrations, why_not_publish
 from octopia.routing.conforming import Conforming
 from octopia.routing.congestion import CongestionParameters
@@ -31,9 +33,7 @@ from octopia.routing.events import (
     Unadvertised,
     Unsubscribed,
 )
-from octopia.routing.express import Express
 from octopia.routing.index import MakeIndex, MatcherIndex, Values
-from octopia.routing.messages import Header, Key, Notify
 from octopia.routing.policy import Recovery, check_covering, policy_named
 from octopia.routing.priorities import why_not_priority
 from octopia.routing.state import Passed, Setup
@@ -134,43 +134,36 @@ class Broker:
             ClientLeft: self._client_left,
         }
 
-    def publish(self, client: str, notifications: Sequence[Values], now: float) -> list[Decision | Refusal]:
-        """Route a local client's notifications, in this order; their values must be checked. One answer each."""
-        if not notifications:
-            return []
-        state = self._state
+    def publish(
+        self, client: str, notifications: Sequence[Values], now: float, *, probe: bool = False
+    ) -> list[Decision | Refusal]:
+        """Route a local client's notifications, in this order; their values must be checked. One answer each.
+
+        Only those before the first that is refused are answered, or that one, if it is the first of all. A `probe` is
+        not delivered, and does not affect later decisions.
+        """
+        state, first_header = self._state, self._policy.first_header
         state.now = now
         if len(notifications) == 1 and (one := self._conforming.satisfied_by(client, notifications[0])):
             # as below, without the groups: most notifications come alone
-            return self._decide(notifications, self._policy.first_header(state, one), None)  # type: ignore[return-value]
-        answers: list[Decision | Refusal] = []
-        for satisfied, places in self._conforming.groups(client, notifications):
+            return self._decide(notifications, first_header(state, one, now, 0 if probe else 1), None)  # type: ignore[return-value]
+        groups = self._conforming.groups(client, notifications) if notifications else []
+        if not groups:
+            return [self._refusal(client, values) for values in notifications[:1]]
+        answers: dict[int, Decision | Refusal] = {}
+        for satisfied, places in groups:
             some = notifications if places is None else [notifications[at] for at in places]
-            if satisfied:
-                decided: Sequence[Decision | Refusal]
-                decided = self._decide(some, self._policy.first_header(state, satisfied), None)
-            else:
-                decided = [self._refusal(client, values) for values in some]
+            decided = self._decide(some, first_header(state, satisfied, now, 0 if probe else len(some)), None)
             if places is None:
                 return list(decided)
-            answers = answers or [_NO_ANSWER] * len(notifications)
-            for at, each in zip(places, decided, strict=True):
-                answers[at] = each
-        return answers
+            answers.update(zip(places, decided, strict=True))
+        return [answers[at] for at in range(len(answers))]
 
     def check_copies(self, sender: BrokerId, header: Header, now: float) -> None:
         """Check that a neighbour may send copies with this header now; raises if not."""
         if sender not in self._up or type(header) is not self._header:
             raise self._why_not_receive(sender, Notify.kind)
         self._state.now = now
-
-    def probe(self, client: str, notifications: Sequence[Values], now: float) -> list[Decision | Refusal]:
-        """Like `publish`, for notifications that are not delivered; they do not affect later decisions."""
-        self._state.probes = True
-        try:
-            return self.publish(client, notifications, now)
-        finally:
-            self._state.probes = False
 
     def receive(self, sender: BrokerId, header: Header, notifications: Sequence[Values], now: float) -> list[Decision]:
         """Route copies from a neighbour, all with this header, in this order. One decision each."""
@@ -184,13 +177,13 @@ class Broker:
             return [self._pass_on(header, sender)] * len(notifications)
         return self._decide(notifications, header, sender)
 
-    def express(self, encode_id: Callable[[str], bytes]) -> Express | None:
-        """Decisions for hosts that read notifications as tokens (`express.py`).
+    def by_ways(self, encode_id: Callable[[str], bytes]) -> ByWays:
+        """Decisions for hosts that match notifications themselves (`by_ways.py`).
 
-        `encode_id` returns the wire form of a subscription's id. None if the routing examines entries one by one.
+        `encode_id` returns the wire form of a subscription's id.
         """
         rows = self._state.prt.watch(encode_id)
-        return None if rows is None else Express(self._state, self._policy, self._decisions, self._conforming, rows)
+        return ByWays(self._state, self._policy, self._decisions, self._conforming, rows)
 
     def receive_one(self, sender: BrokerId, header: Header, notification: Values, now: float) -> Decision:
         """Like `receive`, for hosts that take one at a time."""
@@ -219,6 +212,7 @@ class Broker:
         """
         out: list[Action] = []
         self._state.now = now
+        self._state.changes += 1
         self._handlers[type(event)](event, now, out)
         return out
 
@@ -230,6 +224,7 @@ class Broker:
     def tick(self, now: float) -> list[Action]:
         """Run timers that are due and return the resulting actions, in order. More may be due immediately."""
         self._state.now = now
+        self._state.changes += 1
         return [] if self.streams is None else self.streams.tick(now)
 
     def handle_whole(self, event: Event, now: float) -> list[Action]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from octopia.language import Filter, Notification, pattern_count, why_not_conforms
-from octopia.routing.messages import Key
+from octopia.protocol import Key
 
 
 @dataclass(frozen=True, slots=True)

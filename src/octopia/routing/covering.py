@@ -36,8 +36,8 @@ from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter
 from octopia.matching import CoverIndex, CoverQuery
+from octopia.protocol import Key
 from octopia.routing.entries import PrtEntry
-from octopia.routing.messages import Key
 
 COVERINGS: Final = ("none", "host", "link")
 COVERED_MAX: Final = 64

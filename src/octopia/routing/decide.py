@@ -15,9 +15,9 @@ clears them.
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from octopia.protocol import Header
 from octopia.routing.decision import Decision
 from octopia.routing.index import Values
-from octopia.routing.messages import Header
 from octopia.routing.policy import Policy
 from octopia.routing.rows import Rows
 from octopia.routing.state import remember_passed

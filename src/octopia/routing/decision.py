@@ -10,11 +10,11 @@ give equal outputs.
 
 from collections.abc import Hashable
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from octopia.language import Notification
+from octopia.protocol import Header, Notify, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient, Refuse, Send
-from octopia.routing.messages import Header, Notify, Stamp
 from octopia.topology import BrokerId
 
 # A neighbour, and the header of the copy for it.
@@ -27,8 +27,8 @@ class Decision:
     `priorities` has the priority of each copy, in their order; None: all are 0 (`priorities.py`).
 
     `by_links`: the decision depends on the status of links; otherwise it holds whatever their status. `case`: which of
-    the routing's cases it was (`Policy.cases`, counted from 1), for statistics; 0 if none applies. `memo` belongs to
-    the host: what this decision means for its queues. It lives as long as the decision.
+    the routing's cases it was (`Policy.cases`, counted from 1), for statistics; 0 if none applies. `delivers`: local
+    matches are recipients; a host that works out recipients itself (`by_ways.py`) asks for it.
 
     Of a routing that has streams (`streams.py`): `dests` are, of a publication, the brokers it is sent to, as bits,
     `missed` those it should be sent to that cannot be reached, and `tree` names the way it takes; `here`: of a copy,
@@ -39,10 +39,10 @@ class Decision:
         "by_links",
         "case",
         "copies",
+        "delivers",
         "dests",
         "here",
         "links",
-        "memo",
         "missed",
         "priorities",
         "recipients",
@@ -60,6 +60,7 @@ class Decision:
         missed: int = 0,
         tree: int = 0,
         here: bool = False,
+        delivers: bool = True,
         priorities: tuple[int, ...] | None = None,
     ) -> None:
         self.recipients = recipients
@@ -72,7 +73,7 @@ class Decision:
         self.tree = tree
         self.here = here
         self.links: Hashable = None  # their state when it was decided, for `decide.py`; None if they did not matter
-        self.memo: Any = None
+        self.delivers = delivers
 
     def actions(self, publisher: str, id: str, notification: Notification, stamp: Stamp | None = None) -> list[Action]:
         """The decision for a notification published here, as actions, for hosts that carry them out one by one."""
@@ -98,7 +99,6 @@ class Refusal:
     """A notification that is not routed, and why: one line for the user."""
 
     __slots__ = ("reason",)
-    memo: ClassVar[None] = None
     case: ClassVar[int] = 0
     here: ClassVar[bool] = False
     recipients: ClassVar[tuple[Recipient, ...]] = ()

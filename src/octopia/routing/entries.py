@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from octopia.language import Filter
+from octopia.protocol import PRIORITY_MAX, Key
 from octopia.routing.actions import Recipient
-from octopia.routing.messages import PRIORITY_MAX, Key
 from octopia.topology import BrokerId
 
 

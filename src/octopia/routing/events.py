@@ -7,7 +7,7 @@ what to do about it. It does not contain the time, which is the second argument 
 from msgspec import Struct
 
 from octopia.language import Filter, Notification
-from octopia.routing.messages import Message
+from octopia.protocol import Message
 from octopia.topology import BrokerId
 
 

@@ -25,7 +25,7 @@ class Watcher(Protocol):
     """An observer that is told the row of each entry."""
 
     def added(self, row: int, entry: Any, /) -> None: ...
-    def removed(self, row: int, /) -> None: ...
+    def removed(self, row: int, entry: Any, /) -> None: ...
 
 
 class Index(Protocol[Entry]):
@@ -59,7 +59,7 @@ class MatcherIndex(Matcher[Entry]):
 
     def remove(self, id: Entry) -> None:
         if self.watcher is not None:
-            self.watcher.removed(self._row_of[id])
+            self.watcher.removed(self._row_of[id], id)
         super().remove(id)
 
     def watch(self, watcher: "Watcher") -> None:

@@ -15,13 +15,7 @@ from typing import Any, Generic, TypeVar
 from octopia.errors import InputError
 from octopia.hints import maybe_meant
 from octopia.language import Filter
-from octopia.routing import fdr, scot, tid
-from octopia.routing.actions import Action
-from octopia.routing.clients import Registered
-from octopia.routing.covering import check_kind
-from octopia.routing.decision import Decision
-from octopia.routing.fdr.state import FdrState
-from octopia.routing.messages import (
+from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
     CibClear,
@@ -42,6 +36,12 @@ from octopia.routing.messages import (
     Unsubscribe,
     Waits,
 )
+from octopia.routing import fdr, scot, tid
+from octopia.routing.actions import Action
+from octopia.routing.clients import Registered
+from octopia.routing.covering import check_kind
+from octopia.routing.decision import Decision
+from octopia.routing.fdr.state import FdrState
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import BrokerState, Setup
 from octopia.routing.streams import Streams
@@ -84,9 +84,10 @@ class Policy(Generic[State]):
 
     `route(state, matched, header, came_by)` decides for all notifications that match the same subscriptions. `matched`
     is the result of the subscription table, `header` is what the copy carries, and `came_by` is the neighbour that sent
-    it. For a publication by a client of this broker, `came_by` is None and the header comes from `first_header`, which
-    gets the advertisements that the notification satisfies (at least one, oldest first); it need not have the type
-    `header`, which is that of copies.
+    it. For a publication by a client of this broker, `came_by` is None and the header comes from `first_header(state,
+    satisfied, now, counts)`, which gets the advertisements that the notification satisfies (at least one, oldest
+    first); it need not have the type `header`, which is that of copies. `counts` is how many notifications get it, 0
+    for a probe, which leaves no trace. It may change the state, for example to spread notifications over paths.
 
     `route` is pure: it reads the state and changes nothing. Its decisions are cached (`decide.py`), so they may depend
     only on its arguments, on the entries behind them and, if `Decision.by_links` says so, on the part of the link
@@ -104,8 +105,10 @@ class Policy(Generic[State]):
     `recovery` is None if the routing cannot resynchronise its tables after a loss. `live`: its header and its messages
     have a wire form. `why` tells, in one line, which cluster's tree a notification published at a broker now would
     take, and why; None if there is no choice. `cases` are the names of the cases of its decisions (`Decision.case`),
-    which hosts count; () if it does not distinguish any. `covering` maps each kind of covering that it supports
-    (`covering.py`) to a function that enables it in the state of a new broker.
+    which hosts count; () if it does not distinguish any. `is_steady(state, now)`: whether, until the next event,
+    `first_header` returns one header for all publications that satisfy the same advertisements; None: always.
+    `covering` maps each kind of covering that it supports (`covering.py`) to a function that enables it in the state
+    of a new broker.
     """
 
     name: str
@@ -120,7 +123,7 @@ class Policy(Generic[State]):
     unadvertise: Callable[[State, Key, list[Action]], None]
     subscribe: Callable[[State, Key, Filter, str, str, int, list[Action]], None]
     unsubscribe: Callable[[State, Key, list[Action]], None]
-    first_header: Callable[[State, Sequence[Registered]], Header]
+    first_header: Callable[[State, Sequence[Registered], float, int], Header]
     route: Callable[[State, Any, Any, BrokerId | None], Decision]
     links: Callable[[State], Hashable] | None
     receive: Mapping[type[Message], Receive[State]]
@@ -130,6 +133,7 @@ class Policy(Generic[State]):
     live: bool = True
     why: Callable[[State], tuple[int, str]] | None = None
     sampled: Callable[[State, list[Action]], None] | None = None
+    is_steady: Callable[[State, float], bool] | None = None
     cases: tuple[str, ...] = ()
     covering: Mapping[str, Callable[[State], None]] = field(default_factory=dict)
 
@@ -198,6 +202,7 @@ def _fdr() -> Policy[FdrState]:
         streams=fdr.streams.make,
         links=fdr.notify.links_seen,
         sampled=fdr.beyond.sampled,
+        is_steady=fdr.notify.is_steady,
         receive={
             **_SCOT_CONTROL,
             CibSet: fdr.advertise.receive_cib_set,

@@ -13,7 +13,7 @@ routings test for that first, so overlays without priorities pay for one test.
 
 from collections.abc import Iterable, Sequence
 
-from octopia.routing.messages import PRIORITY_MAX
+from octopia.protocol import PRIORITY_MAX
 
 Urgent = tuple[int, ...]
 NOT_URGENT: Urgent = (0,) * PRIORITY_MAX

@@ -8,11 +8,11 @@ overlay. Links are up by default.
 from typing import NamedTuple
 
 from octopia.language import DISJUNCTS_MAX
+from octopia.protocol import Header, Key
 from octopia.routing.clients import Limits, Registrations
 from octopia.routing.congestion import CongestionParameters, Lst
 from octopia.routing.decision import Decision
 from octopia.routing.index import MakeIndex
-from octopia.routing.messages import Header, Key
 from octopia.routing.tables import Srt
 from octopia.topology import BrokerId, Scot, civ
 
@@ -50,6 +50,7 @@ class BrokerState:
         "_serial",
         "a_links",
         "advertisements",
+        "changes",
         "cut_off",
         "i_link_to",
         "i_links",
@@ -59,7 +60,6 @@ class BrokerState:
         "now",
         "own_bit",
         "passed",
-        "probes",
         "srt",
         "subscriptions",
         "up",
@@ -93,8 +93,8 @@ class BrokerState:
         )
         self._serial = first_serial
         self.passed: Passed | None = None
+        self.changes = 0  # events that were handled: while it stays, so do decisions about publications and copies
         self.now = 0.0  # of the event or notifications being handled
-        self.probes = False  # the current decision is for a probe and is not counted
 
     def link_went_down(self, neighbour: BrokerId) -> None:
         self.up.discard(neighbour)

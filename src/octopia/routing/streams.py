@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from octopia.language import Notification
+from octopia.protocol import Key, Stamp
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.decision import Decision
-from octopia.routing.messages import Key, Stamp
 
 
 class Released(NamedTuple):
@@ -33,11 +33,43 @@ class Released(NamedTuple):
     recipients: tuple[Recipient, ...]
 
 
+class Log(Protocol):
+    """Notifications that were sent and are not confirmed by all destinations."""
+
+    @property
+    def filled(self) -> float:
+        """The used share of its bounds, from 0 to 1."""
+
+    def begin(self, publisher: str, dests: int) -> tuple[int, dict[int, int]]:
+        """For a host that stamps many notifications itself: the last number used, and for each of these destinations
+        the youngest unconfirmed notification."""
+
+
+class Items(Protocol):
+    """Notifications that were sent together, as the host keeps them."""
+
+    def id(self, at: int) -> str: ...
+    def notification(self, at: int) -> Notification: ...
+
+
+class OpenStream(Protocol):
+    """A stream in which the next copy is expected: the place of its host, and the number of the last notification."""
+
+    host: int
+    last: int
+
+
 class Streams(Protocol):
     """The streams of one broker: those that begin or end at its clients.
 
-    `due`: when `tick` has something to do; None: not at present. Check it after every call.
+    `due`: when `tick` has something to do; None: not at present. Check it after every call. `log` has what is not
+    confirmed yet. `place` is the place of this broker among all.
     """
+
+    place: int
+
+    @property
+    def log(self) -> "Log": ...
 
     @property
     def due(self) -> float | None: ...
@@ -51,6 +83,23 @@ class Streams(Protocol):
         in bytes, if the host wants that bounded.
         """
 
+    def sent_together(
+        self,
+        publisher: str,
+        first: int,
+        items: Items,
+        decisions: Sequence[Decision],
+        which: Sequence[int],
+        before: dict[int, int],
+        last: dict[int, int],
+        size: int,
+    ) -> None:
+        """Notifications of one publisher were stamped by the host, from number `first` on, by what `log.begin` said.
+
+        `which` has for each the number of the decision about it. `before` is what `begin` said of the destinations,
+        `last` the last number that was sent to each. All of `decisions` have destinations, and none has missed one.
+        """
+
     def at_once(self, publisher: str, stamp: Stamp, notification: Notification) -> tuple[Recipient, ...] | None:
         """The recipients of an incoming copy, if it is simply the next in order; nothing becomes due then.
 
@@ -58,8 +107,15 @@ class Streams(Protocol):
         takes longer.
         """
 
-    def lets_through(self, publisher: str, stamp: Stamp) -> bool:
-        """Like `at_once`, for a host that works out the recipients itself."""
+    def in_order(self, publisher: str) -> "OpenStream | None":
+        """For a host that passes many copies at once: the stream of a publisher, if nothing of it waits or is missing.
+
+        A copy of it made by `host`, whose predecessor here is not above `last`, is the next in order. The host tells
+        how many there were (`passed`), and uses `arrived` for the first that is not, and for all after that.
+        """
+
+    def passed(self, stream: "OpenStream", last: int, count: int, now: float) -> None:
+        """So many copies of a stream were the next in order, up to this number."""
 
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0

@@ -9,14 +9,15 @@ with each set its decisions, until an entry comes or goes.
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from octopia.language import Filter
+from octopia.errors import LocalProtocolError
+from octopia.language import Conjunction, Filter
+from octopia.protocol import Key
 from octopia.routing.actions import Recipient
 from octopia.routing.decision import Decision
 from octopia.routing.entries import PrtEntry, SrtEntry, recipients_of
 from octopia.routing.index import Index, MakeIndex, MatcherIndex
-from octopia.routing.messages import Key
 from octopia.routing.rows import Rows
 from octopia.topology import BrokerId
 
@@ -106,11 +107,11 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
         self.by_ways: dict[bytes, Found] = {}
         self._weight = 0
 
-    def watch(self, encode_id: Callable[[str], bytes]) -> Rows | None:
-        """The rows for a host that delivers by rows, kept up to date from now on; None if not available."""
-        if not self.has_ways or not isinstance(self._index, MatcherIndex):
-            return None
-        rows = Rows(self.way_of, encode_id)
+    def watch(self, encode_id: Callable[[str], bytes]) -> Rows:
+        """The rows for a host that delivers by rows, kept up to date from now on."""
+        if not isinstance(self._index, MatcherIndex):
+            raise LocalProtocolError("rows are those of a matcher")
+        rows = Rows(self.way_of, self.stand_in, encode_id, self.by_ways.clear)
         self._index.watch(rows)
         return rows
 
@@ -118,13 +119,15 @@ class SubscriptionTable(Table[Subscription], Generic[Subscription, Found]):
     def index(self) -> Index[Subscription]:
         return self._index
 
-    # Whether `_find_out` treats two entries of the same way alike.
-    has_ways: ClassVar[bool] = False
+    @staticmethod
+    @abstractmethod
+    def way_of(entry: Any) -> Hashable:
+        """What tells a remote entry apart from others, as far as `_find_out` can tell."""
 
     @staticmethod
-    def way_of(entry: PrtEntry) -> Hashable:
-        """Everything that `_find_out` reads of a remote entry, in a table that has ways."""
-        raise NotImplementedError
+    def stand_in(entry: Any) -> PrtEntry:
+        """An entry that stands for all of its way."""
+        return PrtEntry(entry.key, _ANY, entry.last_hop, priority=entry.priority)
 
     def find_by_ways(self, key: bytes, entries: list[Subscription]) -> Found:
         """Like `find`, for a set of ways, each represented by an entry. There are no local recipients."""
@@ -230,8 +233,6 @@ class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
 
     __slots__ = ("_a_links", "_unlearnt")
 
-    has_ways = True
-
     @staticmethod
     def way_of(entry: PrtEntry) -> Hashable:
         return (entry.last_hop, entry.priority)
@@ -254,6 +255,9 @@ class Prt(SubscriptionTable[PrtEntry, ScotMatched]):
         hops = tuple(neighbour for neighbour in self._a_links if neighbour in targets)
         recipients = recipients_of(entry for entry in matching if entry.last_hop is None)
         return ScotMatched(recipients, hops, matching)
+
+
+_ANY = Filter([Conjunction([])])
 
 
 def _key(entry: SrtEntry) -> Key:

@@ -13,29 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from octopia.routing import (
+from octopia.protocol import (
     Advertise,
-    Advertised,
     AdvertisementsComplete,
-    Broker,
     CibClear,
     CibSet,
-    ClientLeft,
     Confirm,
     LinkNews,
     Notify,
-    Published,
-    Recipient,
     Subscribe,
-    Subscribed,
     SubscriptionsComplete,
     SubscriptionsIncomplete,
     Unadvertise,
-    Unadvertised,
     Unsubscribe,
-    Unsubscribed,
     Waits,
 )
+from octopia.routing import Advertised, Broker, ClientLeft, Published, Recipient, Subscribed, Unadvertised, Unsubscribed
 from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
 from octopia.sim.model import Model
 from octopia.topology import BrokerId, Scot, Sites, civ

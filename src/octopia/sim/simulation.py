@@ -23,27 +23,23 @@ from typing import Any
 from msgspec import structs
 
 from octopia.errors import LocalProtocolError
+from octopia.protocol import CibSet, Message, Notify, Subscribe, Unsubscribe
 from octopia.routing import (
     Action,
     Broker,
-    CibSet,
     CongestionParameters,
     Decision,
     Deliver,
     Event,
     Limits,
     MakeIndex,
-    Message,
-    Notify,
     Published,
     Received,
     Recipient,
     Refusal,
     Refuse,
     Send,
-    Subscribe,
     Subscribed,
-    Unsubscribe,
     Unsubscribed,
     policy_named,
 )

@@ -24,22 +24,19 @@ from typing import Any
 
 from msgspec import UNSET
 
+from octopia.protocol import Confirm, Message, Notify, Waits
 from octopia.routing import (
     Action,
-    Confirm,
     Decision,
     Event,
     LinkCameUp,
     LinkWentDown,
-    Message,
-    Notify,
     Published,
     Received,
     Recipient,
     Refusal,
     Refuse,
     Send,
-    Waits,
 )
 from octopia.sim.disciplines import Lanes, Servers
 from octopia.sim.faults import Fault, LinkFault

@@ -14,9 +14,9 @@ from octopia.wire.columnar import (
     fit_of_type,
     parcel_columns,
 )
-from octopia.wire.connection import BadRequest, Codec, Connection, ProbeRequest, Side, reason_text
+from octopia.wire.connection import BadRequest, Codec, Connection, Side, Unread, reason_text
 from octopia.wire.delivered import Deliveries
-from octopia.wire.dests import split_stamp, stamp_block
+from octopia.wire.dests import split_stamp, stamp_block, stamp_set_of
 from octopia.wire.encode import (
     Heads,
     advertise_frame,
@@ -36,7 +36,6 @@ from octopia.wire.encode import (
     with_publisher,
 )
 from octopia.wire.frames import frame, notification_frame, split_frames
-from octopia.wire.haul import Haul
 from octopia.wire.kinds import COPIES, FIRST_NUMBERED, Kind, kind_name
 from octopia.wire.limits import (
     DEADLINE_MS_MAX,
@@ -86,14 +85,16 @@ from octopia.wire.messages import (
     Welcome,
 )
 from octopia.wire.parcel import (
-    Parcels,
+    Batch,
     WireNotification,
     accepted_ms,
     check_parcel,
     encode_parcel,
+    read_parcel,
     timed,
     wire_notification,
 )
+from octopia.wire.scanner import Scanner
 from octopia.wire.shapes import DictFrames
 from octopia.wire.typed import TypedParcels
 from octopia.wire.values import msgpack_text
@@ -126,6 +127,7 @@ __all__ = [
     "BadRequest",
     "Barrier",
     "BarrierDone",
+    "Batch",
     "Challenge",
     "Codec",
     "Connection",
@@ -140,26 +142,25 @@ __all__ = [
     "Drained",
     "Dropped",
     "Goodbye",
-    "Haul",
     "Heads",
     "Hello",
     "Hold",
     "Kind",
     "Load",
     "ParcelColumn",
-    "Parcels",
     "Ping",
     "Pong",
-    "ProbeRequest",
     "Proof",
     "PublishRows",
     "PublishTerms",
     "Refused",
+    "Scanner",
     "Side",
     "SubscribeRequest",
     "TooOld",
     "TypedParcels",
     "UnadvertiseRequest",
+    "Unread",
     "UnsubscribeRequest",
     "Welcome",
     "WireLimits",
@@ -192,10 +193,12 @@ __all__ = [
     "probe_frame",
     "publish_frame",
     "publisher_of",
+    "read_parcel",
     "reason_text",
     "split_frames",
     "split_stamp",
     "stamp_block",
+    "stamp_set_of",
     "subscribe_frame",
     "timed",
     "unadvertise_frame",

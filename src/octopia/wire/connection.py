@@ -8,16 +8,15 @@ A probe gets LOAD for its HELLO and nothing else.
 Between brokers that share a token, CHALLENGE (`expect_proof`) and PROOF come before the WELCOME.
 
 Only handshake frames are accepted before the handshake is done, and after it only the kinds that this role may send.
-Every violation by a peer ends in one `RemoteProtocolError` whose text may be sent to the peer; messages before it in
-the same bytes stay available in `messages`. An invalid filter is not a protocol violation but a request to refuse: it
+Messages are parsed one by one as they are asked for. Every violation by a peer ends in one `RemoteProtocolError`, at
+its turn, whose text may be sent to the peer. An invalid filter is not a protocol violation but a request to refuse: it
 is returned as `BadRequest`. The connection counts numbered frames for sessions.
 """
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from struct import Struct
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -25,13 +24,12 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import InputError, LocalProtocolError, RemoteProtocolError
 from octopia.hints import one_line
-from octopia.routing import PRIORITY_MAX
+from octopia.protocol import PRIORITY_MAX
 from octopia.topology import Scot
 from octopia.wire.arrow.kernels import kernels
-from octopia.wire.delivered import BYTES_MIN, split_deliveries
-from octopia.wire.dests import split_stamp
+from octopia.wire.batches import BatchReader
+from octopia.wire.delivered import BYTES_MIN, Deliveries, split_deliveries
 from octopia.wire.frames import FrameBuffer, too_long
-from octopia.wire.haul import HAUL_MIN
 from octopia.wire.kinds import (
     BROKER_TO_BROKER,
     BROKER_TO_CLIENT,
@@ -51,7 +49,7 @@ from octopia.wire.limits import (
     SUBSCRIPTIONS_PER_DELIVERY_MAX,
     WireLimits,
 )
-from octopia.wire.link_messages import PROBE, LinkReader, said_of
+from octopia.wire.link_messages import LinkReader
 from octopia.wire.messages import (
     KIND_OF,
     POLICIES,
@@ -65,27 +63,16 @@ from octopia.wire.messages import (
     Name,
     SubscribeRequest,
 )
-from octopia.wire.parcel import ParcelReader, Parcels, WireNotification
+from octopia.wire.parcel import ParcelReader
 from octopia.wire.values import array_decoder, filter_in, filter_type
-
-if TYPE_CHECKING:
-    from octopia.wire.scanner import Scanner
 
 _ARRAY_OF_6: Final = b"\x96"
 _HEAD: Final = Struct(">IB")
 _HEADER_LENGTH: Final = Struct(">I")
-_NOTIFICATIONS: Final = COPIES | {Kind.PUBLISH, Kind.PROBE, Kind.DELIVER}
+# Frames with notifications for a broker, which reads runs of them at once.
+_UNREAD: Final = COPIES | {Kind.PUBLISH, Kind.PROBE}
 # Head of a frame with a notification, as far as its header: length, kind, length of the header.
 _NOTIFICATION_HEAD_BYTES: Final = 9
-_PLAIN_HEAD: Final = Struct(">IBI")
-_PLAIN_HEAD_BYTES: Final = _PLAIN_HEAD.size - PREFIX_BYTES
-_NO_HEADER: Final = bytes(4)
-# Kind, length of the header, and something of a parcel.
-_PLAIN_BYTES_MIN: Final = 6
-
-
-# After a notification that cannot be read as columns, this many take the ordinary path before the next attempt.
-_UNUSUAL_MAX: Final = 8
 
 
 class Side(Enum):
@@ -112,12 +99,6 @@ class BadRequest(msgspec.Struct, frozen=True):
     reason: str
 
 
-class ProbeRequest(msgspec.Struct, frozen=True):
-    """A client asks how a notification would be routed."""
-
-    notification: WireNotification
-
-
 class Codec:
     """Decoders for one set of limits and, between brokers, one overlay; made once and shared by all connections."""
 
@@ -125,7 +106,6 @@ class Codec:
         self.limits = limits
         self._parcels = ParcelReader(limits)
         self.read_parcels = self._parcels.read_many
-        self.scanner: Scanner | None = None
         self._filter_request = array_decoder(Id, filter_type(limits))
         self._count_request = array_decoder(Count, filter_type(limits))
         asked = (Id, filter_type(limits), Name | None, bool)
@@ -135,12 +115,12 @@ class Codec:
             Annotated[int, Meta(ge=0, le=PRIORITY_MAX)] | None,
             Annotated[int, Meta(ge=0, le=DEADLINE_MS_MAX)] | None,
         )
-        self._publish_header = Decoder(tuple[bool]).decode
         self.read_delivery_header = Decoder(
             Annotated[tuple[Id, ...], Meta(min_length=1, max_length=SUBSCRIPTIONS_PER_DELIVERY_MAX)]
         ).decode
-        links = LinkReader(limits, self._parcels, overlay)
+        links = LinkReader(limits, overlay)
         self.dests = links.dests
+        self.batches = BatchReader(self._parcels, links)
         self.decoders: dict[int, Callable[[bytes], Any]] = {
             **{kind: Decoder(message).decode for message, kind in KIND_OF.items()},
             Kind.COUNT: self._count,
@@ -159,25 +139,6 @@ class Codec:
             Kind.CONFIRM: links.confirm,
             Kind.WAITS: links.waits,
         }
-        self.notification_decoders: dict[int, Callable[[bytes, bytes], Any]] = {
-            Kind.PUBLISH: self._publish,
-            Kind.PROBE: self._probe,
-            Kind.DELIVER: self._deliver,
-            Kind.NOTIFY: links.notify,
-            Kind.NOTIFY_TREE: links.notify_tree,
-            Kind.NOTIFY_ROUTES: links.notify_routes,
-            Kind.NOTIFY_DESTS: links.notify_dests,
-        }
-
-    def start_scanning(self) -> bool:
-        """Read runs of plain notifications as columns (`Haul`) if compiled code is in use; returns whether it is."""
-        from octopia.wire.scanner import scanner_for
-
-        self.scanner = scanner_for(self.limits, self._parcels)
-        return self.scanner is not None
-
-    def stop_scanning(self) -> None:
-        self.scanner = None
 
     def _advertise(self, body: bytes) -> AdvertiseRequest | BadRequest:
         id, filter = self._filter_request(body)
@@ -206,75 +167,70 @@ class Codec:
         except InputError:
             return CountRequest(number, None)
 
-    def _publish(self, head: bytes, parcel: bytes) -> WireNotification:
-        if not head:
-            return self._parcels.read(parcel)
-        (traced,) = self._publish_header(head)
-        return self._parcels.read(parcel, traced)
-
-    def _probe(self, head: bytes, parcel: bytes) -> ProbeRequest:
-        if head:
-            raise RemoteProtocolError("a probe has no header")
-        return ProbeRequest(self._parcels.read(parcel, PROBE))
-
-    def read_stamped(self, header: bytes, stamped: list[bytes], messages: list[Any]) -> None:
-        """Decode copies with this header and add them as one batch; if one is invalid, those before it were added."""
-        batch = Parcels()
-        batch.carried, *said = self.dests.header(header)
-        batch.header = said_of(*said)
-        messages.append(batch)
-        parcels: list[bytes] = []
-        try:
-            for each in stamped:
-                parcels.append(split_stamp(each)[1])
-        finally:
-            # an error in a stamp is reported after an error in an earlier parcel
-            try:
-                if parcels:
-                    self.read_parcels(parcels, batch)
-            finally:
-                batch.stamped = stamped[: len(batch)]
-
-    def _deliver(self, head: bytes, parcel: bytes) -> Delivery:
+    def deliver(self, head: bytes, parcel: bytes) -> Delivery:
         subscriptions = self.read_delivery_header(head)
         seen = self._parcels.read(parcel)
         return Delivery(seen, seen.publisher, str(seen.sequence), subscriptions)
 
 
+class Unread:
+    """Frames with notifications that were not read yet. Whoever reads some of them says so (`took`).
+
+    The first begins at `at`; it is whole, and its length is within the bound.
+    """
+
+    __slots__ = ("_connection", "at", "data", "frame_bytes_max")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.data = b""
+        self.at = 0
+        self.frame_bytes_max = 0
+
+    def took(self, after: int, frames: int) -> None:
+        """So many frames were read; the next begins there."""
+        self.at = after
+        self._connection.went_on(after, frames)
+
+    def skip(self) -> None:
+        """Do not read the first frame, and do not count it."""
+        self.took(self.at + PREFIX_BYTES + _HEADER_LENGTH.unpack_from(self.data, self.at)[0], 0)
+
+
 class Connection:
-    """The state of one connection. Feed it bytes from the socket; it knows neither sockets nor time."""
+    """The state of one connection. Feed it bytes from the socket; it knows neither sockets nor time.
+
+    `received` counts the numbered frames of the session that were handed on.
+    """
 
     __slots__ = (
         "_allowed",
+        "_at",
         "_buffer",
         "_codec",
+        "_data",
         "_deliveries",
         "_frame_bytes_max",
-        "_joined",
-        "_joins",
-        "_notifications",
         "_others",
         "_side",
+        "_unread",
+        "_waits",
         "closed",
-        "messages",
         "received",
     )
 
-    def __init__(self, side: Side, codec: Codec, *, joins: bool = False) -> None:
-        """With `joins` plain publications, or copies, come as `Parcels` or, where the codec scans, as a `Haul`: all
-        that follow one another as one.
-
-        So do copies that name their destinations, as long as their headers are equal.
-        """
+    def __init__(self, side: Side, codec: Codec) -> None:
         self._side = side
-        self._joins = joins
         self._deliveries: Any = None  # the kernels that cut joined deliveries
         self._codec = codec
         self._buffer = FrameBuffer()
+        self._data = b""  # bytes at hand, handed on up to `_at`
+        self._at = 0
+        self._unread = Unread(self)
+        self._waits = False  # for `open`, after a handshake message
         self._frame_bytes_max = HANDSHAKE_BYTES_MAX
         self.closed = False
         self.received = 0
-        self.messages: list[Any] = []
         self._allow(_FIRST[side])
 
     @property
@@ -295,12 +251,14 @@ class Connection:
     def drop_unfinished(self) -> None:
         """Close the connection and discard an incomplete frame."""
         self.closed = True
+        self._data, self._at = b"", 0
         self._buffer.clear()
 
     def expect_proof(self) -> None:
         """Accept only a proof next: the peer was challenged."""
         if self.is_open or self._side is not Side.ACCEPTING_BROKER:
-            raise LocalProtocolError("a challenge is for who accepts, before the handshake is done")
+            raise LocalProtocolError("only the accepting broker challenges a peer, and only during the handshake")
+        self._waits = False
         self._allow((Kind.PROOF,))
 
     def open(self, role: str, received: int = 0) -> None:
@@ -309,8 +267,9 @@ class Connection:
             raise LocalProtocolError("the connection is open already")
         limits = self._codec.limits
         extra = LINK_EXTRA_BYTES if role == ROLE_BROKER or self._side is Side.CLIENT else 0
-        self._frame_bytes_max = limits.frame_bytes_max + extra
+        self._frame_bytes_max = self._unread.frame_bytes_max = limits.frame_bytes_max + extra
         self.received = received
+        self._waits = False
         if role == ROLE_BROKER:
             self._allow(BROKER_TO_CLIENT if self._side is Side.CLIENT else BROKER_TO_BROKER)
         elif role == ROLE_CLIENT and self._side is Side.ACCEPTING_BROKER:
@@ -319,160 +278,118 @@ class Connection:
             raise LocalProtocolError(f"no connection between {self._side.value} and {role!r}")
 
     def join_deliveries(self) -> None:
-        """From the next read on, return consecutive plain deliveries as `Deliveries`, if numba is loaded."""
-        if self._deliveries is None and (checking := kernels("check")) is not None:
-            self._deliveries = checking
-            self._joined[int(Kind.DELIVER)] = Connection._take_deliveries
+        """From the next read on, hand on consecutive plain deliveries as `Deliveries`, if numba is loaded."""
+        if self._deliveries is None:
+            self._deliveries = kernels("check")
 
-    def joined_with_rest(self, data: bytes) -> bytes | None:
-        """These bytes after those of an incomplete frame, which are not kept here any longer; None if it still is."""
+    # -- bytes in, messages out
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are bytes at hand that were not parsed, because nobody asked for more messages."""
+        return self._at < len(self._data)
+
+    def went_on(self, after: int, frames: int) -> None:
+        """The frames up to this place were read by somebody else; so many count."""
+        self._at = after
+        self.received += frames
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes from the socket; `messages` hands on what they complete."""
         if self.closed:
-            return None
-        return self._buffer.take(data) if self._buffer.parts else data
+            return
+        if self._at < len(self._data):
+            self._data = self._data[self._at :] + data
+        else:
+            self._data = self._buffer.take(data) or b""
+        self._at = 0
 
     def receive(self, data: bytes) -> list[Any]:
-        """The messages that these bytes complete. After a `Hello` the rest waits until `open` and the next call."""
-        messages: list[Any] = []
-        self.messages = messages
+        """All messages that these bytes complete, with notifications as a `Batch` for each run."""
+        self.feed(data)
+        found: list[Any] = []
+        for message in self.messages():
+            if type(message) is Unread:
+                batch = self._codec.batches.read(message.data, message.at, message.frame_bytes_max)
+                message.took(batch.stops[-1], len(batch))
+                found.append(batch)
+            else:
+                found.append(message)
+        return found
+
+    def messages(self) -> Iterator[Any]:
+        """The messages at hand, one after the other; what is not asked for stays at hand.
+
+        A broker gets an `Unread` where notifications begin, and reads at least one of them before it asks for the next
+        message. After a `Hello` the rest waits for `open`.
+        """
+        unread, needed = self._unread, PREFIX_BYTES + 1
         try:
-            self._receive(data, messages)
+            while not self.closed and not self._waits:
+                data, at = self._data, self._at
+                if len(data) - at <= PREFIX_BYTES:
+                    break
+                length, kind = _HEAD.unpack_from(data, at)
+                if not 0 < length <= self._frame_bytes_max:
+                    raise too_long(length, self._frame_bytes_max, data[at : at + 8])
+                stop = at + PREFIX_BYTES + length
+                if stop > len(data):
+                    needed = stop - at
+                    break
+                if kind not in self._allowed:
+                    raise self._not_allowed(kind)
+                if kind in _UNREAD:
+                    unread.data, unread.at = data, at
+                    yield unread
+                    if self._at == at:
+                        raise LocalProtocolError("a notification was not read")
+                    continue
+                if kind == Kind.DELIVER:
+                    message, self._at = self._delivery(data, at, stop)
+                    self.received += len(message) if type(message) is Deliveries else 1
+                    yield message
+                    continue
+                self._at = stop
+                self.received += kind >= FIRST_NUMBERED
+                # The rest waits for `open`, or comes after the end.
+                self._waits = kind in HANDSHAKE
+                self.closed = kind == Kind.GOODBYE
+                yield self._others[kind](data[at + PREFIX_BYTES + 1 : stop])
         except (RemoteProtocolError, InputError) as error:
             self.closed = True
             raise RemoteProtocolError(reason_text(str(error))) from None
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             self.closed = True
             raise RemoteProtocolError(reason_text(f"a frame cannot be decoded: {error}")) from None
-        return messages
+        if not self._waits:
+            self._keep_rest(needed)
 
-    def _receive(self, data: bytes, messages: list[Any]) -> None:
-        if self.closed:
-            return
-        at_hand = self._buffer.take(data)
-        if at_hand is None:
-            return
-        data = at_hand
-        notifications, others, joined = self._notifications, self._others, self._joined
-        frame_bytes_max = self._frame_bytes_max
-        at, end, needed = 0, len(data), PREFIX_BYTES + 1
-        numbered = 0
-        while end - at > PREFIX_BYTES:
-            length, kind = _HEAD.unpack_from(data, at)
-            if not 0 < length <= frame_bytes_max:
-                raise too_long(length, frame_bytes_max, data[at : at + 8])
-            stop = at + PREFIX_BYTES + length
-            if stop > end:
-                needed = stop - at
-                break
-            if kind in joined and (after := joined[kind](self, data, at, messages)) > at:
-                numbered += len(messages[-1])
-                at = after
-                continue
-            if kind in notifications:
-                if length < _NOTIFICATION_HEAD_BYTES - PREFIX_BYTES:
-                    raise RemoteProtocolError(f"a frame {kind_name(kind)} of {length} bytes has no room for its header")
-                start = at + _NOTIFICATION_HEAD_BYTES
-                parcel = start + _HEADER_LENGTH.unpack_from(data, start - 4)[0]
-                if parcel >= stop:
-                    raise RemoteProtocolError(
-                        f"a frame {kind_name(kind)} whose header leaves no room for a notification"
-                    )
-                messages.append(notifications[kind](data[start:parcel], data[parcel:stop]))
-                numbered += 1
-            elif kind in others:
-                messages.append(others[kind](data[at + PREFIX_BYTES + 1 : stop]))
-                numbered += kind >= FIRST_NUMBERED
-                if kind in HANDSHAKE:
-                    # The rest waits for `open`, or comes after the end.
-                    at = stop
-                    self.closed = kind == Kind.GOODBYE
-                    break
-            else:
-                raise self._not_allowed(kind)
-            at = stop
-        self.received += numbered
-        self._buffer.keep(data[at:], needed)
+    def _keep_rest(self, needed: int) -> None:
+        """All whole frames were handed on: keep what there is of the next, until there are `needed` bytes of it."""
+        data, at = self._data, self._at
+        self._data, self._at = b"", 0
+        if at < len(data) and not self.closed:
+            self._buffer.keep(data[at:], needed)
 
-    def _take_plain(self, data: bytes, at: int, messages: list[Any]) -> int:
-        """Read consecutive frames of plain notifications; returns where the next frame begins."""
-        frame_bytes_max, most = self._frame_bytes_max, sys.maxsize
-        scanner = self._codec.scanner
-        if scanner is not None and self._may_scan(data, at) and data.startswith(_NO_HEADER, at + PREFIX_BYTES + 1):
-            haul, after = scanner.take(data, at, _PLAIN_HEAD_BYTES, False, frame_bytes_max)
-            if haul is not None:
-                messages.append(haul)
-                return after
-            most = _UNUSUAL_MAX
-        start, end, joined = at, len(data), data[at + PREFIX_BYTES]
-        last = end - _NOTIFICATION_HEAD_BYTES
-        head = _PLAIN_HEAD.unpack_from
-        parcels: list[bytes] = []
-        while at < last and len(parcels) < most:
-            length, kind, header_bytes = head(data, at)
-            stop = at + PREFIX_BYTES + length
-            # Unusual frames are left to the caller, which reports errors.
-            if kind != joined or header_bytes or stop > end or not _PLAIN_BYTES_MIN <= length <= frame_bytes_max:
-                break
-            parcels.append(data[at + _NOTIFICATION_HEAD_BYTES : stop])
-            at = stop
-        if not parcels:
-            return start
-        batch = Parcels()
-        messages.append(batch)
-        self._codec.read_parcels(parcels, batch)
-        return at
-
-    def _may_scan(self, data: bytes, at: int) -> bool:
-        """Whether enough frames like the one at this place may follow that it pays to read them as columns."""
-        return len(data) - at >= HAUL_MIN * (PREFIX_BYTES + int(_HEADER_LENGTH.unpack_from(data, at)[0]))
-
-    def _take_stamped(self, data: bytes, at: int, messages: list[Any]) -> int:
-        """Like `_take_plain`, for copies that name their destinations and have the same header as the first."""
-        start, end, frame_bytes_max = at, len(data), self._frame_bytes_max
-        if at + _NOTIFICATION_HEAD_BYTES > end:
-            return start
-        header = at + _NOTIFICATION_HEAD_BYTES
-        tail = header + _HEADER_LENGTH.unpack_from(data, header - 4)[0]
-        same = data[at + PREFIX_BYTES : tail]
-        scanner = self._codec.scanner
-        if scanner is not None and self._may_scan(data, at):
-            carried, *noted = self._codec.dests.header(data[header:tail])
-            haul, after = (None, at) if any(noted) else scanner.take(data, at, len(same), True, frame_bytes_max)
-            if haul is not None:
-                haul.carried = carried
-                messages.append(haul)
-                return after
-        offset = tail - at
-        length_of = _HEADER_LENGTH.unpack_from
-        stamped: list[bytes] = []
-        while at + offset < end:
-            stop = at + PREFIX_BYTES + (length := length_of(data, at)[0])
-            if not at + offset < stop <= end or length > frame_bytes_max or not data.startswith(same, at + 4):
-                break
-            stamped.append(data[at + offset : stop])
-            at = stop
-        if stamped:
-            self._codec.read_stamped(data[header:tail], stamped, messages)
-        return at
-
-    def _take_deliveries(self, data: bytes, at: int, messages: list[Any]) -> int:
-        """Like `_take_plain`, for deliveries, which are kept as bytes."""
-        if len(data) - at < BYTES_MIN:
-            return at
-        limits = (self._frame_bytes_max, self._codec.limits.attributes_max)
-        joined, after = split_deliveries(self._deliveries, data, at, limits, self._codec.read_delivery_header)
-        if joined is not None:
-            messages.append(joined)
-        return after
+    def _delivery(self, data: bytes, at: int, stop: int) -> tuple[Any, int]:
+        """The delivery at this place, or the run of plain deliveries from there on; and where the next frame begins."""
+        if self._deliveries is not None and len(data) - at >= BYTES_MIN:
+            limits = (self._frame_bytes_max, self._codec.limits.attributes_max)
+            joined, after = split_deliveries(self._deliveries, data, at, limits, self._codec.read_delivery_header)
+            if joined is not None:
+                return joined, after
+        start = at + _NOTIFICATION_HEAD_BYTES
+        if start > stop:
+            raise RemoteProtocolError(f"a frame DELIVER of {stop - at - PREFIX_BYTES} bytes has no room for its header")
+        parcel = start + _HEADER_LENGTH.unpack_from(data, start - 4)[0]
+        if parcel >= stop:
+            raise RemoteProtocolError("a frame DELIVER whose header leaves no room for a notification")
+        return self._codec.deliver(data[start:parcel], data[parcel:stop]), stop
 
     def _allow(self, kinds: Iterable[Kind]) -> None:
-        allowed = tuple(kinds)
-        self._allowed = frozenset(map(int, allowed))
-        decoders = self._codec
-        self._others = {int(kind): decoders.decoders[kind] for kind in allowed if kind not in _NOTIFICATIONS}
-        self._joined = {int(kind): take for kind, take in _JOINS.items() if self._joins and kind in allowed}
-        self._notifications = {
-            int(kind): decoders.notification_decoders[kind] for kind in allowed if kind in _NOTIFICATIONS
-        }
+        self._allowed = frozenset(map(int, kinds))
+        decoders = self._codec.decoders
+        self._others = {kind: decoders[kind] for kind in self._allowed if kind in decoders}
 
     def _not_allowed(self, kind: int) -> RemoteProtocolError:
         if not self.is_open:
@@ -481,14 +398,6 @@ class Connection:
                 f"a frame {kind_name(kind)} before the handshake; {kind_name(first)} comes first"
             )
         return RemoteProtocolError(f"a frame {kind_name(kind)}, which this peer may not send")
-
-
-# Readers of runs of consecutive frames.
-_JOINS: Final[dict[int, Callable[[Connection, bytes, int, list[Any]], int]]] = {
-    Kind.PUBLISH: Connection._take_plain,  # noqa: SLF001
-    Kind.NOTIFY: Connection._take_plain,  # noqa: SLF001
-    Kind.NOTIFY_DESTS: Connection._take_stamped,  # noqa: SLF001
-}
 
 
 def reason_text(text: str) -> str:

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
-from octopia.routing import PRIORITY_MAX, Dests, Stamp
+from octopia.protocol import PRIORITY_MAX, Dests, Stamp
 from octopia.wire.limits import HEADERS_REMEMBERED_MAX, SEQUENCE_MAX
 
 LISTED: Final = 1
@@ -119,10 +119,10 @@ def header_bytes(header: Dests, traced: bool = False, probe: bool = False) -> by
 class DestsReader:
     """Reads headers and stamps, given the number of brokers. The core checks what may come on a link."""
 
-    __slots__ = ("_brokers", "_headers", "_stamps")
+    __slots__ = ("_headers", "_stamps", "brokers")
 
     def __init__(self, brokers: int) -> None:
-        self._brokers = brokers
+        self.brokers = brokers
         # by bytes: the same few come over and over
         self._headers: dict[bytes, tuple[Dests, bool, bool]] = {}
         # by flags and the bytes after the sequence: host, destinations, gaps, and one more than the largest gap
@@ -146,7 +146,7 @@ class DestsReader:
         if not data or data[0] & ~_HEADER_FLAGS:
             raise RemoteProtocolError("it has flags that are not known, or none")
         flags = data[0]
-        dests = _set_in(data[1:], flags & LISTED, self._brokers)
+        dests = _set_in(data[1:], flags & LISTED, self.brokers)
         priority = (flags & _PRIORITIES) >> _PRIORITY_SHIFT
         return Dests(dests, priority), bool(flags & TRACED), bool(flags & PROBED)
 
@@ -172,7 +172,7 @@ class DestsReader:
         return stamp
 
     def _stamp(self, data: bytes) -> Stamp:
-        brokers = self._brokers
+        brokers = self.brokers
         if len(data) < _STAMP_HEAD.size:
             raise RemoteProtocolError(f"it has {len(data)} bytes, and {_STAMP_HEAD.size} at least are needed")
         flags, sequence = _STAMP_HEAD.unpack_from(data)
@@ -196,7 +196,8 @@ class DestsReader:
 
 
 @lru_cache(maxsize=HEADERS_REMEMBERED_MAX)
-def _stamped_set(host: int, dests: int) -> tuple[int, bytes]:
+def stamp_set_of(host: int, dests: int) -> tuple[int, bytes]:
+    """Of a stamp, the flags that follow from its destinations, and the bytes between its sequence and its gaps."""
     flags, places = _set_out(dests)
     return flags, varint(host) + varint(len(places)) + places
 
@@ -204,7 +205,7 @@ def _stamped_set(host: int, dests: int) -> tuple[int, bytes]:
 def stamp_bytes(stamp: Stamp) -> bytes:
     """A stamp, as it is made once by the publisher's host broker."""
     sequence, gaps = stamp.sequence, stamp.gaps
-    flags, places = _stamped_set(stamp.host, stamp.dests)
+    flags, places = stamp_set_of(stamp.host, stamp.dests)
     head = _STAMP_HEAD.pack
     if gaps.count(gaps[0]) == len(gaps):
         return head(flags | _ONE_GAP, sequence) + places + varint(0 if gaps[0] == sequence else gaps[0])

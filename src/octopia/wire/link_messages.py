@@ -11,13 +11,16 @@ send on its link.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct, defstruct, field
 from msgspec.msgpack import Decoder
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
-from octopia.routing import (
+from octopia.protocol import (
+    PLAIN as PLAIN_COPY,
+)
+from octopia.protocol import (
     PRIORITY_MAX,
     WAIT_MS_MAX,
     Advertise,
@@ -46,7 +49,7 @@ from octopia.routing import (
     Waits,
 )
 from octopia.topology import BrokerId, Scot
-from octopia.wire.dests import DestsReader, header_bytes, split_stamp, stamp_block
+from octopia.wire.dests import DestsReader, header_bytes, stamp_block
 from octopia.wire.encode import Heads
 from octopia.wire.frames import frame, notification_frame
 from octopia.wire.kinds import Kind
@@ -62,7 +65,7 @@ from octopia.wire.limits import (
     SEQUENCE_MAX,
     WireLimits,
 )
-from octopia.wire.parcel import ParcelReader, WireNotification
+from octopia.wire.parcel import WireNotification
 from octopia.wire.values import ENCODER, array_decoder, filter_in, filter_out, filter_type
 
 _ARRAY_OF_4: Final = b"\x94"
@@ -107,9 +110,22 @@ TRACED: Final = CopyHeader(traced=True)
 PROBE: Final = CopyHeader(traced=True, probe=True)
 
 
-def is_probe(header: Any) -> bool:
+class Head(NamedTuple):
+    """The header of frames that carry notifications: what the core routes by, and what travels with the parcel.
+
+    The latter is None unless the notification is traced, a probe, or may have overtaken another.
+    """
+
+    carried: Header
+    said: CopyHeader | None = None
+
+
+_PLAIN_HEAD: Final = Head(PLAIN_COPY)
+
+
+def is_probe(header: CopyHeader | None) -> bool:
     """Whether the bytes before a parcel mark it as a probe."""
-    return isinstance(header, CopyHeader) and header.probe
+    return header is not None and header.probe
 
 
 def _key_out(key: Key) -> tuple[str, int, int]:
@@ -277,7 +293,7 @@ _BODIES: Final[dict[type[Message], tuple[Kind, Callable[[Any], _Bodies]]]] = {
 class LinkReader:
     """Decodes the bodies of frames between brokers. The caller converts `LanguageError` and decoding errors."""
 
-    def __init__(self, limits: WireLimits, parcels: ParcelReader, overlay: Scot | None = None) -> None:
+    def __init__(self, limits: WireLimits, overlay: Scot | None = None) -> None:
         filter = filter_type(limits)
         lent: Any = defstruct(
             "LentIn",
@@ -301,7 +317,6 @@ class LinkReader:
             ]
         ).decode
         self._limits = limits
-        self._parcels = parcels
         self._key_and_filter = array_decoder(_Key, filter)
         self._key_filter_tids = array_decoder(_Key, filter, _Keys)
         self._key_filter_tids_priority = array_decoder(_Key, filter, _Keys, _Priority)
@@ -397,40 +412,36 @@ class LinkReader:
         self._nothing(body)
         return AdvertisementsComplete()
 
-    def notify(self, head: bytes, parcel: bytes) -> Notify:
+    # -- headers of copies
+
+    def notify_header(self, head: bytes) -> Head:
         if not head:
-            seen = self._parcels.read(parcel)
-            return Notify(seen.publisher, str(seen.sequence), seen)
+            return _PLAIN_HEAD
         header = self._copy_header(head)
         civ = int.from_bytes(header.civ, "big")
         if header.priority and not civ:
             raise RemoteProtocolError("a copy that is urgent for no cluster")
-        return self._copy(parcel, header, Civ(civ, header.priority))
+        return Head(Civ(civ, header.priority), _beside(header))
 
-    def notify_tree(self, head: bytes, parcel: bytes) -> Notify:
+    def tree_header(self, head: bytes) -> Head:
         tid, header = self._tree_header(head)
-        return self._copy(parcel, header, Tree(_key_in(tid)))
+        return Head(Tree(_key_in(tid)), _beside(header))
 
-    def notify_routes(self, head: bytes, parcel: bytes) -> Notify:
+    def routes_header(self, head: bytes) -> Head:
         given, header = self._routes_header(head)
         routes = tuple(Route(BrokerId(*to), _key_in(tid), _keys_in(left)) for to, tid, left in given)
-        return self._copy(parcel, header, Routes(routes))
+        return Head(Routes(routes), _beside(header))
 
-    def notify_dests(self, head: bytes, stamped: bytes) -> Notify:
+    def dests_header(self, head: bytes) -> Head:
         carried, traced, probe = self.dests.header(head)
-        stamp, parcel = split_stamp(stamped)
-        seen = self._parcels.read(parcel, said_of(traced, probe))
-        given = self.dests.stamp(stamp) if stamp else None
-        return Notify(seen.publisher, str(seen.sequence), seen, carried, given)
-
-    def _copy(self, parcel: bytes, header: CopyHeader, carried: Header) -> Notify:
-        seen = self._parcels.read(parcel, header)
-        return Notify(seen.publisher, str(seen.sequence), seen, carried)
+        return Head(carried, PROBE if probe else TRACED if traced else None)
 
 
-def said_of(traced: bool, probe: bool) -> CopyHeader | None:
-    """The header of a copy with only these fields."""
-    return PROBE if probe else TRACED if traced else None
+def _beside(header: CopyHeader) -> CopyHeader | None:
+    """The fields of a header that the core does not see, and that copies repeat; None if all have their defaults."""
+    if not (header.traced or header.earlier or header.hold_ms or header.probe):
+        return None
+    return CopyHeader(b"", header.traced, header.earlier, header.hold_ms, probe=header.probe)
 
 
 def _some_of(first: Any, *others: Any) -> Any:

@@ -14,7 +14,6 @@ which accepts rare values (long integers, infinities) and reports what is wrong 
 is compared with the count in the map's head, so a repeated name is detected.
 """
 
-from collections.abc import Sequence
 from struct import Struct
 from typing import Annotated, Any, Final
 
@@ -24,7 +23,7 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import LanguageError, RemoteProtocolError
 from octopia.language import Notification, Value
-from octopia.routing import PLAIN, Header
+from octopia.protocol import PLAIN, Header
 from octopia.wire.limits import NAME_CHARS_MAX, SEQUENCE_MAX, WireLimits
 from octopia.wire.values import ENCODER, AnyValue, PlainValue, value_in, value_out
 
@@ -58,7 +57,7 @@ class WireNotification(Notification):
     parcel: bytes
     publisher: str
     sequence: int
-    header: Any  # the header that must travel with the parcel; None for a plain copy
+    header: Any  # the `CopyHeader` that must travel with the parcel; None for a plain copy
 
 
 _new: Final = object.__new__
@@ -104,36 +103,27 @@ def wire_notification(notification: Notification, publisher: str, sequence: int)
     return _trusted(notification.to_dict(), parcel, publisher, sequence, None)
 
 
-class Parcels:
+class Batch:
     """Consecutive notifications, decoded: a list for each part, and their common header.
 
     Cheaper than a `WireNotification` for each, which most never need; `notification` makes one. If the routing has
-    streams, `stamped` has for each the bytes after the header of a copy: its stamp and its parcel.
+    streams, `stamped` has for each the bytes after the header of a copy: its stamp and its parcel. `stops` has where
+    the frame of each ends in the bytes that it was read from.
     """
 
-    __slots__ = ("carried", "header", "is_timed", "parcels", "publishers", "sequences", "stamped", "values")
+    __slots__ = ("carried", "header", "is_timed", "parcels", "publishers", "sequences", "stamped", "stops", "values")
 
-    def __init__(self) -> None:
-        self.header: Any = None  # as in `WireNotification`: None for plain ones
-        self.carried: Header = PLAIN  # the header by which the core routes these copies
+    def __init__(self, carried: Header = PLAIN, header: Any = None) -> None:
+        """`carried` is the header by which the core routes copies, `header` that of `WireNotification`."""
+        self.header = header
+        self.carried = carried
         self.is_timed = False  # whether one of them has a time
         self.stamped: list[bytes] = []
+        self.stops: list[int] = []
         self.parcels: list[bytes] = []
         self.values: list[dict[str, Value]] = []
         self.publishers: list[str] = []
         self.sequences: list[int] = []
-
-    @classmethod
-    def of(cls, seen: WireNotification) -> "Parcels":
-        """One notification, with its header."""
-        made = cls()
-        made.header = seen.header
-        made.is_timed = seen.parcel[0] == TIMED
-        made.parcels.append(seen.parcel)
-        made.values.append(_get_values(seen))
-        made.publishers.append(seen.publisher)
-        made.sequences.append(seen.sequence)
-        return made
 
     def __len__(self) -> int:
         return len(self.values)
@@ -146,17 +136,15 @@ class Parcels:
     def notification(self, at: int) -> WireNotification:
         return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], self.header)
 
-    def chosen(self, places: Sequence[int]) -> "Parcels":
-        """Only the notifications at these indices."""
-        made = Parcels()
-        made.header, made.carried, made.is_timed = self.header, self.carried, self.is_timed
-        if self.stamped:
-            made.stamped = [self.stamped[at] for at in places]
-        for at in places:
-            made.parcels.append(self.parcels[at])
-            made.values.append(self.values[at])
-            made.publishers.append(self.publishers[at])
-            made.sequences.append(self.sequences[at])
+    def first(self, count: int) -> "Batch":
+        """Only the first notifications."""
+        if count == len(self):
+            return self
+        made = Batch(self.carried, self.header)
+        made.is_timed = self.is_timed
+        made.stamped, made.stops, made.parcels = self.stamped[:count], self.stops[:count], self.parcels[:count]
+        made.values, made.publishers = self.values[:count], self.publishers[:count]
+        made.sequences = self.sequences[:count]
         return made
 
 
@@ -190,7 +178,7 @@ class ParcelReader:
             _check_names(parcel, values)
         return values, publisher, sequence
 
-    def read_many(self, parcels: list[bytes], into: Parcels) -> None:
+    def read_many(self, parcels: list[bytes], into: Batch) -> None:
         """Decode consecutive parcels; an invalid one raises `RemoteProtocolError` after those before it."""
         if len(parcels) == 1:
             values, publisher, sequence = self._read(parcels[0])
@@ -217,7 +205,7 @@ class ParcelReader:
         else:
             self._read_slowly(parcels, into)
 
-    def _read_slowly(self, parcels: list[bytes], into: Parcels) -> None:
+    def _read_slowly(self, parcels: list[bytes], into: Batch) -> None:
         """Like `read_many`, if one is rare or invalid, or there are few."""
         for parcel in parcels:
             values, publisher, sequence = self._read(parcel)

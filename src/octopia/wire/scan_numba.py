@@ -1,9 +1,9 @@
 """From the bytes of a read to columns, compiled: frames are cut, parcels checked, values found (`matching/tokens.py`).
 
 MessagePack in short: the first byte of an item gives its type and, for small ones, its size or value. This reader knows
-the forms that our clients and most others write. Everything else (long integers, infinities, 32-bit floats, more than
-64 attributes, any error) is left to the ordinary reader in `parcel.py`, which knows all forms and reports errors. So
-this reader may refuse valid input, but must never accept what the ordinary reader refuses, nor read a different value.
+all forms of values, except integers of more than 64 bits (an extension of ours). Those, more attributes or names than
+its arrays have room for, and any error are left to the ordinary reader in `parcel.py`, which reports errors. So this
+reader may refuse valid input, but must never accept what the ordinary reader refuses, nor read a different value.
 `tests/wire/test_scan.py` and `fuzz/scan.py` test that on mutated bytes.
 
 Places (`at`, `here`, `stop`) are addresses. Every function checks that it reads only before `stop`, the end of the
@@ -11,21 +11,65 @@ frame.
 """
 
 import numpy as np
-from numba import njit
 
-from octopia.native import big_endian, byte_at, characters, float_at, put_bytes, same_bytes
-
-# Lines of the array of facts that a scan leaves, as in `matching/tokens.py`.
-NOTES, TOKENS, NAMES, SIGNATURES, PUBLISHERS, BREAKS, FIRST_NUMBER, LAST_NUMBER, TIMED = range(9)
+from octopia.matching.tokens import (
+    AT,
+    BOOL,
+    END,
+    FIRST,
+    HEADER,
+    KIND,
+    NAME,
+    NUMBER,
+    PARCEL,
+    PUBLISHER,
+    SEQUENCE,
+    SIGNATURE,
+    STOP,
+    TAIL,
+    TEXT,
+    WIDTH,
+)
+from octopia.native import (
+    addresses_at,
+    big_endian,
+    byte_at,
+    characters,
+    float_at,
+    hash_of,
+    inlined,
+    int_lines_at,
+    ints_at,
+    kernel,
+    same_bytes,
+    short_ints_at,
+    turned,
+    word_at,
+)
+from octopia.wire.scanner import (
+    HEADER_SLOTS,
+    HEADERS,
+    NAME_SLOTS,
+    NAME_TEXTS,
+    NAMES,
+    PUBLISHER_SLOTS,
+    PUBLISHERS,
+    SHEET_LINES,
+    SIGNATURE_NAMES,
+    SIGNATURE_SLOTS,
+    SIGNATURES,
+)
 
 _EXACT_MAX = 1 << 53
-_FLOAT_MAX = 1.7976931348623157e308
-# Columns, as in `matching/tokens.py`; numba wants plain numbers of this module.
-_TAIL, _PARCEL, _STOP, _SEQUENCE, _FIRST, _WIDTH, _SIGNATURE, _PUBLISHER = range(8)
-_NUMBER, _TEXT, _BOOL = range(3)
+_EXACT_BITS, _ONE = np.uint64(53), np.uint64(1)
+# What ended a scan: the bytes, or a frame of another kind; a frame for the ordinary reader; a name or a combination of
+# names that is new; full arrays.
+ENDED, UNUSUAL, NEW, FULL = range(4)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _text_at(at, stop):  # type: ignore[no-untyped-def]
     """Where the string at `at` begins, and its number of bytes; -1 bytes if there is none that fits."""
     start, size = at, -1
@@ -42,7 +86,7 @@ def _text_at(at, stop):  # type: ignore[no-untyped-def]
     return start, size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _integer_at(at, stop):  # type: ignore[no-untyped-def]
     """The integer at `at` and where the next item begins, or -1 there if it is not an integer below 2^63 that fits."""
     if at >= stop:
@@ -62,29 +106,61 @@ def _integer_at(at, stop):  # type: ignore[no-untyped-def]
     return value, at + 1 + size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _value_at(at, stop, chars_max):  # type: ignore[no-untyped-def]
-    """The value at `at`: its kind, of a string its place, its bytes, of others its number, and where the next begins.
+@kernel
+def _pair_of(magnitude, negative):  # type: ignore[no-untyped-def]
+    """An integer as the greatest float not above it and the rest, which is not negative."""
+    shift = np.uint64(0)
+    while magnitude >> shift >> _EXACT_BITS:
+        shift += _ONE
+    rest = magnitude & (_ONE << shift) - _ONE
+    if negative and rest:
+        rest = (_ONE << shift) - rest
+        magnitude += rest
+    elif not negative:
+        magnitude -= rest
+    below = np.float64(magnitude)
+    return -below if negative else below, np.int64(rest)
 
-    The latter is -1 if the ordinary reader has to read it.
+
+@kernel
+def _number_at(at, stop):  # type: ignore[no-untyped-def]
+    """The number at `at`, as a float and a rest, and where the next item begins, or -1 if it is not a number."""
+    first = byte_at(at)
+    if first == 0xCB or first == 0xCA:
+        after = at + 9 if first == 0xCB else at + 5
+        if after > stop:
+            return 0.0, 0, -1
+        value = float_at(at + 1) if first == 0xCB else np.float64(np.uint32(big_endian(at + 1, 4)).view(np.float32))
+        return value, 0, after if value == value else -1
+    if first == 0xCF and at + 9 <= stop and byte_at(at + 1) >= 0x80:
+        below, rest = _pair_of(turned(word_at(at + 1)), False)
+        return below, rest, at + 9
+    whole, after = _integer_at(at, stop)
+    if -_EXACT_MAX <= whole <= _EXACT_MAX:
+        return np.float64(whole), 0, after
+    below, rest = _pair_of(np.uint64(-whole if whole < 0 else whole), whole < 0)
+    return below, rest, after
+
+
+@kernel
+def _value_at(at, stop, chars_max):  # type: ignore[no-untyped-def]
+    """The value at `at`: its kind, of a string its place, of a number its rest, the bytes of a string, the number of
+    any other value, and where the next item begins: -1 if the ordinary reader has to read it.
     """
     first = byte_at(at) if at < stop else 0xC1
-    if first == 0xCB:
-        value = float_at(at + 1) if at + 9 <= stop else np.nan
-        # NaN fails both comparisons
-        return _NUMBER, 0, 0, value, at + 9 if -_FLOAT_MAX <= value <= _FLOAT_MAX else -1
     if first == 0xC2 or first == 0xC3:
-        return _BOOL, 0, 0, np.float64(first - 0xC2), at + 1
+        return BOOL, 0, 0, np.float64(first - 0xC2), at + 1
     if 0xA0 <= first <= 0xBF or first == 0xD9 or first == 0xDA:
         start, size = _text_at(at, stop)
         fits = size >= 0 and 0 <= characters(start, size) <= chars_max
-        return _TEXT, start, size, 0.0, start + size if fits else -1
-    whole, after = _integer_at(at, stop)
-    # beyond, an integer may lie between two floats
-    return _NUMBER, 0, 0, np.float64(whole), after if -_EXACT_MAX <= whole <= _EXACT_MAX else -1
+        return TEXT, start, size, 0.0, start + size if fits else -1
+    if first == 0xC1:
+        return NUMBER, 0, 0, 0.0, -1
+    number, rest, after = _number_at(at, stop)
+    return NUMBER, rest, 0, number, after
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _attributes_at(at, stop):  # type: ignore[no-untyped-def]
     """The number of attributes of the map at `at`, and where the first begins; 0 if there is no such map."""
     first = byte_at(at) if at < stop else 0xC1
@@ -95,7 +171,7 @@ def _attributes_at(at, stop):  # type: ignore[no-untyped-def]
     return 0, at
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _stamp_end(at, stop):  # type: ignore[no-untyped-def]
     """Where the stamp at `at` ends; its length comes first, seven bits a byte. -1: the length is cut off or too big."""
     size = shift = 0
@@ -109,102 +185,158 @@ def _stamp_end(at, stop):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _after_time(at, stop):  # type: ignore[no-untyped-def]
     """Where the time at `at` ends: always a full 64-bit number that is not negative. -1 if it is not."""
     fits = at >= 0 and at + 9 <= stop
     return at + 9 if fits and byte_at(at) == 0xCF and byte_at(at + 1) < 0x80 else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _numbered(base, at, size, texts, count, guess):  # type: ignore[no-untyped-def]
-    """The index of a text among `count` texts, trying `guess` first; `count` if it is new."""
-    found = count
-    if 0 <= guess < count and texts[guess, 1] == size and same_bytes(at, base + texts[guess, 0], size):
-        found = guess
+@kernel
+def put_name(sheet_at, number):  # type: ignore[no-untyped-def]
+    """Make a name that was written to the arrays of names known by its text."""
+    sheet = addresses_at(sheet_at, SHEET_LINES)
+    names, slots = int_lines_at(sheet, NAMES, 2), short_ints_at(sheet, NAME_SLOTS)
+    last = len(slots) - 1
+    slot = np.int64(hash_of(sheet[NAME_TEXTS, 0] + names[number, 0], names[number, 1])) & last
+    while slots[slot] >= 0:
+        slot = (slot + 1) & last
+    slots[slot] = number
+
+
+@inlined
+def _next_key(key, name):  # type: ignore[no-untyped-def]
+    """The hash of a combination of names, with one name more."""
+    mixed = (key ^ np.uint64(name)) * _SPREAD
+    return mixed ^ mixed >> _SHIFT
+
+
+@kernel
+def put_signature(sheet_at, number):  # type: ignore[no-untyped-def]
+    """Make a combination of names that was written to the arrays known by its names."""
+    sheet = addresses_at(sheet_at, SHEET_LINES)
+    signatures, names = int_lines_at(sheet, SIGNATURES, 3), short_ints_at(sheet, SIGNATURE_NAMES)
+    slots = short_ints_at(sheet, SIGNATURE_SLOTS)
+    key, last = np.uint64(0), len(slots) - 1
+    for at in range(signatures[number, 0], signatures[number, 0] + signatures[number, 1]):
+        key = _next_key(key, names[at])
+    signatures[number, 2] = np.int64(key)
+    slot = np.int64(key) & last
+    while slots[slot] >= 0:
+        slot = (slot + 1) & last
+    slots[slot] = number
+
+
+@inlined
+def _name_at(start, size, names, texts_at, slots, guess):  # type: ignore[no-untyped-def]
+    """The number of the name at `start`, trying `guess` first; -1 if it is not known."""
+    found = np.int64(-1)
+    if guess >= 0 and names[guess, 1] == size and same_bytes(start, texts_at + names[guess, 0], size):
+        found = np.int64(guess)
     else:
-        for number in range(count):
-            if texts[number, 1] == size and same_bytes(at, base + texts[number, 0], size):
-                found = number
-                break
+        last = len(slots) - 1
+        slot = np.int64(hash_of(start, size)) & last
+        while slots[slot] >= 0 and found < 0:
+            number = slots[slot]
+            if names[number, 1] == size and same_bytes(start, texts_at + names[number, 0], size):
+                found = np.int64(number)
+            slot = (slot + 1) & last
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _signature(note, notes, tokens, heads, count):  # type: ignore[no-untyped-def]
-    """The index of a notification's combination of names; `count` if it is new."""
-    found = count
-    first, width = notes[note, _FIRST], notes[note, _WIDTH]
-    for number in range(count):
-        head = heads[number]
-        alike = notes[head, _WIDTH] == width
-        at = 0
-        while alike and at < width:
-            alike = tokens[first + at, 0] == tokens[notes[head, _FIRST] + at, 0]
-            at += 1
-        if alike:
-            found = number
-            break
-    return found
+@inlined
+def _read_attributes(here, stop, width, chars_max, base, token, tokens, numbers, names, texts_at, slots, follows):  # type: ignore[no-untyped-def]
+    """Make tokens of `width` attributes; returns where the next thing begins, and the hash of their names.
 
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _read_attributes(  # type: ignore[no-untyped-def]
-    base, here, stop, width, chars_max, note, token, before, alike, name_count,
-    tokens, numbers, names, texts, last_note, usual,
-):  # fmt: skip
-    """Make tokens of `width` attributes; returns where the next thing begins (-1: unusual), whether all names are those
-    of the notification before, whose tokens begin at `before`, and how many names there are now. `note` is a number
-    that no other notification has."""
-    texts_base = np.int64(texts.ctypes.data)
+    If a name is new, or something is for the ordinary reader, the place is -`NEW` or -`UNUSUAL`. `follows` has for each
+    name the one that came after it the last time, which is tried first.
+    """
+    key, before = np.uint64(0), np.int64(-1)
     for j in range(width):
         start, size = _text_at(here, stop)
-        here = -1
+        here = np.int64(-UNUSUAL)
         if size <= 0:
             break
-        guess = np.int64(tokens[before + j, 0]) if alike else usual[j]
-        name = _numbered(texts_base, start, size, names, name_count, guess)
-        alike = alike and name == guess
-        if name == name_count:
-            end = names[name - 1, 0] + names[name - 1, 1] if name else np.int64(0)
-            if name == len(names) or end + size + 8 > len(texts) or characters(start, size) < 0:
-                break
-            put_bytes(texts_base + end, start, size)
-            names[name, 0], names[name, 1], last_note[name] = end, size, -1
-            name_count += 1
-        # the same name twice in one notification is wrong
-        if last_note[name] == note:
+        name = _name_at(start, size, names, texts_at, slots, follows[before + 1])
+        if name < 0:
+            here = np.int64(-NEW)
             break
-        last_note[name] = note
-        kind, text, text_bytes, number, here = _value_at(start + size, stop, chars_max)
-        tokens[token + j, 0], tokens[token + j, 1] = name, kind
-        if kind == _TEXT:
-            tokens[token + j, 2], tokens[token + j, 3] = text - base, text - base + text_bytes
+        follows[before + 1] = name
+        kind, text, text_bytes, number, after = _value_at(start + size, stop, chars_max)
+        if after < 0:
+            break
+        here = np.int64(after)
+        tokens[token + j, NAME], tokens[token + j, KIND] = name, kind
+        if kind == TEXT:
+            tokens[token + j, AT], tokens[token + j, END] = text - base, text - base + text_bytes
         else:
-            numbers[token + j] = number
-        if here < 0:
-            break
-    return here, alike, name_count
+            numbers[token + j], tokens[token + j, AT] = number, text
+        key, before = _next_key(key, name), name
+    return here, key
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _parcel_at(tail, stop, stamped, first_byte):  # type: ignore[no-untyped-def]
+@inlined
+def _signature_of(key, width, token, tokens, signatures, names, slots):  # type: ignore[no-untyped-def]
+    """The number of the combination of names that tokens have from `token` on; -1 if it is new."""
+    found, last = np.int64(-1), len(slots) - 1
+    slot = np.int64(key) & last
+    while slots[slot] >= 0 and found < 0:
+        number = slots[slot]
+        if signatures[number, 2] == np.int64(key) and signatures[number, 1] == width:
+            start, at = signatures[number, 0], 0
+            while at < width and tokens[token + at, NAME] == names[start + at]:
+                at += 1
+            if at == width:
+                found = np.int64(number)
+        slot = (slot + 1) & last
+    return found
+
+
+@inlined
+def _numbered_piece(at, size, kind, base, pieces, count, slots, scan, guess):  # type: ignore[no-untyped-def]
+    """The number of a piece of bytes of this kind among those of a read, `count` of which are known; -1: no room.
+
+    `guess` is tried first. A new one is added. `slots` has numbers of this scan, together with its number, and
+    leftovers of earlier ones.
+    """
+    found = np.int64(-1)
+    alike = guess < count and pieces[guess, 1] == size and pieces[guess, 2] == kind
+    if alike and same_bytes(at, base + pieces[guess, 0], size):
+        found = guess
+    else:
+        last = len(slots) - 1
+        slot = np.int64(hash_of(at, size)) & last
+        while slots[slot] >> 16 == scan and found < 0:
+            number = slots[slot] & 0xFFFF
+            alike = pieces[number, 1] == size and pieces[number, 2] == kind
+            if alike and same_bytes(at, base + pieces[number, 0], size):
+                found = number
+            slot = (slot + 1) & last
+        if found < 0 and count < len(pieces):
+            found = np.int64(count)
+            # the loop ended at a slot that is free in this scan
+            slots[slot] = scan << 16 | found
+            pieces[found, 0], pieces[found, 1], pieces[found, 2] = at - base, size, kind
+    return found
+
+
+@kernel
+def _parcel_at(tail, stop, stamped):  # type: ignore[no-untyped-def]
     """Where the parcel of a frame begins whose header ends at `tail`, how many attributes it has, where they begin.
 
-    0 attributes if the ordinary reader has to read it. A parcel is an array of three or, with a time, of four; all of a
-    batch have a time, or none: `first_byte` is that of the first parcel, -1 for the first itself.
+    0 attributes if the ordinary reader has to read it. A parcel is an array of three or, with a time, of four.
     """
     parcel = _stamp_end(tail, stop) if stamped else tail
     if not tail <= parcel < stop:
         return tail, 0, tail
     array = byte_at(parcel)
-    if (array != 0x93 and array != 0x94) or (first_byte >= 0 and array != first_byte):
+    if array != 0x93 and array != 0x94:
         return parcel, 0, parcel
     width, here = _attributes_at(parcel + 1, stop)
     return parcel, width, here
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _end_at(here, stop, array):  # type: ignore[no-untyped-def]
     """The sequence number at `here`, if nothing but a time follows it where the array is of four; otherwise -1."""
     sequence, here = _integer_at(here, stop)
@@ -213,81 +345,52 @@ def _end_at(here, stop, array):  # type: ignore[no-untyped-def]
     return sequence if here == stop and sequence >= 0 else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _read_publisher(base, here, stop, chars_max, publishers, count, guess):  # type: ignore[no-untyped-def]
-    """The number of the publisher whose name is at `here`, and where the next item begins: -1 if it is unusual.
-
-    A new one is added, and counts once the caller says so.
-    """
-    start, size = _text_at(here, stop)
-    number, after = count, start + size
-    if size <= 0:
-        after = -1
-    else:
-        number = _numbered(base, start, size, publishers, count, guess)
-        if number == count:
-            if number == len(publishers) or not 0 < characters(start, size) <= chars_max:
-                after = -1
-            else:
-                publishers[number, 0], publishers[number, 1] = start - base, size
-    return number, after
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def scan(  # type: ignore[no-untyped-def]
-    data, at, head_bytes, stamped, frame_bytes_max, attributes_max, chars_max, name_chars_max, scanned, name_count,
-    names, texts, last_note, usual, notes, tokens, numbers, heads, publishers, facts,
+@inlined
+def read_note(  # type: ignore[no-untyped-def]
+    base, at, stop, kind, tail, stamped, attributes_max, chars_max, name_chars_max, scan, note, token, publisher_count,
+    header_count, sheet, tokens, numbers, notes, follows,
 ):  # fmt: skip
-    """Read the frames from `at` on that begin like the first, up to one that is unusual; returns where the next begins.
+    """Read the notification of the frame from `at` to `stop`, whose header ends at `tail`; returns why not, or ENDED.
 
-    Frames are alike if their `head_bytes` bytes after the length are equal: kind and header. `stamped`: a stamp comes
-    before the parcel. `scanned` is the number of the first notification, above those of all earlier scans. From `names`
-    to `usual`: the names known so far (`scanner.Known`), of which there are `name_count`. The result is in the arrays
-    after these, and its size in `facts`. A batch also ends when the arrays are full.
+    It becomes line `note` of `notes`, and tokens from `token` on. `publisher_count` and `header_count` are how many of
+    these this scan has met; a new one gets the next number.
     """
-    note = token = before = signature_count = publisher_count = breaks = 0
-    first_byte = -1
-    base = np.int64(data.ctypes.data)
-    at, end = base + at, base + len(data)
-    first_head = at + 4
-    while at + 4 + head_bytes < end and note < len(notes) and signature_count < len(heads):
-        length = big_endian(at, 4)
-        stop = at + 4 + length
-        if not head_bytes < length <= frame_bytes_max or stop > end or not same_bytes(at + 4, first_head, head_bytes):
-            break
-        tail = at + 4 + head_bytes
-        parcel, width, here = _parcel_at(tail, stop, stamped, first_byte)
-        if not 0 < width <= min(attributes_max, len(tokens) - token):
-            break
-        alike = note > 0 and notes[note - 1, _WIDTH] == width
-        # names and publishers count only with their notification
-        here, alike, names_then = _read_attributes(
-            base, here, stop, width, chars_max, scanned + note, token, before, alike, name_count,
-            tokens, numbers, names, texts, last_note, usual,
+    code = UNUSUAL
+    parcel, width, here = _parcel_at(tail, stop, stamped)
+    if 0 < width <= attributes_max:
+        here, key = _read_attributes(
+            here, stop, width, chars_max, base, token, tokens, numbers, int_lines_at(sheet, NAMES, 2),
+            sheet[NAME_TEXTS, 0], short_ints_at(sheet, NAME_SLOTS), follows,
         )  # fmt: skip
         if here < 0:
-            break
-        guess = notes[note - 1, _PUBLISHER] if note else -1
-        publisher, here = _read_publisher(base, here, stop, name_chars_max, publishers, publisher_count, guess)
-        sequence = _end_at(here, stop, byte_at(parcel)) if here >= 0 else -1
-        if sequence < 0:
-            break
-        notes[note, _TAIL], notes[note, _PARCEL], notes[note, _STOP] = tail - base, parcel - base, stop - base
-        notes[note, _SEQUENCE], notes[note, _FIRST], notes[note, _WIDTH] = sequence, token, width
-        signature = notes[note - 1, _SIGNATURE] if alike else _signature(note, notes, tokens, heads, signature_count)
-        if signature == signature_count:
-            heads[signature] = note
-        notes[note, _SIGNATURE], notes[note, _PUBLISHER] = signature, publisher
-        breaks += note > 0 and sequence != notes[note - 1, _SEQUENCE] + 1
-        name_count, publisher_count = names_then, max(publisher_count, publisher + 1)
-        signature_count = max(signature_count, signature + 1)
-        first_byte, before = byte_at(parcel), token
-        note, token, at = note + 1, token + width, stop
-    if note:
-        for j in range(notes[0, _WIDTH]):
-            usual[j] = tokens[j, 0]
-        facts[FIRST_NUMBER], facts[LAST_NUMBER] = notes[0, _SEQUENCE], notes[note - 1, _SEQUENCE]
-    facts[NOTES], facts[TOKENS], facts[NAMES] = note, token, name_count
-    facts[SIGNATURES], facts[PUBLISHERS], facts[BREAKS] = signature_count, publisher_count, breaks
-    facts[TIMED] = first_byte == 0x94
-    return at - base
+            code = -here
+        else:
+            signature = _signature_of(
+                key, width, token, tokens, int_lines_at(sheet, SIGNATURES, 3), short_ints_at(sheet, SIGNATURE_NAMES),
+                short_ints_at(sheet, SIGNATURE_SLOTS),
+            )  # fmt: skip
+            start, size = _text_at(here, stop)
+            sequence = _end_at(start + size, stop, byte_at(parcel)) if size > 0 else -1
+            if signature < 0:
+                code = NEW
+            elif sequence >= 0:
+                publishers = int_lines_at(sheet, PUBLISHERS, 3)
+                # most often those of the notification before
+                last_publisher = notes[note - 1, PUBLISHER] if note else np.int64(0)
+                last_header = notes[note - 1, HEADER] if note else np.int64(0)
+                publisher = _numbered_piece(
+                    start, size, 0, base, publishers, publisher_count, ints_at(sheet, PUBLISHER_SLOTS), scan,
+                    last_publisher,
+                )  # fmt: skip
+                header = _numbered_piece(
+                    at + 9, tail - at - 9, kind, base, int_lines_at(sheet, HEADERS, 3), header_count,
+                    ints_at(sheet, HEADER_SLOTS), scan, last_header,
+                )  # fmt: skip
+                if publisher < 0 or header < 0:
+                    code = FULL
+                elif publisher < publisher_count or 0 < characters(start, size) <= name_chars_max:
+                    code = ENDED
+                    notes[note, TAIL], notes[note, PARCEL], notes[note, STOP] = tail - base, parcel - base, stop - base
+                    notes[note, SEQUENCE], notes[note, FIRST], notes[note, WIDTH] = sequence, token, width
+                    notes[note, SIGNATURE], notes[note, PUBLISHER], notes[note, HEADER] = signature, publisher, header
+    return code

@@ -1,6 +1,11 @@
-"""Reads runs of frames into hauls: the arrays for it, and the call of the compiled reader (`scan_numba`).
+"""The arrays of the compiled reader (`scan_numba`): what it has learnt of attribute names, and the last read.
 
-Loaded when a broker starts to scan, since it needs numpy and a compiler, which clients do not need.
+A *signature* is a combination of attribute names, in their order. Names and signatures are numbered as they are met,
+over all reads of a broker, so that whatever follows from them is worked out once: how a notification is placed among
+the subscriptions, and what its publisher's advertisements leave to test. A scan ends at a new one, Python learns it,
+and the scan goes on from there. With half of the room in use, all are forgotten.
+
+Publishers and headers of copies are numbered within a read.
 """
 
 from typing import Any, Final
@@ -8,112 +13,117 @@ from typing import Any, Final
 import numpy as np
 
 from octopia.language import STRING_CHARS_MAX
-from octopia.matching import Counts, Names, Tokens, kernels_in_use
-from octopia.wire.haul import Haul
+from octopia.matching import Names
+from octopia.matching.tokens import NOTE_COLUMNS, TOKEN_COLUMNS
+from octopia.sheets import Sheet
 from octopia.wire.limits import NAME_CHARS_MAX, WireLimits
-from octopia.wire.parcel import ParcelReader
 
-# Room in the arrays of one haul: notifications, attributes of all of them, distinct combinations of names, publishers.
-# A larger read becomes several hauls. About 1 MB, of which a broker uses one or two at a time.
+# Lines of the sheet. Names: where each begins among their texts and its bytes; the texts; numbers by hash; for each
+# name, and before the first, the name that followed it the last time. Signatures: where each begins among their names,
+# its length and its hash; the names; numbers by hash. Then what one scan leaves: notifications, tokens and their
+# numbers, publishers and headers, with their numbers by hash.
+(
+    NAMES, NAME_TEXTS, NAME_SLOTS, FOLLOWS, SIGNATURES, SIGNATURE_NAMES, SIGNATURE_SLOTS, NOTES, TOKENS, NUMBERS,
+    PUBLISHERS, PUBLISHER_SLOTS, HEADERS, HEADER_SLOTS,
+) = range(14)  # fmt: skip
+SHEET_LINES: Final = 14
+
+# Notifications and attributes of one scan; a larger read takes several.
 NOTES_MAX: Final = 2_048
 TOKENS_MAX: Final = 24_576
-SIGNATURES_MAX: Final = 64
-PUBLISHERS_MAX: Final = 512
-# Notifications with more attributes take the ordinary path.
+# Notifications with more attributes are read in Python.
 ATTRIBUTES_MAX: Final = 256
-# Attribute names that are numbered, and their bytes. With half of either in use all are forgotten before the next read.
-NAMES_MAX: Final = 2 * ATTRIBUTES_MAX
+# Publishers and headers of one scan.
+PUBLISHERS_MAX: Final = 512
+HEADERS_MAX: Final = 512
+# Attribute names and their bytes, signatures and their names: at most twice this much, 600 KB in all.
+NAMES_MAX: Final = 2_048
 NAMES_BYTES_MAX: Final = 64 * 1024
-# Arrays kept for the next haul.
-_SPARE_MAX: Final = 4
-
-
-class Room(Tokens):
-    """The arrays of one haul. `arrays` are those that a scan fills."""
-
-    __slots__ = ("arrays", "facts")
-
-    def __init__(self) -> None:
-        super().__init__(NOTES_MAX, TOKENS_MAX, SIGNATURES_MAX, PUBLISHERS_MAX)
-        self.facts = np.empty(len(Counts._fields), dtype=np.int64)
-        self.arrays = (self.notes, self.tokens, self.numbers, self.heads, self.publishers, self.facts)
-
-
-class Known:
-    """The attribute names of earlier reads.
-
-    The arrays: where each name begins in their bytes and how many it has; the bytes; the last notification that had it,
-    of all that were ever scanned; and, by place, the names of the last read's first notification, to be tried first.
-    """
-
-    __slots__ = ("_lines", "_texts", "arrays", "names")
-
-    def __init__(self) -> None:
-        self.names = Names()
-        self._lines = np.zeros((NAMES_MAX, 2), dtype=np.int64)
-        self._texts = np.empty(NAMES_BYTES_MAX + 8, dtype=np.uint8)
-        last_note = np.full(NAMES_MAX, -1, dtype=np.int64)
-        usual = np.full(ATTRIBUTES_MAX, -1, dtype=np.int64)
-        self.arrays = (self._lines, self._texts, last_note, usual)
-
-    def learn(self, count: int) -> None:
-        """The last scan met new names: there are `count` now."""
-        words = self.names.words
-        for at, size in self._lines[len(words) : count].tolist():
-            words.append(self._texts[at : at + size].tobytes().decode())
-
-    @property
-    def is_crowded(self) -> bool:
-        count = len(self.names.words)
-        return count > 0 and (2 * count > NAMES_MAX or 2 * int(self._lines[count - 1].sum()) > NAMES_BYTES_MAX)
+SIGNATURES_MAX: Final = 2_048
+SIGNATURE_NAMES_MAX: Final = 32_768
 
 
 class Scanner:
-    """Reads runs of frames into hauls, within given limits. One for all connections of a broker."""
+    """What the compiled reader of one broker works with. `names` are the attribute names that it knows, by number."""
 
-    __slots__ = ("_reader", "_scan", "_spare", "known", "limits", "make_room", "notes_max", "scanned")
+    __slots__ = (
+        "_kernels",
+        "_name_numbers",
+        "_signature_names",
+        "_signature_of",
+        "_text_bytes",
+        "limits",
+        "names",
+        "scans",
+        "sheet",
+        "signatures",
+    )
 
-    def __init__(self, limits: WireLimits, reader: ParcelReader) -> None:
-        from octopia.wire.scan_numba import scan
+    def __init__(self, limits: WireLimits) -> None:
+        from octopia.wire import scan_numba
 
+        self._kernels: Any = scan_numba
         self.limits = (min(limits.attributes_max, ATTRIBUTES_MAX), STRING_CHARS_MAX, NAME_CHARS_MAX)
-        self._reader = reader
-        self._scan: Any = scan
-        self._spare: list[Room] = []
-        self.make_room = Room
-        self.notes_max = NOTES_MAX
-        self.known = Known()
-        self.scanned = 0  # at most this many notifications so far; each scan adds `NOTES_MAX`
+        self.sheet = Sheet(SHEET_LINES)
+        self.sheet.put(NOTES, np.zeros((NOTES_MAX, NOTE_COLUMNS), dtype=np.int64))
+        self.sheet.put(TOKENS, np.zeros((TOKENS_MAX, TOKEN_COLUMNS), dtype=np.int32))
+        self.sheet.put(NUMBERS, np.zeros(TOKENS_MAX, dtype=np.float64))
+        self.sheet.put(PUBLISHERS, np.zeros((PUBLISHERS_MAX, 3), dtype=np.int64))
+        self.sheet.put(HEADERS, np.zeros((HEADERS_MAX, 3), dtype=np.int64))
+        for line, room in ((PUBLISHER_SLOTS, PUBLISHERS_MAX), (HEADER_SLOTS, HEADERS_MAX)):
+            self.sheet.put(line, np.zeros(4 * room, dtype=np.int64))
+        self.scans = 0  # the number of the last scan: 47 bits last for centuries
+        self.forget()
 
-    def take(
-        self, data: bytes, at: int, head_bytes: int, stamped: bool, frame_bytes_max: int
-    ) -> tuple[Haul | None, int]:
-        """The run of usual frames with the same head from this position, and where the next one begins."""
-        room = self._spare.pop() if self._spare else Room()
-        known = self.known
-        room.raw = data
-        room.data = np.frombuffer(data, np.uint8)
-        room.names = known.names
-        after = self._scan(
-            room.data, at, head_bytes, stamped, frame_bytes_max, *self.limits,
-            self.scanned, len(known.names.words), *known.arrays, *room.arrays,
-        )  # fmt: skip
-        self.scanned += NOTES_MAX
-        room.counts = counts = Counts._make(room.facts.tolist())
-        if counts.names > len(known.names.words):
-            known.learn(counts.names)
-            if known.is_crowded:
-                self.known = Known()
-        if not counts.notes:
-            self.give_back(room)
-            return None, at
-        return Haul(room, self._reader, self), after
+    def forget(self) -> None:
+        """Begin anew, without names."""
+        self.names = Names()
+        self.signatures: list[tuple[str, ...]] = []
+        self._name_numbers: dict[str, int] = {}
+        self._signature_of: dict[tuple[str, ...], int] = {}
+        self._text_bytes = self._signature_names = 0
+        self.sheet.put(NAMES, np.zeros((2 * NAMES_MAX, 2), dtype=np.int64))
+        self.sheet.put(NAME_TEXTS, np.zeros(2 * NAMES_BYTES_MAX + 8, dtype=np.uint8))
+        self.sheet.put(NAME_SLOTS, np.full(8 * NAMES_MAX, -1, dtype=np.int32))
+        self.sheet.put(FOLLOWS, np.full(2 * NAMES_MAX + 1, -1, dtype=np.int32))
+        self.sheet.put(SIGNATURES, np.zeros((2 * SIGNATURES_MAX, 3), dtype=np.int64))
+        self.sheet.put(SIGNATURE_NAMES, np.zeros(2 * SIGNATURE_NAMES_MAX, dtype=np.int32))
+        self.sheet.put(SIGNATURE_SLOTS, np.full(8 * SIGNATURES_MAX, -1, dtype=np.int32))
 
-    def give_back(self, room: Room) -> None:
-        if len(self._spare) < _SPARE_MAX:
-            self._spare.append(room)
+    def learn(self, names: tuple[str, ...]) -> None:
+        """Know these names, and their combination, from the next scan on. None of them is repeated."""
+        if (
+            len(self.names.words) > NAMES_MAX
+            or self._text_bytes > NAMES_BYTES_MAX
+            or len(self.signatures) > SIGNATURES_MAX
+            or self._signature_names > SIGNATURE_NAMES_MAX
+        ):
+            self.forget()
+        numbers = [self._number_of(name) for name in names]
+        if names in self._signature_of:
+            return
+        number, start = len(self.signatures), self._signature_names
+        self._signature_of[names] = number
+        self.signatures.append(names)
+        self._signature_names += len(names)
+        self.sheet[SIGNATURE_NAMES][start : start + len(names)] = numbers
+        self.sheet[SIGNATURES][number, :2] = start, len(names)
+        self._kernels.put_signature(self.sheet.address, number)
 
+    def _number_of(self, name: str) -> int:
+        known = self._name_numbers
+        number = known.get(name)
+        if number is None:
+            text = name.encode()
+            number = known[name] = len(self.names.words)
+            self.names.words.append(name)
+            at = self._text_bytes
+            self.sheet[NAME_TEXTS][at : at + len(text)] = np.frombuffer(text, dtype=np.uint8)
+            self.sheet[NAMES][number] = at, len(text)
+            self._text_bytes += len(text)
+            self._kernels.put_name(self.sheet.address, number)
+        return number
 
-def scanner_for(limits: WireLimits, reader: ParcelReader) -> Scanner | None:
-    """A scanner if compiled code is in use; otherwise None, and everything takes the ordinary path."""
-    return Scanner(limits, reader) if kernels_in_use() == "numba" else None
+    def can_learn(self, names: tuple[str, ...]) -> bool:
+        """Whether notifications with these names can be read by compiled code at all."""
+        return len(names) <= self.limits[0] and sum(map(len, names)) <= NAMES_BYTES_MAX // 4

@@ -2,11 +2,12 @@
 
 Every connection is in this table from start to end. A fault ends only its own connection, and is counted and logged
 here. A silent neighbour is given up soon, since its link can be resumed without loss; a silent client gets more time,
-since its program may be busy. The memory of connections is added up at each tick, in the loop that visits all of them
-anyway.
+since its program may be busy. A tick looks only at connections that have something to confirm, an incomplete frame, or
+output that the socket does not take; it adds up their memory. Signs of life are checked for each in turn.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from octopia.errors import RefusedError, RemoteProtocolError
@@ -18,8 +19,10 @@ from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 
 # Requests of one read handled per loop iteration: some 5 ms of work with tables of usual size.
 SLICE_MAX = 32
-# How often signs of life are checked; ticks are more frequent.
+# How often signs of life of neighbours are checked; ticks are more frequent.
 LOOK_S = 0.1
+# How often those of a client are checked, and ours given, within the heartbeat that clients expect.
+LOOKS_PER_HEARTBEAT = 2
 # With detours, a neighbour that is silent for this many heartbeats is gone: a false alarm costs only a detour, and
 # everything waits for the decision.
 DETOUR_HEARTBEATS = 2.5
@@ -46,10 +49,14 @@ class Channels:
         self._counters = counters
         self._log = log
         self._all: dict[Channel, None] = {}
-        self._looked_s = loop.time()
+        # those that a tick has something to do for: a tick costs nothing for idle connections
+        self._busy: dict[Channel, None] = {}
         soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
-        self._neighbours = Life(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
-        self._clients = Life(LOOK_S, late_s, SILENT_HEARTBEATS * late_s, tell_s=soon_s)
+        self._of_neighbours = Life(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
+        self._of_clients = Life(soon_s / LOOKS_PER_HEARTBEAT, late_s, SILENT_HEARTBEATS * late_s, tells=True)
+        # when to look at each for signs of life, in order: neighbours, and all others
+        self._neighbours: deque[tuple[float, Channel]] = deque()
+        self._clients: deque[tuple[float, Channel]] = deque()
         self._checked_s = loop.time()
         # At the last tick: bytes not taken by sockets, bytes of incomplete frames, and the owners of these frames
         # except neighbours.
@@ -64,18 +71,25 @@ class Channels:
 
     def make(self, side: Side, end: End, handshake_s: float | None = None) -> Channel:
         """Create a channel for a new connection."""
-        connection = Connection(side, self._codec, joins=True)
+        connection = Connection(side, self._codec)
         limits = self._limits
         handshake_s = handshake_s or limits.handshake_s
-        return Channel(
+        channel = Channel(
             connection, end, self._loop, handshake_s=handshake_s, stall_s=limits.stall_s, slice_max=SLICE_MAX
         )
+        channel.note = self._note
+        return channel
 
     def add(self, channel: Channel) -> None:
         self._all[channel] = None
+        self._clients.append((self._checked_s, channel))
 
     def remove(self, channel: Channel) -> None:
         self._all.pop(channel, None)
+        self._busy.pop(channel, None)
+
+    def _note(self, channel: Channel) -> None:
+        self._busy[channel] = None
 
     def at_fault(self, channel: Channel, error: Exception) -> None:
         """A channel was closed because of this error."""
@@ -93,18 +107,27 @@ class Channels:
         self.kept_bytes = 0
         unfinished: list[Channel] = []
         self.unfinished = unfinished
-        for channel in self:
-            channel.confirm()
-            self.kept_bytes += channel.unsent_bytes
-            if channel.unfinished_bytes:
-                channel.check_frame(passed_s, self._limits.frame_s)
-                self.kept_bytes += channel.unfinished_bytes
-                if channel.role != ROLE_BROKER:
-                    unfinished.append(channel)
-        if now - self._looked_s >= LOOK_S:
-            self._looked_s = now
-            for channel in self:
-                channel.check_life(now, self._neighbours if channel.role == ROLE_BROKER else self._clients)
+        busy, self._busy = self._busy, {}
+        for channel in busy:
+            if channel.check(passed_s, self._limits.frame_s):
+                self._busy[channel] = None
+            self.kept_bytes += channel.unsent_bytes + channel.unfinished_bytes
+            if channel.unfinished_bytes and channel.role != ROLE_BROKER:
+                unfinished.append(channel)
+        self._look(now, self._neighbours, self._of_neighbours)
+        self._look(now, self._clients, self._of_clients)
+
+    def _look(self, now: float, due: deque[tuple[float, Channel]], life: Life) -> None:
+        """Check the signs of life of connections that are due."""
+        while due and due[0][0] <= now:
+            _, channel = due.popleft()
+            if channel not in self._all:
+                continue
+            if channel.role == ROLE_BROKER and due is self._clients:
+                self._neighbours.appendleft((now, channel))
+                continue
+            channel.check_life(now, life)
+            due.append((now + life.every_s, channel))
 
     def part(self, code: str, reason: str) -> None:
         """Send a goodbye with the reason to all peers, which then close."""

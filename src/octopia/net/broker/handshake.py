@@ -199,7 +199,7 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
     rights = door.authority.client(hello, certificate_name(peer), door.identity.broker)
     session = door.sessions.of_secret(hello.session)
     # A client that reports fewer frames than it confirmed has lost some, and with them its session.
-    known = session is not None and session.box.confirmed <= hello.received <= session.box.sent
+    known = session is not None and session.queue.confirmed <= hello.received <= session.queue.sent
     resumed = session is not None and known and session.rights == rights
     has_place = session is not None and resumed and session.channel is not None
     if not has_place and (reason := door.why_not(rights, resumed)):

@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from octopia.errors import InputError
 from octopia.net.addresses import Address
@@ -18,16 +18,18 @@ from octopia.net.broker import restart
 from octopia.net.broker.aliases import Aliases
 from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.channels import LOOK_S, Channels
+from octopia.net.broker.client_queue import LEAVING
 from octopia.net.broker.counting import Counting
 from octopia.net.broker.dialler import Dialler
-from octopia.net.broker.dispatch import Dispatch
-from octopia.net.broker.express import ExpressWay
+from octopia.net.broker.engine.order import Order
+from octopia.net.broker.engine.reference import ReferenceEngine
 from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.links import RESTART, Link
 from octopia.net.broker.load import LoadWatch
 from octopia.net.broker.memory import Memory
+from octopia.net.broker.operations.cases import CaseCounts
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.episodes import Episodes, LinkVerdict
 from octopia.net.broker.operations.log import Log
@@ -35,27 +37,43 @@ from octopia.net.broker.operations.paging import Pages
 from octopia.net.broker.operations.report import LinkReport, Report
 from octopia.net.broker.operations.streams_report import streams_report
 from octopia.net.broker.operations.traces import Traces
-from octopia.net.broker.probing import Probing, fate
 from octopia.net.broker.qos import ORDINARY, Qos
-from octopia.net.broker.recording import Recording
+from octopia.net.broker.recorder import Recorder
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
 from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
-from octopia.net.broker.short_cut import ShortCuts
-from octopia.net.broker.stamped import StampedDispatch
-from octopia.net.broker.stamped_express import StampedExpress
 from octopia.net.broker.tables import sources
 from octopia.net.channel import SILENT_HEARTBEATS
+from octopia.net.frame_queue import WEIGHTS, FrameQueue, Turn
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import WEIGHTS, Outbox, Turn
-from octopia.routing import Broker, CongestionParameters, Limits, policy_named, why_not_live
+from octopia.routing import Broker, CongestionParameters, Limits, Policy, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
-from octopia.wire import Codec, Crowded, WireLimits, msgpack_text
+from octopia.wire import Codec, Crowded, WireLimits
 
 # The code of a final goodbye.
 SHUTDOWN = "shutdown"
+
+
+class Parts(NamedTuple):
+    """The settings of a broker that its parts share."""
+
+    id: BrokerId
+    overlay: Scot
+    policy: Policy[Any]
+    limits: NetLimits
+    congestion: CongestionParameters
+    qos: Qos
+    loop: asyncio.AbstractEventLoop
+    now: Callable[[], float]
+    wall: Callable[[], float]
+    log: Log
+    counters: Counters
+
+    @property
+    def neighbours(self) -> tuple[BrokerId, ...]:
+        return self.overlay.a_links(self.id) + self.overlay.i_links(self.id)
 
 
 class BrokerHost:
@@ -79,22 +97,35 @@ class BrokerHost:
         now: Callable[[], float] | None = None,
         wall: Callable[[], float] = time.time,
         qos: Sequence[Qos] = (),
-        recording: Recording | None = None,
+        recorder: Recorder | None = None,
         alias_token: str = "",
+        compiled: bool = False,
     ) -> None:
-        """`qos` is per cluster; `wall` is the wall clock, for deadlines only; for `alias_token` see `aliases`."""
-        loop = asyncio.get_running_loop()
-        self.id = id
-        own = qos[id.cluster] if qos else ORDINARY
-        self.net_limits = own.net_limits(net_limits or NetLimits())
-        self.congestion = own.congestion(congestion or CongestionParameters())
-        self.now = now or loop.time
-        self.log = Log(str(id))
-        self.counters = Counters()
-        self.traces = Traces(id, overlay.brokers, overlay.clusters, self._link_now, self._fate)
-        policy = policy_named(routing)
+        """`qos` is per cluster; `wall` is the wall clock, for deadlines only; for `alias_token` see `aliases`.
+
+        `compiled`: whether to use the compiled engine from the start; `use_compiled` changes to it later.
+        """
         if (reason := why_not_live(routing)) is not None:
             raise InputError(reason)
+        loop = asyncio.get_running_loop()
+        own = qos[id.cluster] if qos else ORDINARY
+        self._parts = parts = Parts(
+            id,
+            overlay,
+            policy_named(routing),
+            own.net_limits(net_limits or NetLimits()),
+            own.congestion(congestion or CongestionParameters()),
+            own,
+            loop,
+            now or loop.time,
+            wall,
+            Log(str(id)),
+            Counters(),
+        )
+        self.id, self.now, self.log, self.counters = id, parts.now, parts.log, parts.counters
+        self.net_limits, self.congestion = parts.limits, parts.congestion
+        # TID routing cannot resync tables, so its broker does not resume as if nothing had happened.
+        self.can_restart = parts.policy.recovery is not None
         self.broker = Broker(
             id,
             overlay,
@@ -103,29 +134,41 @@ class BrokerHost:
             limits=limits or Limits(),
             # Serials must exceed those from before a restart: the clock does.
             first_serial=time.time_ns() // 1000,
-            links_up=policy.recovery is None,
+            links_up=not self.can_restart,
             covering=covering,
         )
-        # TID routing cannot resync tables, so its broker does not resume as if nothing had happened.
-        self.can_restart = policy.recovery is not None
         self._together: Collection[BrokerId] = ()
         self._saves = False
-        self._authority = authority = authority or Authority()
-        self._codec = codec = Codec(wire_limits or WireLimits(), overlay)
-        identity = Identity(id, overlay_digest, codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s)
-        self._identity = identity
-        self.channels = Channels(
-            codec, self.net_limits, loop, self.counters, self.log, detours=self.broker.streams is not None
+        self._authority = authority or Authority()
+        self._codec = Codec(wire_limits or WireLimits(), overlay)
+        self._identity = Identity(
+            id, overlay_digest, self._codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s
         )
-        turn = turn or Turn(loop)
-        self.intake = intake = Intake(self.counters)
-
-        # Dispatch and its queues depend on each other through the router, so dispatch looks the queues up here.
-        sessions: dict[str, Session] = {}
+        self.channels = Channels(
+            self._codec, self.net_limits, loop, self.counters, self.log, detours=self.broker.streams is not None
+        )
+        # Engine, router and queues refer to each other through these.
+        self._clients: dict[str, Session] = {}
         self.links: dict[BrokerId, Link] = {}
+        self.intake = Intake(self.counters)
+        self._ledger: dict[FrameQueue, None] = {}  # queues with frames
+        self.traces = Traces(id, overlay.brokers, overlay.clusters, self._link_now, self._fate)
+        self._make_routing()
+        self._make_queues(turn or Turn(loop), Aliases(alias_token) if alias_token else None)
+        if recorder is not None:
+            self._observe(recorder)
+        self._make_watches()
+        self._make_doors(tls_dial)
+        if compiled:
+            self.use_compiled()
+
+    def _make_routing(self) -> None:
+        """The engine, the router, and the questions that brokers ask each other."""
+        parts = self._parts
+        id, overlay = parts.id, parts.overlay
         # By then, the other end of a failed link has noticed it, too.
-        noticed_s = SILENT_HEARTBEATS * self.net_limits.link_heartbeat_s + LOOK_S + self.net_limits.detour_grace_s
-        self._barriers = barriers = Barriers(
+        noticed_s = SILENT_HEARTBEATS * parts.limits.link_heartbeat_s + LOOK_S + parts.limits.detour_grace_s
+        self._barriers = Barriers(
             overlay.a_links(id),
             overlay.i_links(id),
             lambda to, message: self.links[to].send_barrier(message),
@@ -133,112 +176,115 @@ class BrokerHost:
             now=self.now,
         )
         srt = self.broker.state.srt
-        counting = Counting(
+        self._counting = Counting(
             # A routing whose registrations need no confirmation stores advertisements everywhere.
-            overlay.a_links(id) if policy.confirms else (),
+            overlay.a_links(id) if parts.policy.confirms else (),
             lambda filter: len(srt.overlapping(filter)),
             lambda to, frame: self.links[to].send_beside(frame),
         )
-        self.dispatch = Dispatch(
-            id,
-            policy,
-            self.net_limits,
-            sessions=sessions,
+        limits = parts.limits
+        self.order: Order | None = None
+        if parts.policy.overtakes and self.broker.streams is None:
+            # streams keep order themselves
+            self.order = Order(id, limits.reorder_hold_s, limits.reorder_notifications_max, limits.reorder_bytes_max)
+        self.cases = CaseCounts(parts.policy.cases)
+        self._reference = ReferenceEngine(
+            self.broker,
+            self._codec,
+            clients=self._clients,
             links=self.links,
-            barriers=barriers,
+            order=self.order,
+            cases=self.cases,
             counters=self.counters,
             traces=self.traces,
-            now=self.now,
-            soon=loop.call_soon,
+            wall=parts.wall if parts.qos.is_timed else None,
         )
-        stamped = None
-        if self.broker.streams is not None:
-            stamped = StampedDispatch(
-                self.broker.streams,
-                self.dispatch,
-                codec.dests.stamp,
-                sessions=sessions,
-                links=self.links,
-                intake=intake,
-                counters=self.counters,
-                traces=self.traces,
-            )
-        neighbours = overlay.a_links(id) + overlay.i_links(id)
-        express = None
-        if recording is None and codec.start_scanning():
-            core = self.broker.express(msgpack_text)
-            make_express: Any = partial(ExpressWay, overtakes=policy.overtakes)
-            if stamped is not None:
-                make_express = partial(
-                    StampedExpress, streams=self.broker.streams, stamped=stamped, read_stamp=codec.dests.stamp
-                )
-            if core is not None:
-                express = make_express(
-                    core,
-                    self.dispatch,
-                    sessions=sessions,
-                    links=self.links,
-                    neighbours=neighbours,
-                    counters=self.counters,
-                )
-        short_cuts = None
-        if express is None or codec.scanner is None:
-            codec.stop_scanning()
-        else:
-            short_cuts = ShortCuts(
-                express,
-                codec.scanner,
-                codec.limits.frame_bytes_max,
-                intake=intake,
-                counters=self.counters,
-                now=self.now,
-                wall=wall,
-            )
-        probing = Probing(self.links, self.traces, self.broker.recipients_of)
-        make_router = Router if recording is None else recording.make_router
-        self._router = router = make_router(
-            self.broker, self.dispatch, stamped, probing, barriers, self.log, self.now, express, short_cuts
-        )
-        self.sessions = Sessions(
-            sessions,
-            self.net_limits,
-            tick_s=self.congestion.window_s / 2,
-            turn=turn,
-            router=router,
-            intake=intake,
+        self._router = Router(
+            self.broker,
+            self._reference,
+            clients=self._clients,
+            links=self.links,
+            barriers=self._barriers,
+            intake=self.intake,
             counters=self.counters,
             log=self.log,
             now=self.now,
-            soon=loop.call_soon,
-            count=counting.ask,
-            qos=own,
-            wall=wall,
-            aliases=Aliases(alias_token) if alias_token else None,
-            make_box=None if recording is None else recording.make_client_box,
+            soon=parts.loop.call_soon,
         )
-        for neighbour in neighbours:
+
+    def use_compiled(self) -> None:
+        """Change to the compiled engine, whose code is loaded: between two reads, and for good."""
+        from octopia.net.broker.engine.compiled import CompiledEngine
+
+        engine = CompiledEngine(
+            self.broker,
+            self._codec,
+            self._reference,
+            clients=self._clients,
+            links=self.links,
+            order=self.order,
+            cases=self.cases,
+            wall=self._parts.wall if self._parts.qos.is_timed else None,
+        )
+        engine.observed = self._reference.observed
+        self._router.engine = engine
+
+    def _make_queues(self, turn: Turn, aliases: Aliases | None) -> None:
+        """Sessions and links."""
+        parts = self._parts
+        self.sessions = Sessions(
+            self._clients,
+            self.net_limits,
+            tick_s=self.congestion.window_s / 2,
+            turn=turn,
+            router=self._router,
+            intake=self.intake,
+            counters=self.counters,
+            log=self.log,
+            now=self.now,
+            soon=parts.loop.call_soon,
+            count=self._counting.ask,
+            qos=parts.qos,
+            wall=parts.wall,
+            aliases=aliases,
+            ledger=self._ledger,
+        )
+        for neighbour in parts.neighbours:
             self.links[neighbour] = Link(
                 neighbour,
-                identity,
+                self._identity,
                 self.net_limits,
                 turn=turn,
-                router=router,
-                barriers=barriers,
-                counting=counting,
-                intake=intake,
+                router=self._router,
+                barriers=self._barriers,
+                counting=self._counting,
+                intake=self.intake,
                 log=self.log,
                 now=self.now,
-                soon=loop.call_soon,
+                soon=parts.loop.call_soon,
                 on_connected=self.sessions.expect_a_rush,
                 repeats=self.broker.streams is not None,
-                make_box=Outbox if recording is None else partial(recording.make_link_box, neighbour),
             )
+            self.links[neighbour].queue.ledger = self._ledger
+
+    def _observe(self, recorder: Recorder) -> None:
+        """Let a recorder see everything that is handled and queued."""
+        self._reference.observed = True
+        self._router.observer = recorder
+        self.sessions.observe = recorder.client_observer
+        for neighbour, link in self.links.items():
+            recorder.observe_link(neighbour, link.queue)
+
+    def _make_watches(self) -> None:
+        """Bounds, and the operator's view."""
+        parts = self._parts
         self.memory = Memory(
             self.net_limits,
             clients=self.sessions,
             links=self.links,
             connections=self.channels,
-            held_bytes=lambda: self.dispatch.reorder.held_bytes,
+            ledger=self._ledger,
+            held_bytes=lambda: 0 if self.order is None else self.order.reorder.held_bytes,
             counters=self.counters,
             log=self.log,
         )
@@ -247,14 +293,18 @@ class BrokerHost:
         self._verdicts = -1
         self._started_s = time.time()
         # Whether the routing takes detours while a link is overloaded or down.
-        self._avoids = policy.links is not None
+        self._avoids = parts.policy.links is not None
         self.pages = Pages(
-            sources(self.broker, sessions, self.links, self.congestion.tau, self._avoids, self.now, wall),
+            sources(self.broker, self._clients, self.links, self.congestion.tau, self._avoids, self.now, parts.wall),
             clock=self.now,
         )
+
+    def _make_doors(self, tls_dial: ssl.SSLContext | None) -> None:
+        """Where connections begin."""
+        loop = self._parts.loop
         self.door = Door(
-            identity,
-            authority,
+            self._identity,
+            self._authority,
             self.channels,
             self.sessions,
             self.links,
@@ -268,11 +318,11 @@ class BrokerHost:
         )
         self.diallers = {
             neighbour: Dialler(
-                id,
+                self.id,
                 link,
-                authority,
+                self._authority,
                 self.channels,
-                partial(check_certificate, authority),
+                partial(check_certificate, self._authority),
                 tls_dial,
                 self.net_limits.handshake_s,
                 loop,
@@ -287,10 +337,12 @@ class BrokerHost:
     def _link_now(self, to: BrokerId) -> tuple[bool, int]:
         """Whether a link is up, and the length of its queue."""
         link = self.links[to]
-        return link.is_up, link.box.waits
+        return link.is_up, link.queue.waits
 
     def _fate(self, client: str, subscriptions: tuple[str, ...]) -> tuple[int, str]:
-        return fate(self.sessions.get(client), subscriptions)
+        """The queue of a client, and what would happen to a delivery now."""
+        session = self._clients.get(client)
+        return (0, LEAVING) if session is None else session.deliveries.fate(subscriptions)
 
     # -- time
 
@@ -301,7 +353,6 @@ class BrokerHost:
             link.check_time(now)
         self._router.check_time(now)
         self._barriers.check_time(now)
-        self.dispatch.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)
         self.memory.check(now)
@@ -320,7 +371,7 @@ class BrokerHost:
         episodes.check_links(
             now,
             [
-                LinkVerdict(str(neighbour), lst.overloaded(neighbour), link.box.waits, lst.element(neighbour))
+                LinkVerdict(str(neighbour), lst.overloaded(neighbour), link.queue.waits, lst.element(neighbour))
                 for neighbour, link in self.links.items()
                 if link.is_up
             ],
@@ -328,7 +379,7 @@ class BrokerHost:
         episodes.check_broker(self.load.reason)
         if due:
             lost = self.sessions.dropped_total() + self.sessions.too_old_total()
-            episodes.check_drops(lost, ((session.name, session.box) for session in self.sessions.values()))
+            episodes.check_drops(lost, ((session.name, session.queue) for session in self.sessions.values()))
             self.log.events.check_time()
             self.pages.check_time()
 
@@ -346,7 +397,7 @@ class BrokerHost:
 
     def report(self) -> Report:
         """The state of the broker at this moment."""
-        tables, reorder = self.broker.state, self.dispatch.reorder
+        tables, order = self.broker.state, self.order
         return Report(
             broker=str(self.id),
             overlay=self._identity.overlay_digest,
@@ -362,30 +413,30 @@ class BrokerHost:
             memory_bytes_max=self.memory.bytes_max,
             subscriptions=len(tables.prt),
             advertisements=len(tables.srt),
-            client_queue_frames=_by_priority(session.box for session in self.sessions.values()),
+            client_queue_frames=_by_priority(session.queue for session in self.sessions.values()),
             publishers_held=self.intake.held,
             dropped_total=self.sessions.dropped_total(),
             too_old_total=self.sessions.too_old_total(),
-            held_back_total=reorder.held_total,
-            out_of_order_total=reorder.late_total,
+            held_back_total=0 if order is None else order.reorder.held_total,
+            out_of_order_total=0 if order is None else order.reorder.late_total,
             links=tuple(
                 LinkReport(
                     str(neighbour),
                     link.is_up,
                     link.channel is not None,
-                    link.box.waits,
+                    link.queue.waits,
                     tables.lst.overloaded(neighbour),
-                    link.box.left_total,
-                    link.dropped,
-                    link.box.waits_by_priority,
+                    link.queue.left_total,
+                    link.outgoing.dropped,
+                    link.queue.waits_by_priority,
                     tables.lst.element(neighbour),
-                    link.box.waiting_bytes,
+                    link.queue.waiting_bytes,
                     self._avoids and (tables.lst.overloaded(neighbour) or not link.is_up),
                 )
                 for neighbour, link in self.links.items()
             ),
             streams=streams_report(self.broker.streams),
-            cases=self.dispatch.cases.report(),
+            cases=self.cases.report(),
             started_s=round(self._started_s, 3),
             tau=self.congestion.tau,
             window_s=self.congestion.window_s,
@@ -417,26 +468,26 @@ class BrokerHost:
         self.intake.hold_nobody()
         self.sessions.freeze()
         for session in self.sessions.values():
-            session.box.release_all()
+            session.queue.release_all()
         for neighbour, link in self.links.items():
-            link.box.release_all()
+            link.queue.release_all()
             if neighbour not in together:
                 link.drain()
 
     @property
     def is_drained(self) -> bool:
         """Whether nothing is in flight, and every connected peer has confirmed what is not saved for it."""
-        if len(self.dispatch.reorder):
+        if self.order is not None and len(self.order.reorder):
             return False
         streams = self.broker.streams
         if streams is not None and not streams.leaves(self.now()):
             # confirmations go with the next tick
             return False
         for session in self.sessions.values():
-            if session.channel is not None and session.box.held and not (self._saves and session.session_s):
+            if session.channel is not None and session.queue.held and not (self._saves and session.session_s):
                 return False
         return all(
-            (link.channel is None or not link.box.held) if neighbour in self._together else link.is_drained
+            (link.channel is None or not link.queue.held) if neighbour in self._together else link.is_drained
             for neighbour, link in self.links.items()
         )
 
@@ -450,7 +501,7 @@ class BrokerHost:
         for link in self.links.values():
             link.freeze()
         for session in self.sessions.values():
-            session.box.detach()
+            session.queue.detach()
 
     def save(self) -> tuple[list[SavedSession], list[SavedLink]]:
         """The state needed after a restart; call it once everything is frozen."""
@@ -463,11 +514,11 @@ class BrokerHost:
         )
 
 
-def _by_priority(boxes: Iterable[Outbox]) -> tuple[int, ...]:
+def _by_priority(queues: Iterable[FrameQueue]) -> tuple[int, ...]:
     """The number of waiting frames in all of these, by priority."""
     waits = [0] * len(WEIGHTS)
-    for box in boxes:
-        if box.waits:
-            for priority, count in enumerate(box.waits_by_priority):
+    for queue in queues:
+        if queue.waits:
+            for priority, count in enumerate(queue.waits_by_priority):
                 waits[priority] += count
     return tuple(waits)

@@ -7,11 +7,7 @@
 The smaller broker of the two dials until it succeeds (`dialler.py`), so brokers may start in any order. Each process of
 a broker has a life, a random number. When both ends still know each other's life and sent frames, the link resumes as
 if nothing had happened: nothing is lost or duplicated, and the core is not told. Otherwise the link is fresh: the core
-is told that it went down and came up, and resyncs the tables. The queue of a link that is down holds notifications that
-were never sent, up to the bound; more are dropped and counted. While the link is up, nothing is dropped: from a mark
-on, publishers whose notifications go there are asked to pause until half of it is gone. While the link is connected,
-the mark keeps the queue short (`marks.py`); while it is broken, the mark is half of the bound. At the bound, as a last
-resort, sources of more are not read from, and a broken link goes down.
+is told that it went down and came up, and resyncs the tables. `link_queue.py` says what its queue holds meanwhile.
 
 **A neighbour's restart loses nothing.** From its `Drain` on, the core treats the link as overloaded, so notifications
 take a detour if there is one. Frames waiting at that moment are still written; later ones wait. The neighbour's goodbye
@@ -26,7 +22,7 @@ is confirmed, and these make publishers pause. A broken link goes down after a m
 messages in flight are sent again on another path. A restarting neighbour is waited for all the same.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
 from octopia.errors import RefusedError, RemoteProtocolError
@@ -34,18 +30,16 @@ from octopia.net.broker.barriers import Barriers
 from octopia.net.broker.counting import Counting
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.intake import Intake
-from octopia.net.broker.lane import Lane
-from octopia.net.broker.marks import Marks
+from octopia.net.broker.link_queue import LinkQueue, is_notification
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.router import Router
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import SILENT, SILENT_HEARTBEATS, Channel
+from octopia.net.frame_queue import FrameQueue, Turn
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import Outbox, Turn
-from octopia.routing import PRIORITY_MAX, Confirm, LinkNews, Message, Notify, Waits
+from octopia.protocol import Message
 from octopia.topology import BrokerId
 from octopia.wire import (
-    COPIES,
     COUNTS,
     HELD_PER_FRAME_MAX,
     ROLE_BROKER,
@@ -56,14 +50,12 @@ from octopia.wire import (
     CountRequest,
     Drain,
     Drained,
-    Haul,
     Hello,
     Hold,
-    Parcels,
+    Unread,
     Welcome,
     message_frame,
     publisher_of,
-    split_frames,
 )
 
 # The code of a goodbye before a restart: unconfirmed frames were not taken, and this broker will be back.
@@ -93,7 +85,6 @@ class Link:
         soon: Callable[..., Any],
         on_connected: Callable[[], None],
         repeats: bool = False,
-        make_box: Callable[..., Outbox] = Outbox,
     ) -> None:
         self.neighbour = neighbour
         self._identity = identity
@@ -115,38 +106,32 @@ class Link:
         # held.
         self._repeats = repeats
         self._on_connected = on_connected  # the backlog for the neighbour is sent all at once
-        self.box = make_box(turn, limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames)
-        self.stall = StallWatch(self.box, limits.stall_s)
-        self._marks = Marks(limits.link_queue_frames_max, limits.link_queue_bytes_max)
-        self._mark: tuple[int, int] | None = None  # frames and bytes; None: no publisher is asked to pause
-        self._asks = False  # whether publishers that send there are asked to pause
+        bounds = limits.link_queue_frames_max, limits.link_queue_bytes_max, limits.window_frames
+        self.queue = FrameQueue(turn, *bounds)
+        self.outgoing = LinkQueue(self, self.queue, intake, repeats=repeats)
+        self.stall = StallWatch(self.queue, limits.stall_s)
         self._counts = False  # whether the neighbour supports questions about counts
-        self._names = False  # whether the neighbour named publishers to pause
         self.channel: Channel | None = None
         self.broken_since: float | None = None
         self.is_up = False  # as far as the core knows
         self.down_since: float | None = now()  # None also after it was given up
         self.their_life = b""
         self.received = 0
-        self._brings: list[str] = []  # publishers of the notifications being received
         self.leaves = False  # the neighbour announced that it will stop
         self.has_drained = False  # as we asked, it sends nothing more
-        self.dropped = 0
-        self.gathered: list[bytes] = []  # of the current batch
-        self._lanes = tuple(Lane(self, priority) for priority in range(PRIORITY_MAX + 1))
         self._sampled = (0, 0, 0)
         self._grace_s = 0.0  # how long it may be broken this time
         self._give_up_s = limits.link_give_up_s
         self._was_up = False
         self._sure_until_s = 0.0
-        self._keeps_all = False  # while it is not connected
+        self.keeps_all = False  # while it is not connected
         self._said_drained = False
         self._stopping = False  # this broker is stopping
         self._closed = False
 
     @property
     def dials(self) -> bool:
-        """Whether it is us who dial."""
+        """Whether this end dials."""
         return self._identity.broker < self.neighbour
 
     @property
@@ -158,107 +143,23 @@ class Link:
 
     # -- sending
 
-    def lane(self, priority: int) -> "Link | Lane":
-        """The queue for notifications of this priority."""
-        return self._lanes[priority] if priority else self
-
     def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None:
-        """Queue a core message, already encoded."""
-        if isinstance(message, Notify):
-            self.put_all(frames, priority)
-            return
-        box = self.box
-        put = box.put if isinstance(message, Confirm | Waits) else box.put_fence
-        for frame in frames:
-            put(frame)
-        if box.is_full:
-            self._overflow()
-        if not isinstance(message, Confirm | LinkNews):
+        """Queue a message of the core, already encoded."""
+        if self.outgoing.send(message, frames, priority, None):
             self._barriers.control_sent(self.neighbour)
-
-    def put_all(self, frames: list[bytes], lane: int = 0) -> None:
-        """Queue notifications, already encoded."""
-        if self._repeats and not self.is_up and not self._keeps_all and (self._was_up or self.down_since is None):
-            # all brokers have been told that it is down, or are about to be
-            return
-        if not self.box.put_if_room(frames, lane):
-            self._put_slowly(frames, lane)
-
-    def put_bundle(self, data: bytes, frames: int, lane: int = 0) -> None:
-        """Queue consecutive notifications."""
-        if self.channel is None or lane or not self.box.put_bundle(data, frames):
-            self.put_all(split_frames(data), lane)
-
-    def _put_slowly(self, frames: list[bytes], lane: int) -> None:
-        """Like `put_all`, for when the mark would be reached or is 0."""
-        box = self.box
-        bounds = box.frames_max, box.bytes_max
-        unwanted: list[bytes] = []
-        at = 0
-        while (at := box.put_below(frames, at, *(self._mark or bounds), lane)) < len(frames):
-            box.put(frames[at], lane)
-            if box.is_full:
-                self._overflow()
-            stop = at + 1
-            if self._is_over_mark():
-                # The socket has taken all it can, and will take no more during this read.
-                stop = box.put_below(frames, stop, *bounds, lane)
-                unwanted += frames[at:stop]
-            at = stop
-        if unwanted:
-            self._intake.went_in(self, unwanted)
-        if self._names:
-            self._intake.passed_on(self, frames)
-
-    def _is_over_mark(self) -> bool:
-        """Whether the publishers of notifications for this link are to pause."""
-        mark, box = self._mark, self.box
-        if mark is None or not box.reaches(*mark):
-            return False
-        if not self._asks:
-            self._asks = True
-            self._intake.fills(self)
-            box.when_low(mark[0] // 2, mark[1] // 2, self._stop_asking)
-        return True
-
-    def _stop_asking(self) -> None:
-        if self._asks:
-            self._asks = False
-            self.box.never_mind()
-            self._intake.has_room(self)
-
-    def _set_mark(self) -> None:
-        """Frames are checked from the mark on, or always if the neighbour has named publishers."""
-        box = self.box
-        if self.channel is not None:
-            self._mark = self._marks.frames, self._marks.bytes
-        else:
-            self._mark = (box.frames_max // 2, box.bytes_max // 2) if self.is_up or self._keeps_all else None
-        if self._names:
-            box.mark_frames = box.mark_bytes = 0
-        else:
-            box.mark_frames, box.mark_bytes = self._mark or (box.frames_max, box.bytes_max)
-
-    def _overflow(self) -> None:
-        if self.channel is not None or self._keeps_all:
-            self._intake.hold_back(self.box, clients_only=self._repeats)
-        elif self.is_up:
-            # Broken, and there is no room left to wait: anything that follows would have a gap.
-            self._soon(self._wait_no_longer)
-        else:
-            self.box.discard_newest()
-            self.dropped += 1
 
     def shed(self, memory_bytes: int) -> int:
         """Drop notifications for a link that is down, oldest first, down to this much memory; returns their number."""
-        if self.is_up:
-            return 0
-        dropped = self.box.shed(memory_bytes, _is_notification)
-        self.dropped += dropped
-        return dropped
+        return self.outgoing.shed(memory_bytes)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing may wait for the neighbour: all brokers know that it is down, or are about to."""
+        lost = self._repeats and not self.is_up and not self.keeps_all
+        return lost and (self._was_up or self.down_since is None)
 
     def send_barrier(self, message: Barrier | BarrierDone) -> None:
-        self.box.put_fence(message_frame(message))
+        self.queue.put_fence(message_frame(message))
 
     def send_beside(self, frame: bytes) -> bool:
         """Send a question or answer about counts; returns whether the neighbour is connected and supports them."""
@@ -269,27 +170,18 @@ class Link:
 
     # -- receiving
 
-    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+    def take_in(self, channel: Channel, messages: Iterator[Any]) -> None:
         sender, now = self.neighbour, self._now()
-        self._intake.source = channel
+        self._intake.read_began()
         try:
             for message in messages:
                 kind = type(message)
-                if kind is Haul:
-                    self._brings = message.publishers
-                    self._router.receive_haul(sender, message, now)
-                    message.done()
-                elif kind is Parcels:
-                    self._brings = message.publishers
-                    self._router.receive_copies(sender, message.carried, message, now)
-                elif kind is Notify:
-                    self._brings = [message.publisher]
-                    self._router.receive_copies(sender, message.header, Parcels.of(message.notification), now)
+                if kind is Unread:
+                    self._router.receive_copies(sender, message, channel, now)
                 elif kind in _CORE_MESSAGES:
                     self._router.receive(sender, message, now)
                 elif kind is Hold:
-                    self._names = self._intake.neighbour_said(self, message)
-                    self._set_mark()
+                    self.outgoing.neighbour_said(message)
                 elif kind in self._questions:
                     self._questions[kind](sender, message)
                 elif kind is Drain:
@@ -299,13 +191,10 @@ class Link:
                 else:
                     channel.manage(message)
         finally:
-            self._intake.done()
+            self._intake.read_ended()
 
     def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
         """The publishers of these notifications, each once."""
-        brings = self._brings
-        if brings and brings.count(brings[0]) == len(brings):
-            return brings[:1]
         return dict.fromkeys(map(publisher_of, frames))
 
     def pause(self, publishers: list[str], held: bool) -> None:
@@ -360,7 +249,7 @@ class Link:
             old.abort()
         if not resumed and hello.session == self.their_life and self._now() < self._sure_until_s:
             # It never got our last welcome, or it would know our life: it has taken none of the frames that followed.
-            self.box.take_back()
+            self.queue.take_back()
         channel.say(
             Welcome(
                 VERSION,
@@ -384,13 +273,13 @@ class Link:
         self.their_life = life
         self.channel = channel
         self.broken_since = None
-        self.leaves = self.has_drained = self._said_drained = self._keeps_all = False
+        self.leaves = self.has_drained = self._said_drained = self.keeps_all = False
         self._was_up = True
         self._give_up_s = self._limits.link_give_up_s
         # For this long, a neighbour that was welcomed remembers it, whatever happens to the connection.
         self._sure_until_s = self._now() + self._limits.link_grace_s
-        self._set_mark()
-        self.box.attach(channel.transport, confirmed)
+        self.outgoing.set_mark()
+        self.queue.attach(channel.transport, confirmed)
         channel.carry(self, ROLE_BROKER, self.received)
         self.down_since = None
         if not self.is_up:
@@ -407,13 +296,13 @@ class Link:
         self.received = channel.taken
         self.channel = None
         self._hold_nobody()
-        self.box.detach()
+        self.queue.detach()
         self.broken_since = self._now()
         limits = self._limits
         if channel.goodbye is not None and channel.goodbye.code == RESTART:
-            self.leaves = self._keeps_all = True
+            self.leaves = self.keeps_all = True
             self._grace_s = limits.restart_grace_s
-            self.box.take_back()
+            self.queue.take_back()
         else:
             self.leaves = False
             # The dialling side may have noticed later than we did, and has the whole grace period from then on.
@@ -430,10 +319,7 @@ class Link:
     def _hold_nobody(self) -> None:
         """Holds end with the connection, ours and the neighbour's, and so do questions about counts."""
         self._counting.gone(self.neighbour)
-        self._stop_asking()
-        self._intake.gone(self)
-        self._names = False
-        self._set_mark()
+        self.outgoing.connection_lost()
 
     def check_time(self, now: float) -> None:
         """Check timeouts: broken for too long is down, down for too long is given up, stalled is broken."""
@@ -447,22 +333,25 @@ class Link:
             self.go_down()
         if self.down_since is not None and now - self.down_since > self._give_up_s:
             self.down_since = None
-            self._keeps_all = False
-            self.dropped += self.box.clear()
+            self.keeps_all = False
+            self.outgoing.clear()
             self._router.link_given_up(self.neighbour)
 
     def _sample(self, now: float) -> None:
         """Report the queue to the core, if anything changed (Eq. 10)."""
-        self._marks.check(self.box.confirmed, self.box.confirmed_bytes, now, bool(self.box.waits))
-        self._set_mark()
-        waiting, left = self.box.waits, self.box.left_total
+        self.outgoing.check_marks(now)
+        waiting, left = self.queue.waits, self.queue.left_total
         away = self.leaves or self.broken_since is not None
         sample = (AWAY_FRAMES if away else waiting, left + waiting, left)
         if sample != self._sampled or waiting:
             self._sampled = sample
             self._router.link_sampled(self.neighbour, sample, now)
 
-    def _wait_no_longer(self) -> None:
+    def wait_no_longer(self) -> None:
+        """The link is broken, and its queue has no room left to wait."""
+        self._soon(self._go_down_if_broken)
+
+    def _go_down_if_broken(self) -> None:
         """It broke a moment ago. If it has resumed since, there is no gap and nothing to wait for."""
         if self.channel is None:
             self.go_down()
@@ -475,14 +364,14 @@ class Link:
         self.broken_since = None
         self.their_life = b""
         # These are the only copies of notifications for a restarting neighbour: no broker was told that it was away.
-        keeps = self._keeps_all or not self._repeats
-        self.leaves = self._keeps_all = False
+        keeps = self.keeps_all or not self._repeats
+        self.leaves = self.keeps_all = False
         if self.is_up:
             self.is_up = False
-            self._stop_asking()
-            self._set_mark()
+            self.outgoing.stop_asking()
+            self.outgoing.set_mark()
             self.down_since = self._now()
-            self.dropped += self.box.keep_unsent(_is_notification if keeps else _is_none)
+            self.outgoing.keep_notifications(keeps)
             self._router.link_down(self.neighbour, returns=returns)
 
     # -- the neighbour is about to stop
@@ -491,12 +380,12 @@ class Link:
         self.leaves = True
         # At once: anything queued from now on would be overtaken by traffic that goes around.
         self._sample(now)
-        self.box.write_no_more()
-        self.box.flush()
+        self.queue.write_no_more()
+        self.queue.flush()
         self._answer_drain()
 
     def _answer_drain(self) -> None:
-        if self.channel is not None and not self._said_drained and self.box.has_written_all:
+        if self.channel is not None and not self._said_drained and self.queue.has_written_all:
             self._said_drained = True
             self.channel.say(Drained())
 
@@ -513,32 +402,24 @@ class Link:
         """Whether the neighbour sends nothing more and has confirmed everything that it takes."""
         if self.channel is None:
             return True
-        box = self.box
-        has_all = self._said_drained or not box.waits
-        return self.has_drained and has_all and box.sent == box.confirmed
+        queue = self.queue
+        has_all = self._said_drained or not queue.waits
+        return self.has_drained and has_all and queue.sent == queue.confirmed
 
     def freeze(self) -> None:
         """Accept nothing more, so that unconfirmed frames stay with the neighbour, and write nothing more."""
         self._closed = True
         if self.channel is not None:
             self.channel.freeze()
-        self.box.detach()
+        self.queue.detach()
 
     def unsent(self) -> list[bytes]:
         """Notifications that were never sent, for our next life."""
-        return [frame for frame in self.box.in_order() if _is_notification(frame)]
+        return [frame for frame in self.queue.in_order() if is_notification(frame)]
 
     def restore(self, unsent: list[bytes]) -> None:
         """We restarted before these were sent; neither they nor new notifications for this neighbour are dropped."""
-        self.box.refill(0, [], unsent, 0)
-        self._keeps_all = True
+        self.queue.refill(0, [], unsent, 0)
+        self.keeps_all = True
         # It may be restarting, too.
         self._give_up_s = max(self._limits.link_give_up_s, self._limits.restart_grace_s)
-
-
-def _is_notification(frame: bytes) -> bool:
-    return frame[4] in COPIES
-
-
-def _is_none(frame: bytes) -> bool:
-    return False

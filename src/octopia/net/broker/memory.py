@@ -32,8 +32,8 @@ from typing import Any, Protocol, TypeVar
 
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
+from octopia.net.frame_queue import FrameQueue, Source, memory_bytes_of
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import Outbox, Source, memory_bytes_of
 
 # The session of a client that is away is ended if it cannot be made smaller than this.
 AWAY_BYTES = 128 * 1024
@@ -48,9 +48,9 @@ MEMORY = "memory"
 
 
 class Queue(Protocol):
-    """The owner of a box whose contents may be dropped."""
+    """The owner of a queue whose contents may be dropped."""
 
-    box: Outbox
+    queue: FrameQueue
 
     def shed(self, memory_bytes: int) -> int:
         """Drop frames, the oldest first, down to this much memory; returns how many were dropped."""
@@ -86,6 +86,10 @@ class Reader(Protocol):
 class Clients(Protocol):
     """The part of the table of sessions used here."""
 
+    @property
+    def away(self) -> Sequence[Any]:
+        """Those whose clients are away."""
+
     def values(self) -> Iterable[Any]: ...
     def end(self, session: Any, code: str, reason: str) -> None: ...
     def hold_sources(self, holder: Any) -> None: ...
@@ -112,6 +116,7 @@ class Memory:
         clients: Clients,
         links: Mapping[Any, SheddableLink],
         connections: Connections,
+        ledger: dict[FrameQueue, None],
         held_bytes: Callable[[], int],
         counters: Counters,
         log: Log,
@@ -124,6 +129,7 @@ class Memory:
         self._clients = clients
         self._links = links
         self._connections = connections
+        self._ledger = ledger
         self._held_bytes = held_bytes
         self._counters = counters
         self._log = log
@@ -162,12 +168,13 @@ class Memory:
                 self._clients.hold_sources(self)
 
     def _sum(self) -> int:
-        """The memory of all queues."""
-        clients = memory_bytes_of([client.box for client in self._clients.values()])
-        return clients + memory_bytes_of([link.box for link in self._links.values()])
+        """The memory of all queues; those that are empty leave the ledger."""
+        for queue in [queue for queue in self._ledger if not queue.held]:
+            del self._ledger[queue]
+        return memory_bytes_of(self._ledger)
 
     def _bound_away(self) -> None:
-        used = memory_bytes_of([client.box for client in self._clients.values() if client.is_away])
+        used = memory_bytes_of([client.queue for client in self._clients.away])
         if used > self._away_bytes_max:
             goal = self.used_bytes - used + self._away_bytes_max - self._away_bytes_max // 16
             self._shed_away(self.used_bytes - goal)
@@ -193,11 +200,11 @@ class Memory:
     # -- the steps, each of which tries to free this many bytes
 
     def _shed_away(self, wanted: int) -> None:
-        away = [client for client in self._clients.values() if client.is_away]
+        away = self._clients.away
         self._counters.deliveries_dropped_for_memory += self._shed(away, wanted)
 
     def _end_away(self, wanted: int) -> None:
-        self._end([client for client in self._clients.values() if client.is_away], wanted, AWAY_BYTES)
+        self._end(self._clients.away, wanted, AWAY_BYTES)
 
     def _shed_connected(self, wanted: int) -> None:
         clients = [client for client in self._clients.values() if not client.is_away]
@@ -211,19 +218,19 @@ class Memory:
 
     def _shed(self, queues: Sequence[Queue], wanted: int) -> int:
         """Drop frames from the largest queues; returns how many."""
-        sizes = [queue.box.memory_bytes for queue in queues]
+        sizes = [queue.queue.memory_bytes for queue in queues]
         to_bytes = level(sizes, sum(sizes) - wanted)
         dropped = 0
         for queue, size in zip(queues, sizes, strict=True):
             if size > to_bytes:
                 dropped += queue.shed(to_bytes)
-                self.used_bytes -= size - queue.box.memory_bytes
+                self.used_bytes -= size - queue.queue.memory_bytes
         return dropped
 
     def _end(self, clients: Iterable[SheddableClient], wanted: int, at_least: int) -> None:
         """End the sessions with the largest queues, among those larger than this."""
-        for client in largest(clients, lambda client: client.box.memory_bytes):
-            size = client.box.memory_bytes
+        for client in largest(clients, lambda client: client.queue.memory_bytes):
+            size = client.queue.memory_bytes
             if wanted <= 0 or size <= at_least:
                 return
             self._clients.end(client, MEMORY, f"the broker needs the {size:,} bytes of its queue")

@@ -9,7 +9,7 @@ names. Of the remaining conjunctions, an equality (`symbol in ('A', 'B', …)`) 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from octopia.language import (
     ALWAYS,
@@ -23,8 +23,6 @@ from octopia.language import (
     one_holds,
     why_not_matches,
 )
-from octopia.matching import Tokens
-from octopia.routing import satisfied
 
 # Combinations of names cached per client; at the bound all are dropped. Longer ones are computed each time.
 COMBINATIONS_MAX = 256
@@ -38,42 +36,41 @@ Values = Mapping[str, Value]
 class Permit:
     """The publications that one client may make."""
 
-    __slots__ = ("_by_names", "_name", "_right")
+    __slots__ = ("_by_names", "_name", "right")
 
     def __init__(self, name: str, right: Filter) -> None:
         self._name = name
-        self._right = right
+        self.right = right
         self._by_names: dict[tuple[str, ...], _Choice] = {}
 
     def allows(self, values: Values) -> bool:
         """Whether a notification of these (checked) values matches the right."""
         return self._choice(tuple(values)).holds(values)
 
-    def refused(self, batch: Sequence[Values]) -> list[int]:
-        """The indices of notifications that may not be published."""
+    def allows_first(self, batch: Sequence[Values]) -> int:
+        """How many notifications, from the beginning, may be published."""
         names = list(map(tuple, batch))
-        if names.count(names[0]) == len(names):
+        if names.count(names[0]) == len(names) and self._choice(names[0]).all_hold(batch):
             # By far the most common case: all have the same names and are within the right.
-            choice = self._choice(names[0])
-            if choice.all_hold(batch):
-                return []
-            return [at for at, values in enumerate(batch) if not choice.holds(values)]
-        return [at for at, values in enumerate(batch) if not self.allows(values)]
+            return len(batch)
+        for at, (values, named) in enumerate(zip(batch, names, strict=True)):
+            if not self._choice(named).holds(values):
+                return at
+        return len(batch)
 
-    def allows_all(self, tokens: Tokens, seen: Callable[[int], Notification]) -> bool:
-        """Whether all notifications of a batch of tokens are within the right; `seen` returns one as a notification."""
-        signatures = range(tokens.counts.signatures)
-        return all(self._choice(tokens.names_of(each)).hold_for_tokens(tokens, each, seen) for each in signatures)
+    def alternatives(self, names: tuple[str, ...]) -> Alternatives:
+        """What is left to test of the right for notifications with these names: one alternative must hold."""
+        return _alternatives(names, self.right)
 
     def reason(self, notification: Notification) -> str:
         """Why this may not be published: the attribute and the right."""
-        why = why_not_matches(self._right, notification)
-        return f"{self._name} may not publish this: {why}; each notification must match its right: {self._right}"
+        why = why_not_matches(self.right, notification)
+        return f"{self._name} may not publish this: {why}; each notification must match its right: {self.right}"
 
     def _choice(self, names: tuple[str, ...]) -> "_Choice":
         known = self._by_names.get(names)
         if known is None:
-            known = _Choice(_alternatives(names, self._right))
+            known = _Choice(_alternatives(names, self.right))
             if len(names) <= COMBINED_NAMES_MAX:
                 if len(self._by_names) >= COMBINATIONS_MAX:
                     self._by_names.clear()
@@ -105,13 +102,6 @@ class _Choice:
             return self._all is ALWAYS or one_holds(self._all, values)
         found = self._by_value.get(values[self._attribute], ())
         return one_holds(found, values) or one_holds(self._others, values)
-
-    def hold_for_tokens(self, tokens: Tokens, signature: int, seen: Callable[[int], Notification]) -> bool:
-        """Whether the notifications of a batch that have these names, which have this number there, all satisfy it."""
-        if self._all is ALWAYS or not self._all:
-            return self._all is ALWAYS
-        holds = satisfied((self._all,), tokens, seen) != 0
-        return bool(holds[tokens.signatures == signature].all())
 
     def all_hold(self, batch: Sequence[Values]) -> bool:
         """Whether all of these satisfy it by a quick check; False if each must be tested."""

@@ -28,7 +28,8 @@ from typing import Any
 
 from octopia.errors import InputError, RefusedError
 from octopia.net.limits import NetLimits
-from octopia.routing import PRIORITY_MAX, CongestionParameters
+from octopia.protocol import PRIORITY_MAX
+from octopia.routing import CongestionParameters
 from octopia.topology import Scot, TomlText
 from octopia.wire import DEADLINE_MS_MAX, POLICIES, POLICY_DEFAULT, SubscribeRequest
 

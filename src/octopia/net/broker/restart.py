@@ -38,11 +38,11 @@ def _registrations(broker: Broker, session: Session) -> list[bytes]:
     frames = [advertise_frame(id, registered.filter) for id, registered in advertisements.items()]
     default = session.qos.default
     for id, registered in subscriptions.items():
-        ordered = id not in session.unordered
+        ordered = id not in session.deliveries.unordered
         policy, priority, deadline_ms = (
-            session.policies.get(id, "block"),
+            session.deliveries.policies.get(id, "block"),
             registered.priority,
-            session.deadline_ms_of(id),
+            session.deliveries.deadline_ms_of(id),
         )
         as_here = (priority, deadline_ms) == (default.priority, default.deadline_ms)
         qos = (None, None) if as_here else (priority, deadline_ms)

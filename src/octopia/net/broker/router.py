@@ -1,191 +1,272 @@
-"""The only path from an event to the queues: the core decides, dispatch carries out, traces record.
+"""The only path from an event or a notification to the queues: the core and the engine decide, this carries out.
 
-The orders of the core are carried out before the next event is handled. `link_up`, `link_down` and `link_given_up` are
-the only place where the core learns that a neighbour came or went.
+Orders are carried out before the next event is handled. `link_up`, `link_down` and `link_given_up` are the only place
+where the core learns that a neighbour came or went.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-from octopia.net.broker.barriers import Barriers
-from octopia.net.broker.dispatch import Dispatch
-from octopia.net.broker.express import Batch, ExpressWay
+from octopia.net.broker.barriers import CLUSTER, REGION, Barriers
+from octopia.net.broker.client_queue import ClientQueue
+from octopia.net.broker.engine.outcome import Engine, Outcome
+from octopia.net.broker.engine.publisher import Publisher
+from octopia.net.broker.intake import Intake
+from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
-from octopia.net.broker.probing import Probing
-from octopia.net.broker.short_cut import ShortCuts
-from octopia.net.broker.stamped import StampedDispatch
-from octopia.net.broker.stamped_express import StampedExpress
 from octopia.net.channel import Channel
+from octopia.net.frame_queue import Bundle
+from octopia.protocol import Message
 from octopia.routing import (
     Accept,
     Action,
     Broker,
     ClientLeft,
+    Deliver,
     Event,
-    Header,
     LinkCameUp,
     LinkGivenUp,
     LinkSampled,
     LinkWentDown,
-    Message,
     Received,
-    Values,
+    Send,
     policy_named,
 )
 from octopia.topology import BrokerId
-from octopia.wire import Haul, Parcels, is_probe
+from octopia.wire import Unread, deliver_frame, link_frames
 
-# Copies with the same header all get the same decision, if the routing has streams.
-_ONE: tuple[Values, ...] = ({},)
+# Requests whose answer must wait until they are in force, and the scope.
+_IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
+
+
+class Client(Protocol):
+    """A client of this broker."""
+
+    deliveries: ClientQueue
+
+    def refuse(self, request: str, id: str, reason: str) -> None: ...
+    def owe(self, request: str, id: str) -> None: ...
+    def accept(self, request: str, id: str) -> None: ...
+
+
+class Neighbour(Protocol):
+    """A neighbour of this broker."""
+
+    def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None: ...
+
+
+class Observer(Protocol):
+    """Is told what a broker handles, and changes nothing."""
+
+    def began(self) -> None:
+        """Something is about to be handled; whatever is queued meanwhile follows from it."""
+
+    def handled(self, event: Event, actions: Sequence[Action], now: float) -> None:
+        """An event of a client or a link was handled."""
+
+    def received(self, sender: BrokerId, message: Message, now: float) -> None:
+        """A message of a neighbour was handled."""
+
+    def routed(self, sender: BrokerId | None, outcome: Outcome, now: float) -> None:
+        """Notifications of a client (None) or a neighbour are about to be put into queues; bundles may be tagged."""
+
+    def ended(self) -> None:
+        """All that follows from it has been queued."""
+
+    def sampled(self, neighbour: BrokerId, queue: int, entered: int, left: int) -> None:
+        """The queue of a link was reported to the core."""
+
+
+class LogMark:
+    """The log of a routing with streams, as a queue that makes publishers pause while it is filling up.
+
+    From half of its bound until a quarter is left, long before it gives anything up.
+    """
+
+    def __init__(self, log: Any, intake: Intake) -> None:
+        self._log = log
+        self._intake = intake
+        self._asks = False
+
+    def went_in(self, source: Channel | None) -> None:
+        """Notifications of this source were added to the log."""
+        if not self._asks:
+            if self._log.filled < 1 / 2:
+                return
+            self._asks = True
+            self._intake.fills(self)
+        self._intake.went_in(self, [], source)
+
+    def check(self) -> None:
+        """Let publishers continue if there is room again."""
+        if self._asks and self._log.filled <= 1 / 4:
+            self._asks = False
+            self._intake.has_room(self)
+
+    def publishers_of(self, frames: list[bytes]) -> Iterable[str]:
+        """The log is not a source."""
+        return ()
+
+    def pause(self, publishers: list[str], held: bool) -> None:
+        """The log is not a source, so it is never asked to pause."""
 
 
 class Router:
-    """The core of one broker, and the execution of its orders."""
+    """The core and the engine of one broker, and the execution of their orders."""
 
     def __init__(
         self,
         broker: Broker,
-        dispatch: Dispatch,
-        stamped: StampedDispatch | None,
-        probing: Probing,
+        engine: Engine,
+        *,
+        clients: Mapping[str, Client],
+        links: Mapping[BrokerId, Neighbour],
         barriers: Barriers,
+        intake: Intake,
+        counters: Counters,
         log: Log,
         now: Callable[[], float],
-        express: ExpressWay | None = None,
-        short_cuts: ShortCuts | None = None,
+        soon: Callable[..., Any],
     ) -> None:
         self.id = broker.id
-        self.short_cuts = short_cuts
-        self._express = express
-        # Bound once: these are called for every notification.
-        self._decide = broker.handle
-        self._publish = broker.publish
-        self._probe = broker.probe
-        self._receive = broker.receive
-        self._is_leaving = broker.is_leaving
-        self._carry_out = dispatch.carry_out
-        self._carry_out_batch = dispatch.carry_out_batch
-        self._stamped = stamped
-        self._probing = probing
+        self.engine = engine
+        self.observer: Observer | None = None
         self._broker = broker
+        self._clients = clients
+        self._links = links
         self._barriers = barriers
+        self._counters = counters
         self._log = log
         self._now = now
-        # The names of copies' sources in traces.
-        self._names = {neighbour: str(neighbour) for neighbour in broker.state.neighbours}
+        self._soon = soon
+        policy = policy_named(broker.routing)
+        self._confirms = policy.confirms
         # TID routing cannot resync tables, so it is not told about links.
-        self._recovers = policy_named(broker.routing).recovery is not None
+        self._recovers = policy.recovery is not None
+        self._log_mark = None if broker.streams is None else LogMark(broker.streams.log, intake)
+
+    # -- notifications
+
+    def publish(self, publisher: Publisher, unread: Unread, source: Channel, now: float) -> None:
+        """Route the first notifications that a client published."""
+        outcome = self.engine.publish(publisher, unread, now)
+        self._put(None, outcome, source, now)
+        if self._log_mark is not None:
+            self._log_mark.went_in(source)
+        unread.took(outcome.after, outcome.frames)
+
+    def receive_copies(self, sender: BrokerId, unread: Unread, source: Channel, now: float) -> None:
+        """Route the first copies from a neighbour."""
+        outcome = self.engine.receive(sender, unread, now)
+        self._put(sender, outcome, source, now)
+        unread.took(outcome.after, outcome.frames)
+
+    def _put(self, sender: BrokerId | None, outcome: Outcome, source: Channel | None, now: float) -> None:
+        """Put the bundles of an outcome into their queues, and carry out its actions."""
+        observer = self.observer
+        if observer is not None:
+            observer.began()
+            observer.routed(sender, outcome, now)
+        self._counters.deliveries += outcome.deliveries
+        for destination, lane, bundle in outcome.bundles:
+            destination.put(bundle, lane, source)
+        if outcome.actions:
+            self._carry_out(outcome.actions)
+        if observer is not None:
+            observer.ended()
+
+    # -- everything else
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Handle an event; returns the actions carried out."""
-        actions = self._decide(event, now)
+        if self.observer is not None:
+            self.observer.began()
+        actions = self._broker.handle(event, now)
         self._carry_out(actions)
+        if self.observer is not None:
+            self.observer.handled(event, actions, now)
+            self.observer.ended()
         return actions
 
     def restore(self, event: Event, now: float) -> None:
         """Restore a registration of a client that was acknowledged in our previous life."""
-        self._carry_out([action for action in self._decide(event, now) if not isinstance(action, Accept)])
+        actions = [action for action in self._broker.handle(event, now) if not isinstance(action, Accept)]
+        self._carry_out(actions)
+        if self.observer is not None:
+            self.observer.handled(event, actions, now)
+
+    def receive(self, sender: BrokerId, message: Message, now: float) -> None:
+        """Handle a message of a neighbour's core other than a notification."""
+        if self.observer is not None:
+            self.observer.began()
+        self._carry_out(self._broker.handle(Received(sender, message), now))
+        if self.observer is not None:
+            self.observer.received(sender, message, now)
+            self.observer.ended()
 
     def client_left(self, client: str, now: float) -> bool:
         """A client is gone for good; returns whether to call this again, to withdraw more of its registrations."""
         self.handle(ClientLeft(client), now)
-        return self._is_leaving(client)
-
-    # -- notifications
-
-    def offer_short_cut(self, session: Any, channel: Channel) -> None:
-        """A client connected: with compiled code, it takes the short cut from its first publication on."""
-        if self.short_cuts is not None:
-            channel.short_cut = partial(self.short_cuts.open, session)
-
-    def publish(self, client: str, batch: Parcels, now: float) -> None:
-        """Route a client's notifications, one after the other."""
-        decisions = self._publish(client, batch.values, now)
-        if self._stamped is None:
-            self._carry_out_batch(batch, decisions, client)
-        else:
-            self._stamped.published(batch, decisions, client)
-
-    def publish_haul(self, client: str, haul: Haul, now: float, accepted_ms: int = -1) -> None:
-        """Like `publish`, by the express way as far as possible.
-
-        `accepted_ms` is the time of acceptance unless negative.
-        """
-        batch = None
-        # entries in the log of a routing with streams have their time, and become objects anyway
-        if self._express is not None and self._express.is_open and (self._stamped is None or accepted_ms < 0):
-            batch = self._express.published(client, haul, now)
-
-        def ordinary(start: int, stop: int) -> None:
-            some = haul.parcels(start, stop)
-            if accepted_ms >= 0:
-                some.accept(accepted_ms)
-            self.publish(client, some, now)
-
-        self._carry_out_haul(haul, batch, accepted_ms, ordinary)
-
-    def receive_haul(self, sender: BrokerId, haul: Haul, now: float) -> None:
-        """Like `receive_copies`, by the express way as far as possible."""
-        if isinstance(self._express, StampedExpress):
-            (decision,) = self._receive(sender, haul.carried, _ONE, now)
-            self._express.take_copies(haul, decision, now)
-            return
-        batch = None
-        if self._express is not None and self._express.is_open:
-            self._broker.check_copies(sender, haul.carried, now)
-            batch = self._express.received(sender, haul)
-
-        def ordinary(start: int, stop: int) -> None:
-            self.receive_copies(sender, haul.carried, haul.parcels(start, stop), now)
-
-        self._carry_out_haul(haul, batch, -1, ordinary)
-
-    def _carry_out_haul(
-        self, haul: Haul, batch: Batch | None, accepted_ms: int, ordinary: Callable[[int, int], None]
-    ) -> None:
-        """Carry out a batch in order; `ordinary` carries out a range of it by the ordinary way."""
-        start, end, express = 0, len(haul), self._express
-        if batch is not None and express is not None:
-            for stop in batch.ordinary:
-                if not express.is_open:
-                    break
-                if start < stop:
-                    express.carry_out(batch, start, stop, accepted_ms)
-                if stop < end:
-                    ordinary(stop, stop + 1)
-                start = stop + 1
-        if start < end:
-            ordinary(start, end)
-
-    def probe(self, client: str, batch: Parcels, now: float) -> str | None:
-        """Route a client's probe; brokers record it. Returns why it would be refused."""
-        return self._probing.carry_out(batch, self._probe(client, batch.values, now), client)
-
-    def receive_copies(self, sender: BrokerId, header: Header, batch: Parcels, now: float) -> None:
-        """Route copies of notifications from a neighbour, all with this header, one after the other."""
-        decisions = self._receive(sender, header, batch.values, now)
-        if batch.header is not None and is_probe(batch.header):
-            self._probing.carry_out(batch, decisions, self._names[sender])
-        elif self._stamped is None:
-            self._carry_out_batch(batch, decisions, self._names[sender])
-        elif decisions:
-            # copies with one header from one neighbour all take the same path
-            self._stamped.received(batch, decisions[0], self._names[sender], now)
-
-    def receive(self, sender: BrokerId, message: Message, now: float) -> None:
-        """Handle any other message of a neighbour's core."""
-        self._carry_out(self._decide(Received(sender, message), now))
-
-    # -- time
+        return self._broker.is_leaving(client)
 
     def check_time(self, now: float) -> None:
-        """Run the core's due timers."""
+        """Run the core's due timers, and release what has waited long enough."""
         due = self._broker.due
         if due is not None and due <= now:
             self._carry_out(self._broker.tick(now))
-        if self._stamped is not None:
-            self._stamped.mark.check()
+        outcome = self.engine.check_time(now)
+        if outcome is not None:
+            self._counters.deliveries += outcome.deliveries
+            for destination, lane, bundle in outcome.bundles:
+                destination.put(bundle, lane, None)
+        if self._log_mark is not None:
+            self._log_mark.check()
+
+    # -- the core's actions
+
+    def _carry_out(self, actions: Iterable[Action]) -> None:
+        """Carry out actions, in order; a message is encoded once for all its links."""
+        last: Message | None = None
+        frames: list[bytes] = []
+        for action in actions:
+            if type(action) is Send:
+                message = action.message
+                if message is not last:
+                    last, frames = message, link_frames(message)
+                self._links[action.to].send(message, frames, action.priority)
+            elif type(action) is Deliver:
+                self._deliver(action)
+            else:
+                self._answer(action)
+
+    def _deliver(self, order: Deliver) -> None:
+        """Put a notification that waited into the queues of its recipients."""
+        # Every notification here came by a wire.
+        parcel = order.notification.parcel  # type: ignore[attr-defined]
+        for name, subscriptions in order.recipients:
+            client = self._clients.get(name)
+            if client is not None:
+                lane = client.deliveries.priority_of(subscriptions)
+                client.deliveries.put(Bundle(deliver_frame(subscriptions, parcel)), lane, None)
+        self._counters.deliveries += len(order.recipients)
+
+    def _answer(self, action: Any) -> None:
+        client = self._clients.get(action.client)
+        if client is None:
+            return
+        if not isinstance(action, Accept):
+            client.refuse(action.request, action.id, action.reason)
+            return
+        scope = _IN_FORCE.get(action.request) if self._confirms else None
+        if scope is None:
+            client.accept(action.request, action.id)
+        else:
+            client.owe(action.request, action.id)
+            # The messages of this registration come later in the same list of actions: ask after them.
+            self._soon(self._confirm_later, client, action.request, action.id, scope)
+
+    def _confirm_later(self, client: Client, request: str, id: str, scope: bool) -> None:
+        self._barriers.when_in_force(scope, lambda: client.accept(request, id))
 
     # -- links
 
@@ -213,3 +294,5 @@ class Router:
     def link_sampled(self, neighbour: BrokerId, sample: tuple[int, int, int], now: float) -> None:
         """Report the queue of a link, with its totals in and out."""
         self.handle(LinkSampled(neighbour, *sample), now)
+        if self.observer is not None:
+            self.observer.sampled(neighbour, *sample)

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from octopia.errors import InputError
 from octopia.net.broker.config import ServeConfig
-from octopia.net.broker.live_recording import RecordOptions
 from octopia.net.broker.server import Server
 from octopia.net.broker.systemd import Systemd
 from octopia.topology import BrokerId
@@ -47,7 +46,7 @@ async def serve(
     on_ready: Callable[[Server], None] | None = None,
     *,
     state: Path | None = None,
-    record: RecordOptions | None = None,
+    record: Any | None = None,
 ) -> None:
     """Run these brokers until a signal arrives, then drain; save sessions in `state`, for a restart."""
     server = Server.of(config, brokers, state, record)
@@ -97,7 +96,7 @@ def run(
     on_ready: Callable[[Server], None] | None = None,
     *,
     state: Path | None = None,
-    record: RecordOptions | None = None,
+    record: Any | None = None,
 ) -> None:
     """Like `serve`, for a program that does nothing else: own event loop, our garbage collection settings."""
 

@@ -21,21 +21,19 @@ from typing import Any, Self
 from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker.arrivals import Arrivals
+from octopia.net.broker.compiling import Compiling, is_compiled, load
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.descriptors import connections_that_fit, raise_files_limit
 from octopia.net.broker.host import SHUTDOWN, BrokerHost
 from octopia.net.broker.links import RESTART
 from octopia.net.broker.listener import Listener
-from octopia.net.broker.live_recording import FLUSH_S, FactFiles, LiveRecording, RecordOptions
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import Exhibits, HttpPeer
-from octopia.net.broker.operations.log import LOGGER
 from octopia.net.broker.operations.overlay_report import overlay_report
-from octopia.net.broker.recording import Recording
+from octopia.net.broker.recorder import Recorder
 from octopia.net.broker.saved import Place, save, take
-from octopia.net.broker.warm_up import warm_up
+from octopia.net.frame_queue import Turn
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import Turn
 from octopia.routing import CongestionParameters
 from octopia.topology import BrokerId, Scot, Sites
 
@@ -57,12 +55,16 @@ class Server:
         name: str = "",
         tls: Callable[[BrokerId], tuple[ssl.SSLContext, ssl.SSLContext]] | None = None,
         state: Path | None = None,
-        recordings: Mapping[BrokerId, Recording] | None = None,
-        record: RecordOptions | None = None,
+        recordings: Mapping[BrokerId, Recorder] | None = None,
+        record: Any | None = None,
         sites: Sites | None = None,
+        compiled: bool | None = None,
         **options: Any,
     ) -> None:
-        """`recordings` are those of an experiment; `record` says where to write facts for watching."""
+        """`recordings` are those of an experiment; `record` says where to write facts for watching.
+
+        `compiled`: whether to wait for compiled code before listening, or to do without; None: use it when it is ready.
+        """
         self.overlay = overlay
         self.addresses = dict(addresses)
         self.brokers = tuple(overlay.brokers if brokers is None else brokers)
@@ -71,21 +73,16 @@ class Server:
         self._name = name
         self._tls = tls
         self._state = state
-        self._recordings: dict[BrokerId, Recording] = dict(recordings or {})
-        self._facts = None if record is None else FactFiles(record)
-        if record is not None and self._facts is not None:
-            for id in self.brokers:
-                neighbours = overlay.a_links(id) + overlay.i_links(id)
-                self._recordings[id] = LiveRecording(id, neighbours, self._facts, record.share)
-            self._write_overlay(record.folder, sites, options)
-            # this clock gives the times of facts
-            options["now"] = time.monotonic
+        self._recordings: dict[BrokerId, Recorder] = dict(recordings or {})
+        self._facts: Any = None
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
         self._servers: list[Listener] = []
         self._tickers: dict[BrokerId, asyncio.TimerHandle] = {}
         self._flusher: asyncio.TimerHandle | None = None
         self._stopped = False
+        self._compiled = compiled
+        self._compiling = Compiling(self._use_compiled)
 
     @classmethod
     def of(
@@ -93,7 +90,7 @@ class Server:
         config: ServeConfig,
         brokers: Iterable[BrokerId] | None = None,
         state: Path | None = None,
-        record: RecordOptions | None = None,
+        record: Any | None = None,
     ) -> Self:
         """The brokers of a configuration, all or some."""
         return cls(
@@ -136,14 +133,21 @@ class Server:
 
     async def listen(self) -> None:
         """Resume the saved state, and listen. A port 0 is replaced by the one that the system chose."""
-        await _load_kernels()
+        if self._compiled and (failed := await asyncio.to_thread(load)):
+            raise InputError(f"compiled code cannot be used: {failed}")
         loop = asyncio.get_running_loop()
         turn = Turn(loop)
         files = raise_files_limit()
         for id in self.brokers:
             listen, dial = self._tls(id) if self._tls is not None else (None, None)
             host = BrokerHost(
-                id, self.overlay, turn=turn, tls_dial=dial, recording=self._recordings.get(id), **self._options
+                id,
+                self.overlay,
+                turn=turn,
+                tls_dial=dial,
+                recorder=self._recordings.get(id),
+                compiled=is_compiled() and self._compiled is not False,
+                **self._options,
             )
             self.hosts[id] = host
             address = self.addresses[id]
@@ -163,6 +167,12 @@ class Server:
             await self._restore(host)
             server.start()
             await self._start_http(host)
+        if self._compiled is None and not is_compiled():
+            self._compiling.start()
+
+    def _use_compiled(self) -> None:
+        for host in self.hosts.values():
+            host.use_compiled()
 
     def meet(self, addresses: Mapping[BrokerId, Address] | None = None) -> None:
         """Dial neighbours; `addresses` are those whose ports were not known before."""
@@ -244,16 +254,11 @@ class Server:
 
     def _flush_facts(self) -> None:
         """Hand over recorded facts, every few seconds."""
-        self._flusher = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_facts)
+        self._flusher = asyncio.get_running_loop().call_later(2.0, self._flush_facts)
         self.flush_facts()
 
     def flush_facts(self) -> None:
         """Write the facts recorded so far, soon."""
-        live = [recording for recording in self._recordings.values() if isinstance(recording, LiveRecording)]
-        if self._facts is not None:
-            self._facts.write_facts([recording.take_part() for recording in live])
-        for recording in live:
-            recording.flush_registered()
 
     async def links_up(self) -> None:
         """Wait until every link between brokers of this process is up."""
@@ -268,6 +273,7 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
+        self._compiling.stop()
         for server in self._servers:
             server.close()
         restarting = [id for id, host in self.hosts.items() if not for_good and self._place(host) is not None]
@@ -297,6 +303,7 @@ class Server:
     def abort(self) -> None:
         """End at once without notice, as if the process were killed."""
         self._stopped = True
+        self._compiling.stop()
         self._stop_flushing()
         for server in self._servers:
             server.close()
@@ -346,18 +353,6 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
-
-
-async def _load_kernels() -> None:
-    """Load or compile the kernels in another thread, so that nothing else in this process waits.
-
-    Loading takes up to a second, once per process, and compiling half a minute, once per installation.
-    """
-    loading = asyncio.ensure_future(asyncio.to_thread(warm_up))
-    loaded, _ = await asyncio.wait([loading], timeout=COMPILING_AFTER_S)
-    if not loaded:
-        LOGGER.warning("compiling for half a minute, once per installation; `octopia warmup` does it beforehand")
-    await loading
 
 
 def _count(counters: Counters, name: str) -> None:

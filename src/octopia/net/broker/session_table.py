@@ -11,7 +11,6 @@ resumes them with the rights that its configuration gives to the same client; wi
 """
 
 from collections.abc import Callable, Iterator, Mapping, ValuesView
-from functools import partial
 from typing import Any
 
 from octopia.language import Filter
@@ -30,8 +29,8 @@ from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Holder
+from octopia.net.frame_queue import FrameQueue, Observer, Turn
 from octopia.net.limits import NetLimits
-from octopia.net.outbox import Outbox, Turn
 from octopia.wire import AdvertiseRequest, SubscribeRequest
 
 # Clients remembered as too slow to block, in case they come back with a new session.
@@ -41,7 +40,7 @@ Soon = Callable[..., Any]
 
 
 class Sessions(Mapping[str, Session]):
-    """Sessions by name. Dispatch uses the same `by_name`."""
+    """Sessions by name. Engines use the same `by_name`."""
 
     def __init__(
         self,
@@ -60,10 +59,11 @@ class Sessions(Mapping[str, Session]):
         qos: Qos,
         wall: Callable[[], float],
         aliases: Aliases | None,
-        make_box: Callable[..., Outbox] | None,
+        ledger: dict[FrameQueue, None],
     ) -> None:
-        self._make_box = make_box  # makes the box of a client, given its name; None: an ordinary one
+        self.observe: Callable[[str], Observer] | None = None  # makes the observer of a client's queue
         self._aliases = aliases
+        self._ledger = ledger
         self._by_name = by_name
         self._by_secret: dict[bytes, Session] = {}
         self._limits = limits
@@ -81,6 +81,7 @@ class Sessions(Mapping[str, Session]):
         self.count = count
         self.qos = qos
         self._wall = wall
+        self._watched: dict[Session, None] = {}  # those that are away, slow, or whose queue is long
         self._dropped_before = 0
         self._too_old_before = 0
         # by the name of a leaving client: calls to make when it has left
@@ -110,17 +111,19 @@ class Sessions(Mapping[str, Session]):
     def _add(self, name: str, secret: bytes, session_s: float, rights: Rights) -> Session:
         limits = self._limits
         bounds = limits.client_queue_frames_max, limits.client_queue_bytes_max, limits.window_frames
-        make_box = Outbox if self._make_box is None else partial(self._make_box, name)
-        box = make_box(self._turn, *bounds)
+        queue = FrameQueue(self._turn, *bounds)
+        queue.ledger = self._ledger
         if self._aliases is not None:
-            box.disguise = self._aliases.disguise
+            queue.disguise = self._aliases.disguise
+        if self.observe is not None:
+            queue.observer = self.observe(name)
         session = Session(
             name,
             secret,
             min(session_s, limits.session_s_max),
             rights,
-            box=box,
-            stall=StallWatch(box, limits.stall_s),
+            queue=queue,
+            stall=StallWatch(queue, limits.stall_s),
             privilege=BlockPrivilege(limits.block_s, limits.block_frames_per_s_min, limits.block_again_s),
             table=self,
             router=self._router,
@@ -132,18 +135,29 @@ class Sessions(Mapping[str, Session]):
             wall=self._wall,
         )
         if name in self._slow:
-            session.privilege.lose()
+            session.deliveries.privilege.lose()
+            self.watch(session)
         self._by_name[name] = self._by_secret[session.secret] = session
         return session
+
+    def watch(self, session: Session) -> None:
+        """Check a session at each tick, until it is at rest: a tick costs nothing for idle clients."""
+        self._watched[session] = None
+
+    @property
+    def away(self) -> list[Session]:
+        """The sessions of clients that are away."""
+        return [session for session in self._watched if session.is_away]
 
     def forget(self, session: Session) -> None:
         """Remove a client that is gone for good; nothing is delivered to it from now on."""
         if self._by_name.get(session.name) is session:
-            self._dropped_before += session.box.dropped_total
-            self._too_old_before += session.box.too_old_total
+            self._dropped_before += session.queue.dropped_total
+            self._too_old_before += session.queue.too_old_total
             session.leave()
             del self._by_name[session.name]
             del self._by_secret[session.secret]
+            self._watched.pop(session, None)
             self._log.event("client left", client=session.name)
             self._leaving[session.name] = []
             self._withdraw_some(session.name)
@@ -166,7 +180,7 @@ class Sessions(Mapping[str, Session]):
         """End a session and tell the client why."""
         if session.ended:
             return
-        session.ended = True
+        session.deliveries.ended = True
         if code == MEMORY:
             self._counters.sessions_ended_for_memory += 1
         else:
@@ -182,12 +196,15 @@ class Sessions(Mapping[str, Session]):
         passed_s, self._checked_s = min(now - self._checked_s, 2 * self._tick_s), now
         if self._slow:
             self._slow = {name: until_s for name, until_s in self._slow.items() if until_s > now}
-        for session in list(self._by_name.values()):
+        for session in list(self._watched):
+            if session.deliveries.is_at_rest:
+                del self._watched[session]
+                continue
             away_s = 0.0 if session.left_s is None else now - session.left_s
-            if session.returns:
+            if session.deliveries.returns:
                 if away_s > self._limits.link_grace_s:
                     session.stay_away()
-            elif now >= self._rush_until_s and (session.asks or not session.privilege.rests):
+            elif now >= self._rush_until_s and (session.deliveries.asks or not session.deliveries.privilege.rests):
                 self._check_block(session, passed_s, now)
             if session.left_s is not None and away_s > session.session_s:
                 self.forget(session)
@@ -199,16 +216,16 @@ class Sessions(Mapping[str, Session]):
         self._rush_until_s = self._now() + self._limits.link_grace_s
 
     def _check_block(self, session: Session, passed_s: float, now: float) -> None:
-        if session.check_block(passed_s):
+        if session.deliveries.check_block(passed_s):
             self._counters.blocks_lost += 1
-            self._log.warning("client too slow to block", client=session.name, waiting=session.box.waits)
+            self._log.warning("client too slow to block", client=session.name, waiting=session.queue.waits)
             if len(self._slow) < SLOW_MAX:
                 self._slow[session.name] = now + self._limits.block_again_s
 
     def hold_sources(self, holder: Holder) -> None:
         """Stop reading from publishers, except those with queued deliveries, which may confirm them."""
         for session in self._by_name.values():
-            if session.channel is not None and session.published and not session.box.waits:
+            if session.channel is not None and session.publisher.published and not session.queue.waits:
                 session.channel.hold(holder)
 
     def release_sources(self, holder: Holder) -> None:
@@ -234,12 +251,14 @@ class Sessions(Mapping[str, Session]):
         self, saved: SavedSession, rights: Rights, registrations: list[AdvertiseRequest | SubscribeRequest]
     ) -> None:
         """Resume a session of the previous process, whose client now has these rights."""
-        self._add(saved.name, saved.secret, saved.session_s, rights).restore(saved, registrations)
+        session = self._add(saved.name, saved.secret, saved.session_s, rights)
+        self.watch(session)
+        session.restore(saved, registrations)
 
     def dropped_total(self) -> int:
         """Deliveries dropped at full queues, of current and former clients."""
-        return self._dropped_before + sum(session.box.dropped_total for session in self._by_name.values())
+        return self._dropped_before + sum(session.queue.dropped_total for session in self._by_name.values())
 
     def too_old_total(self) -> int:
         """Deliveries dropped because their deadline had passed, of current and former clients."""
-        return self._too_old_before + sum(session.box.too_old_total for session in self._by_name.values())
+        return self._too_old_before + sum(session.queue.too_old_total for session in self._by_name.values())

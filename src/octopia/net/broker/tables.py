@@ -15,7 +15,6 @@ from octopia.net.broker.rights import Rights
 from octopia.net.broker.sessions import Session
 from octopia.routing import Broker
 from octopia.topology import BrokerId
-from octopia.wire import Kind, delivered_at
 
 TEXTS_MAX = 250_000
 RATE_S = 0.5
@@ -106,7 +105,7 @@ class SubscriptionRows(_Rows):
 
     def _policy(self, entry: Any) -> str:
         session = self._sessions.get(entry.client) if entry.client else None
-        return "" if session is None else session.policies.get(entry.id, "")
+        return "" if session is None else session.deliveries.policies.get(entry.id, "")
 
     def value(self, entry: Any, column: str) -> Any:
         if column in ("client", "id", "priority"):
@@ -127,8 +126,8 @@ class SubscriptionRows(_Rows):
             "filter": _cut(str(entry.filter)),
             "priority": entry.priority,
             "policy": self._policy(entry),
-            "deadline_ms": None if session is None else session.deadline_ms_of(entry.id),
-            "ordered": None if session is None else entry.id not in session.unordered,
+            "deadline_ms": None if session is None else session.deliveries.deadline_ms_of(entry.id),
+            "ordered": None if session is None else entry.id not in session.deliveries.unordered,
         }
 
 
@@ -213,49 +212,49 @@ class ClientRows(_Rows):
         return list(islice(self._sessions.values(), start, stop))
 
     def text(self, entry: Session) -> str:
-        return f"{entry.name} {entry.rights.name} {' '.join(dict.fromkeys(entry.policies.values()))}".lower()
+        return f"{entry.name} {entry.rights.name} {' '.join(dict.fromkeys(entry.deliveries.policies.values()))}".lower()
 
     def value(self, entry: Session, column: str) -> Any:
-        box = entry.box
+        queue = entry.queue
         match column:
             case "client":
                 return entry.name
             case "queue":
-                return box.waits
+                return queue.waits
             case "queue_bytes":
-                return box.waiting_bytes
+                return queue.waiting_bytes
             case "dropped":
-                return box.dropped_total
+                return queue.dropped_total
             case "published":
-                return entry.published
+                return entry.publisher.published
             case "sent":
-                return box.left_total
+                return queue.left_total
             case _:
                 return super().value(entry, column)
 
     def row(self, entry: Session) -> dict[str, Any]:
-        state, box, channel = self._broker.state, entry.box, entry.channel
-        rates = self._rates.of(entry.name, entry.published, box.left_total)
+        state, queue, channel = self._broker.state, entry.queue, entry.channel
+        rates = self._rates.of(entry.name, entry.publisher.published, queue.left_total)
         rate = None if rates is None else rates[1]
         return {
             "client": entry.name,
             "connected": channel is not None,
             "away_s": None if entry.left_s is None else round(self._now() - entry.left_s, 3),
-            "policy": ",".join(sorted(set(entry.policies.values()))),
+            "policy": ",".join(sorted(set(entry.deliveries.policies.values()))),
             "subscriptions": len(state.subscriptions.of(entry.name)),
             "advertisements": len(state.advertisements.of(entry.name)),
-            "queue": box.waits,
-            "queue_bytes": box.waiting_bytes,
-            "queue_max": box.frames_max,
-            "dropped": box.dropped_total,
-            "too_old": box.too_old_total,
-            "published": entry.published,
-            "sent": box.left_total,
+            "queue": queue.waits,
+            "queue_bytes": queue.waiting_bytes,
+            "queue_max": queue.frames_max,
+            "dropped": queue.dropped_total,
+            "too_old": queue.too_old_total,
+            "published": entry.publisher.published,
+            "sent": queue.left_total,
             "publish_rate": None if rates is None else round(rates[0], 3),
             "send_rate": None if rate is None else round(rate, 3),
-            "wait_s": _wait_s(box.waits, rate),
+            "wait_s": _wait_s(queue.waits, rate),
             "oldest_s": self._oldest_s(entry),
-            "slow": entry.asks or entry.privilege.lost,
+            "slow": entry.deliveries.asks or entry.deliveries.privilege.lost,
             "paused": channel is not None and channel.is_held,
             "owner": entry.rights.name,
             "may_advertise": _right(entry.rights, "advertise"),
@@ -264,11 +263,9 @@ class ClientRows(_Rows):
         }
 
     def _oldest_s(self, entry: Session) -> float | None:
-        """The age of the first waiting delivery, if notifications carry their time of acceptance (deadlines)."""
-        waiting = entry.box.waiting
-        if not waiting or waiting[0][4] != Kind.DELIVER or (accepted_ms := delivered_at(waiting[0])) is None:
-            return None
-        return round(max(0.0, self._wall() - accepted_ms / 1000), 3)
+        """The age of the oldest of the deliveries that wait first, if notifications carry their time (deadlines)."""
+        oldest_ms = entry.queue.oldest_ms
+        return None if oldest_ms is None else round(max(0.0, self._wall() - oldest_ms / 1000), 3)
 
 
 class LinkRows(_Rows):
@@ -303,25 +300,25 @@ class LinkRows(_Rows):
         return f"{entry.neighbour} {'up' if entry.is_up else 'down'}"
 
     def row(self, entry: Link) -> dict[str, Any]:
-        neighbour, box, lst = entry.neighbour, entry.box, self._broker.state.lst
+        neighbour, queue, lst = entry.neighbour, entry.queue, self._broker.state.lst
         overloaded = lst.overloaded(neighbour)
-        rates = self._rates.of(str(neighbour), box.left_total)
+        rates = self._rates.of(str(neighbour), queue.left_total)
         rate = None if rates is None else rates[0]
         return {
             "neighbour": str(neighbour),
             "kind": "i" if neighbour.region == self._broker.id.region else "a",
             "up": entry.is_up,
             "connected": entry.channel is not None,
-            "queue": box.waits,
-            "queue_bytes": box.waiting_bytes,
+            "queue": queue.waits,
+            "queue_bytes": queue.waiting_bytes,
             "element": round(lst.element(neighbour), 4),
             "tau": self._tau,
             "overloaded": overloaded,
             "avoided": self._avoids and (overloaded or not entry.is_up),
-            "sent": box.left_total,
-            "lost": entry.dropped,
+            "sent": queue.left_total,
+            "lost": entry.outgoing.dropped,
             "rate": None if rate is None else round(rate, 3),
-            "wait_s": _wait_s(box.waits, rate),
+            "wait_s": _wait_s(queue.waits, rate),
         }
 
 

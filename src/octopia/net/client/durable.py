@@ -10,7 +10,7 @@ client does not read: the broker's queue and the subscription's policy take over
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
@@ -19,7 +19,7 @@ from octopia.language import FilterLike
 from octopia.net.channel import Channel
 from octopia.net.client.client import Client, ClientOptions
 from octopia.net.client.connecting import FINAL
-from octopia.net.outbox import Source
+from octopia.net.frame_queue import Source
 from octopia.wire import Codec, WireLimits
 
 SUBSCRIPTION_ID = "kept"
@@ -55,7 +55,7 @@ class Keeper(Protocol):
 class _Sealed(Codec):
     """Takes deliveries as raw bytes; the reader of the stored bytes decodes them."""
 
-    def _deliver(self, head: bytes, parcel: bytes) -> bytes:  # type: ignore[override]
+    def deliver(self, head: bytes, parcel: bytes) -> bytes:  # type: ignore[override]
         return parcel
 
 
@@ -136,8 +136,9 @@ class KeptClient(Client):
             self._journal.take_up(received)
         self._hold_if_full(channel)
 
-    def keep(self, channel: Channel, messages: list[Any]) -> list[Any]:
+    def keep(self, channel: Channel, given: Iterable[Any]) -> list[Any]:
         """Take the deliveries of one read; returns the rest, which the session handles before `kept`."""
+        messages = list(given)
         self._parcels = [message for message in messages if type(message) is bytes]
         if len(self._parcels) == len(messages):
             return []

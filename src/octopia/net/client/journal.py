@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from octopia.errors import OctopiaError
-from octopia.net.outbox import Outbox, Turn
+from octopia.net.frame_queue import FrameQueue, Turn
 from octopia.wire import Kind, Ping, WireLimits, message_frame, split_frames
 
 QUEUE_FRAMES_MAX = 20_000
@@ -34,11 +34,11 @@ class Journal:
     """The entries of one client."""
 
     def __init__(self) -> None:
-        self.box = Outbox(Turn(), QUEUE_FRAMES_MAX, QUEUE_BYTES_MAX)
+        self.queue = FrameQueue(Turn(), QUEUE_FRAMES_MAX, QUEUE_BYTES_MAX)
         # Appends an entry. Replaced while entries are held, so that publishing need not check.
-        self.put: Callable[[bytes], None] = self.box.put
+        self.put: Callable[[bytes], None] = self.queue.put
         # The same for a number of entries in one buffer, given their count.
-        self.put_many: Callable[[bytes, int], None] = self.box.put_all
+        self.put_many: Callable[[bytes, int], None] = self.queue.put
         self.has_room = True
         self.frame_bytes_max = WireLimits().frame_bytes_max  # the broker's limit
         self._held: deque[bytes] | None = None  # entries that are not in the box; None: the journal is open
@@ -57,14 +57,14 @@ class Journal:
     def position(self) -> int:
         """The position of the last entry."""
         held = len(self._held or ())
-        return held + (self._before if self._is_shut else self.box.sent + self.box.waits - self._shift)
+        return held + (self._before if self._is_shut else self.queue.sent + self.queue.waits - self._shift)
 
     @property
     def confirmed(self) -> int:
         """The position up to which the broker has handled everything."""
         if self._is_shut:
             return self._before
-        return max(self._before, self.box.confirmed - self._shift)
+        return max(self._before, self.queue.confirmed - self._shift)
 
     @property
     def publications_left(self) -> int:
@@ -76,7 +76,7 @@ class Journal:
         held = self._held or ()
         count = self.position - len(held) - self.confirmed
         # Registrations that were answered but not yet confirmed may precede them.
-        return [*(self.box.unconfirmed()[-count:] if count else ()), *held]
+        return [*(self.queue.unconfirmed()[-count:] if count else ()), *held]
 
     # -- sessions
 
@@ -87,27 +87,27 @@ class Journal:
         self._is_shut = True
         self._hold_back(entries)
         # May release tasks that wait for room. They run later, and their entries are held behind the rest.
-        self.box.clear()
-        self.box.attach(transport, 0)
-        self.box.put_many(registrations)
+        self.queue.clear()
+        self.queue.attach(transport, 0)
+        self.queue.put_all(registrations)
         self._note_room()
 
     def open(self) -> None:
         """Everything is registered: let the entries follow."""
         if self._is_shut:
             self._is_shut = False
-            self._shift = self.box.sent + self.box.waits - self._before
+            self._shift = self.queue.sent + self.queue.waits - self._before
             self._let_go()
 
     def resume(self, transport: asyncio.WriteTransport, received: int) -> None:
         """Continue the session on another connection; `received` of its frames had arrived."""
-        self.box.attach(transport, received)
+        self.queue.attach(transport, received)
         self.note_confirmed()
         self._ask_soon()
 
     def take_up(self, received: int) -> None:
         """Take over another process's session, which sent `received` frames: entries are numbered from there."""
-        self.box.sent = self.box.confirmed = received
+        self.queue.sent = self.queue.confirmed = received
         self._shift = received
 
     # -- pausing, for a move to another broker
@@ -131,11 +131,11 @@ class Journal:
 
     def move(self, transport: asyncio.WriteTransport, sent: int) -> None:
         """Switch to another session, after `sent` frames to it; all entries sent so far are confirmed."""
-        self._before = self.box.confirmed - self._shift
-        self.box.clear()
-        self.box.sent = self.box.confirmed = sent
+        self._before = self.queue.confirmed - self._shift
+        self.queue.clear()
+        self.queue.sent = self.queue.confirmed = sent
         self._shift = sent - self._before
-        self.box.attach(transport, sent)
+        self.queue.attach(transport, sent)
         self.unpause()
 
     # -- entries that are not in the box
@@ -149,10 +149,10 @@ class Journal:
     def _let_go(self) -> None:
         """Put the held entries into the box, and all that follow."""
         held, self._held = self._held or (), None
-        self.box.put_many(held)
-        self.put, self.put_many = self.box.put, self.box.put_all
-        if self.box.is_full:
-            self.box.block(self)
+        self.queue.put_all(held)
+        self.put, self.put_many = self.queue.put, self.queue.put
+        if self.queue.is_full:
+            self.queue.block(self)
         self._note_room()
         self._ask_soon()
 
@@ -172,16 +172,16 @@ class Journal:
 
     # -- room
 
-    def hold(self, box: Outbox) -> None:
+    def hold(self, queue: FrameQueue) -> None:
         self._note_room()
 
-    def release(self, box: Outbox) -> None:
+    def release(self, queue: FrameQueue) -> None:
         self._note_room()
 
     def _note_room(self) -> None:
-        box, held = self.box, self._held
+        queue, held = self.queue, self._held
         self.has_room = (
-            not box.holds_up if held is None else len(held) < box.frames_max and self._held_bytes < box.bytes_max
+            not queue.holds_up if held is None else len(held) < queue.frames_max and self._held_bytes < queue.bytes_max
         )
         if self.has_room:
             self._room.set()
@@ -211,7 +211,7 @@ class Journal:
     def confirm(self, position: int) -> None:
         """The broker answered this entry of the current session, so it has handled it and all entries before."""
         if not self._is_shut and position > self.confirmed:
-            self.box.confirm(position + self._shift)
+            self.queue.confirm(position + self._shift)
             self.note_confirmed()
 
     def note_confirmed(self) -> None:
@@ -233,10 +233,10 @@ class Journal:
     def _ask(self) -> None:
         """Ask the broker to confirm now, if all is sent. Otherwise it will confirm a part, and we ask again then."""
         if not self._is_shut and self._asks:
-            self.box.flush()
-            if self.box.transport is not None and not self.box.waits:
+            self.queue.flush()
+            if self.queue.transport is not None and not self.queue.waits:
                 self._asks = False
-                self.box.transport.write(_PING)
+                self.queue.transport.write(_PING)
 
     # -- the end
 

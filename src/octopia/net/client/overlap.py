@@ -27,7 +27,7 @@ most `SEEN_MAX` deliveries of the old broker are remembered; then it is left.
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -40,7 +40,7 @@ from octopia.net.client.nearest import dial
 from octopia.net.client.registry import Registry
 from octopia.net.client.session import Session
 from octopia.net.client.subscription import Subscription
-from octopia.net.outbox import Outbox, Source, Turn
+from octopia.net.frame_queue import FrameQueue, Source, Turn
 from octopia.net.pauses import Pauses
 from octopia.wire import (
     ROLE_BROKER,
@@ -140,7 +140,7 @@ class Move:
         self.old = old
         self.old_url = old_url
         self.url = url
-        self.box = Outbox(Turn(), journal.box.frames_max, journal.box.bytes_max)
+        self.queue = FrameQueue(Turn(), journal.queue.frames_max, journal.queue.bytes_max)
         self.is_over = False
         self._has_left = False
         self._session = session
@@ -185,12 +185,12 @@ class Move:
         self.welcome = welcome
         channel.carry(self, ROLE_BROKER, 0)
         channel.watch(welcome.heartbeat_s)
-        self.box.attach(channel.transport, 0)
-        self.box.put_many(self._standing.values())
+        self.queue.attach(channel.transport, 0)
+        self.queue.put_all(self._standing.values())
         if not self._missing:
             self._in_force.set_result(None)
 
-    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+    def take_in(self, channel: Channel, messages: Iterable[Any]) -> None:
         """Handle messages of the new broker before the move is committed."""
         for message in messages:
             kind = type(message)
@@ -249,7 +249,7 @@ class Move:
         """Switch the client to the new broker; the old one delivers what is left."""
         welcome = self.welcome
         assert welcome is not None  # noqa: S101  otherwise it may not be committed
-        self._tail = _Tail(self, self._session, self.old, self._journal.box.confirmed, self._codec, self._tls)
+        self._tail = _Tail(self, self._session, self.old, self._journal.queue.confirmed, self._codec, self._tls)
         self.channel.owner = self._session
         self._session.moved(self.channel, welcome, self._dropped)
         self._journal.move(self.channel.transport, len(self._standing))
@@ -384,8 +384,8 @@ class _Tail:
         codec: Codec,
         tls: ssl.SSLContext | None,
     ) -> None:
-        self.box = Outbox(Turn(), HELD_MAX, 1 << 20)
-        self.box.sent = self.box.confirmed = sent
+        self.queue = FrameQueue(Turn(), HELD_MAX, 1 << 20)
+        self.queue.sent = self.queue.confirmed = sent
         self._move = move
         self._channel: Channel | None = channel
         self._session = session
@@ -400,10 +400,10 @@ class _Tail:
         channel = self._channel
         assert channel is not None  # noqa: S101  there is one at the beginning
         channel.owner = self
-        self.box.attach(channel.transport, self.box.sent)
-        self.box.put(unadvertise_frame(_NOTHING))
+        self.queue.attach(channel.transport, self.queue.sent)
+        self.queue.put(unadvertise_frame(_NOTHING))
 
-    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+    def take_in(self, channel: Channel, messages: Iterable[Any]) -> None:
         move = self._move
         for message in messages:
             kind = type(message)
@@ -423,7 +423,7 @@ class _Tail:
 
     def lost(self, channel: Channel, reason: str) -> None:
         self._channel = None
-        self.box.detach()
+        self.queue.detach()
         if not self._over:
             self._received = channel.connection.received
             self._resuming = asyncio.get_running_loop().create_task(self._resume())
@@ -454,7 +454,7 @@ class _Tail:
             return
         channel.watch(welcome.heartbeat_s)
         self._channel = channel
-        self.box.attach(channel.transport, welcome.received)
+        self.queue.attach(channel.transport, welcome.received)
 
     def leave(self) -> None:
         self._over = True

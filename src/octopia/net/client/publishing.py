@@ -31,7 +31,7 @@ class Publishing:
         self.name = ""
         self.last_id = first_id - 1
         self._journal = journal
-        self._box = journal.box
+        self._queue = journal.queue
         self._promises = registry.promises
         self._registry = registry
         self._life = life
@@ -121,8 +121,8 @@ class Publishing:
 
     def note_full(self) -> None:
         """Check whether the journal is full now."""
-        if self._box.is_full:
-            self._box.block(self._journal)
+        if self._queue.is_full:
+            self._queue.block(self._journal)
 
     def _why_not(self, notification: Notification) -> str:
         if not self._registry.advertisements:

@@ -5,7 +5,7 @@ knows it resumes it; any other begins a new one, with all registrations of the r
 confirmed position. Sessions are the `Owner` of channels (see `channel.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RefusedError
@@ -52,7 +52,7 @@ class Session:
         self.received = 0
         self.dropped = 0
         self.too_old = 0
-        self.box = journal.box
+        self.queue = journal.queue
         self.keeping: KeptClient | None = None  # stores deliveries before they are confirmed
         self._journal = journal
         self._registry = registry
@@ -125,7 +125,7 @@ class Session:
 
     # -- messages
 
-    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+    def take_in(self, channel: Channel, messages: Iterable[Any]) -> None:
         """Handle the messages of one read."""
         if self.keeping is None:
             self._take_in(channel, messages)
@@ -133,7 +133,7 @@ class Session:
             self._take_in(channel, self.keeping.keep(channel, messages))
             self.keeping.kept(channel)
 
-    def _take_in(self, channel: Channel, messages: list[Any]) -> None:
+    def _take_in(self, channel: Channel, messages: Iterable[Any]) -> None:
         subscriptions = self._registry.subscriptions
         for message in messages:
             kind = type(message)
@@ -216,6 +216,6 @@ class Session:
 
     def lost(self, channel: Channel, reason: str) -> None:
         self.received = channel.connection.received
-        self.box.detach()
+        self.queue.detach()
         self.questions.lost(channel)
         self.when_lost(channel, reason)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from octopia.net.channel import Channel
     from octopia.net.client.client import Client
-    from octopia.net.outbox import Source
+    from octopia.net.frame_queue import Source
 
 BATCH_MAX = 1024
 ROWS_MAX = 8192

@@ -29,9 +29,9 @@ from octopia.language import Conjunction, Filter, Operator, Value, overlaps
 from octopia.pipeline.source.options import DROP_MALFORMED, FAIL_FAST
 from octopia.wire import (
     NO_FIT,
+    Batch,
     Codec,
     ParcelColumn,
-    Parcels,
     TypedParcels,
     WireLimits,
     fit_of_type,
@@ -238,7 +238,7 @@ class RowMaker:
         if typed is not None:
             columns, publishers, sequences = typed
             return _Seen(dict(zip(self._columns, columns, strict=True)), publishers, sequences, [])
-        seen = Parcels()
+        seen = Batch()
         self._codec.read_parcels(parcels, seen)
         by_name = {
             name: [values.get(column.attribute) for values in seen.values] for name, column in self._columns.items()

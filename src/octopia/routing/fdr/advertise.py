@@ -6,10 +6,10 @@ a subscription of that cluster: if the cluster is `unknown` or cut off, all its 
 """
 
 from octopia.errors import RemoteProtocolError
+from octopia.protocol import CibClear, CibSet, Key
 from octopia.routing.actions import Action
 from octopia.routing.entries import SrtEntry
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.messages import CibClear, CibSet, Key
 from octopia.routing.priorities import with_priority
 from octopia.routing.scot import advertise as scot
 from octopia.topology import BrokerId, civ

@@ -15,9 +15,9 @@ and of `WAIT_MAX_S` at most.
 
 from typing import TYPE_CHECKING
 
+from octopia.protocol import WAIT_MS_MAX, Waits
 from octopia.routing.actions import Action, Send
 from octopia.routing.fdr.waits import WaitingLst
-from octopia.routing.messages import WAIT_MS_MAX, Waits
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:

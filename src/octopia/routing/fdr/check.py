@@ -10,8 +10,8 @@ restart of this broker: copies that waited for it come before the neighbour's wo
 """
 
 from octopia.errors import RemoteProtocolError
+from octopia.protocol import Dests
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.messages import Dests
 from octopia.topology import BrokerId
 
 

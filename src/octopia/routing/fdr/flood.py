@@ -9,10 +9,10 @@ and links keep order. So brokers along the way of a copy know more and more, and
 """
 
 from octopia.errors import RemoteProtocolError
+from octopia.protocol import LinkNews, LinkReport
 from octopia.routing.actions import Action, Send
 from octopia.routing.fdr.news import REPORTS_PER_MESSAGE_MAX
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.messages import LinkNews, LinkReport
 from octopia.routing.scot.interest import parts
 from octopia.topology import BrokerId
 

@@ -20,9 +20,9 @@ down; the resync after it sends everything again (`resync.py`).
 
 from typing import TYPE_CHECKING
 
+from octopia.protocol import CibClear, CibSet, Lent, SubscriptionsComplete
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.messages import CibClear, CibSet, Lent, SubscriptionsComplete
 from octopia.routing.scot.interest import Tells, by_host, cib_set, host_of, parts, tell, tell_lower
 from octopia.topology import BrokerId
 

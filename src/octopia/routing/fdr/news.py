@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from octopia.errors import RemoteProtocolError
+from octopia.protocol import LinkReport
 from octopia.routing.fdr.broker_sets import AROUND, places_of
-from octopia.routing.messages import LinkReport
 from octopia.topology import BrokerId, Scot
 
 # Reports in one message; more make more messages.

@@ -36,25 +36,25 @@ brokers in doubt; and on the known state of links, whose every change clears all
 from collections.abc import Sequence
 from functools import lru_cache
 
+from octopia.protocol import Chosen, Dests
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
 from octopia.routing.fdr.broker_sets import AROUND
 from octopia.routing.fdr.check import check_header
 from octopia.routing.fdr.state import DestsMatched, FdrState
-from octopia.routing.messages import Chosen, Dests
 from octopia.routing.priorities import Urgent, or_none, priority_of, union
 from octopia.routing.state import remember_passed
 from octopia.topology import BrokerId
 
 
-def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
+def first_header(state: FdrState, satisfied: Sequence[Registered], now: float, counts: int) -> Chosen:
     """The brokers that may host a match without this broker knowing it, and the tree."""
     unknown = 0
     for registered in satisfied:
         entry = state.srt.get(registered.key)
         if entry is not None:
             unknown |= entry.unknown
-    tree = state.trees.best(state.now) if state.probes else state.trees.take(state.now)
+    tree = state.trees.take(now, counts)
     if not unknown:
         return _chosen(state.in_doubt, tree)
     of_clusters = state.places.of_clusters
@@ -67,6 +67,11 @@ def first_header(state: FdrState, satisfied: Sequence[Registered]) -> Chosen:
 @lru_cache(maxsize=1024)
 def _chosen(in_doubt: int, tree: int, urgent: Urgent = ()) -> Chosen:
     return Chosen(in_doubt, tree, urgent)
+
+
+def is_steady(state: FdrState, now: float) -> bool:
+    """Whether all publications take this cluster's own tree."""
+    return not state.lst.queues and state.beyond.is_quiet(now)
 
 
 def links_seen(state: FdrState) -> int:

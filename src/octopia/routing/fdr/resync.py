@@ -33,10 +33,10 @@ the cluster and of its regions, and one more when it is back.
 """
 
 from octopia.errors import RemoteProtocolError
+from octopia.protocol import SubscriptionsComplete, SubscriptionsIncomplete
 from octopia.routing.actions import Action, Send
 from octopia.routing.fdr import flood
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.messages import SubscriptionsComplete, SubscriptionsIncomplete
 from octopia.routing.scot import resync as scot
 from octopia.routing.scot.advertise import check_i_link
 from octopia.routing.scot.interest import parts

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from octopia.language import Filter
+from octopia.protocol import Dests, Key, LinkReport
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
@@ -19,7 +20,6 @@ from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
-from octopia.routing.messages import Dests, Key, LinkReport
 from octopia.routing.priorities import Urgent, union
 from octopia.routing.scot.state import ScotState
 from octopia.routing.state import Passed, Setup
@@ -62,8 +62,6 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
     """
 
     __slots__ = ("_bits", "_bound", "any_order", "borrowed")
-
-    has_ways = True
 
     @staticmethod
     def way_of(entry: PrtEntry) -> Hashable:

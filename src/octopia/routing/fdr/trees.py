@@ -66,11 +66,11 @@ class Trees:
         costs = self.costs
         return min(costs, key=costs.__getitem__)
 
-    def take(self, now: float) -> int:
-        """Like `best`, and counts a notification on it."""
+    def take(self, now: float, count: int) -> int:
+        """Like `best`, and counts so many notifications on it."""
         tree = self.best(now)
         if tree != self._own:
-            self.costs[tree] += self._steps[tree]
+            self.costs[tree] += count * self._steps[tree]
         return tree
 
     def _weigh(self, now: float) -> None:

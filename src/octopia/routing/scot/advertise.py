@@ -15,9 +15,9 @@ from itertools import repeat
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
+from octopia.protocol import Advertise, CibClear, CibSet, Key, Unadvertise
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import SrtEntry
-from octopia.routing.messages import Advertise, CibClear, CibSet, Key, Unadvertise
 from octopia.routing.priorities import with_priority
 from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId, civ

@@ -16,9 +16,9 @@ messages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from octopia.protocol import CibClear, CibSet, Key
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.messages import CibClear, CibSet, Key
 from octopia.routing.priorities import or_none
 from octopia.topology import BrokerId
 

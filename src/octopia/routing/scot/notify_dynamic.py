@@ -28,8 +28,8 @@ decided by tree order and cluster index.
 
 from typing import Final
 
+from octopia.protocol import PLAIN, Civ, Wanted
 from octopia.routing.decision import Decision
-from octopia.routing.messages import PLAIN, Civ, Wanted
 from octopia.routing.priorities import or_none, priority_of
 from octopia.routing.scot.notify_static import a_targets as targets_of
 from octopia.routing.scot.notify_static import civ_header, urgent_header, urgent_of

@@ -8,16 +8,16 @@ cluster. So it takes at most diam(G_af) + 1 hops, enters every target cluster on
 from collections.abc import Sequence
 from functools import lru_cache
 
+from octopia.protocol import PLAIN, Civ, Wanted
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
-from octopia.routing.messages import PLAIN, Civ, Wanted
 from octopia.routing.priorities import or_none, priority_of, union
 from octopia.routing.scot.state import ScotState
 from octopia.routing.tables import ScotMatched
 from octopia.topology import BrokerId
 
 
-def first_header(state: ScotState, satisfied: Sequence[Registered]) -> Civ | Wanted:
+def first_header(state: ScotState, satisfied: Sequence[Registered], now: float = 0.0, counts: int = 1) -> Civ | Wanted:
     """The secondary target clusters: the bits of all advertisements that a notification satisfies, without our own bit.
 
     An unknown bit counts as ON: that of a cluster whose iLink is down, or that has not answered since.

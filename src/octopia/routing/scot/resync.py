@@ -42,12 +42,8 @@ aLink it came by, so in a tree it visits no broker twice; and each bit rides on 
 None of this looks into a table, so a resync can only lose or save a copy, never make a second.
 """
 
+from octopia.protocol import Advertise, AdvertisementsComplete, SubscriptionsComplete
 from octopia.routing.actions import Action, Send
-from octopia.routing.messages import (
-    Advertise,
-    AdvertisementsComplete,
-    SubscriptionsComplete,
-)
 from octopia.routing.scot.advertise import check_i_link
 from octopia.routing.scot.interest import parts
 from octopia.routing.scot.spread import subscribe_message

@@ -20,10 +20,10 @@ move away from each end of the tree and never wait for the opposite direction.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from octopia.protocol import Subscribe, Unsubscribe
 from octopia.routing.actions import Action, Send
 from octopia.routing.covering import Change, CoverSet, Pool
 from octopia.routing.entries import PrtEntry
-from octopia.routing.messages import Subscribe, Unsubscribe
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:

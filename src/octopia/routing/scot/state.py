@@ -7,7 +7,7 @@ with the primary neighbour that leads there. `scot/resync.py` explains their use
 learn of this cluster's interest, `spread` how the cluster learns of subscriptions.
 """
 
-from octopia.routing.messages import Key
+from octopia.protocol import Key
 from octopia.routing.scot.interest import BITS, Tells
 from octopia.routing.scot.spread import Spread
 from octopia.routing.state import BrokerState, Setup

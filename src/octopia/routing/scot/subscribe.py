@@ -13,9 +13,9 @@ repairs that later.
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
+from octopia.protocol import Key, Subscribe, Unsubscribe
 from octopia.routing.actions import Action
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId
 

@@ -12,9 +12,9 @@ forgotten completely, whereas a copy still in flight would install it again, for
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
+from octopia.protocol import Advertise, Key, Unadvertise
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import SrtEntry
-from octopia.routing.messages import Advertise, Key, Unadvertise
 from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId
 

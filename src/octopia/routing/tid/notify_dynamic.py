@@ -12,8 +12,8 @@ The consequences for the routes of a copy are computed once per set of matching 
 copy, only the queues are compared.
 """
 
+from octopia.protocol import Routes, Tree
 from octopia.routing.decision import Decision
-from octopia.routing.messages import Routes, Tree
 from octopia.routing.tid.state import TidState, TreeMatched
 from octopia.topology import BrokerId
 
@@ -26,7 +26,8 @@ def links_seen(state: TidState) -> int:
 def route(state: TidState, matched: TreeMatched, header: Routes | Tree, came_by: BrokerId | None) -> Decision:
     """At the host broker the header is a tree, and the copy is for all destinations on it."""
     plan = matched.plan(header)
-    recipients = matched.recipients if came_by is None else plan.recipients
+    delivers = came_by is None or plan.is_for_us
+    recipients = matched.recipients if delivers else ()
     copies = plan.copies(state.lst, came_by)
     priorities = matched.route_priorities(copies) if matched.urgent else None
-    return Decision(recipients, copies, by_links=plan.has_choice, priorities=priorities)
+    return Decision(recipients, copies, by_links=plan.has_choice, priorities=priorities, delivers=delivers)

@@ -7,14 +7,14 @@ to settle. A tree is acyclic, so no broker gets a copy twice.
 
 from collections.abc import Sequence
 
+from octopia.protocol import Tree
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
-from octopia.routing.messages import Tree
 from octopia.routing.tid.state import TidState, TreeMatched
 from octopia.topology import BrokerId
 
 
-def first_header(state: TidState, satisfied: Sequence[Registered]) -> Tree:
+def first_header(state: TidState, satisfied: Sequence[Registered], now: float = 0.0, counts: int = 1) -> Tree:
     """The tree of the oldest advertisement that a notification satisfies."""
     return Tree(satisfied[0].key)
 

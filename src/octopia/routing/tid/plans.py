@@ -10,9 +10,8 @@ choices give identical header objects, so that queued messages share them and ea
 
 from collections.abc import Callable, Mapping
 
-from octopia.routing.actions import Recipient
+from octopia.protocol import Key, Route, Routes
 from octopia.routing.congestion import Lst
-from octopia.routing.messages import Key, Route, Routes
 from octopia.topology import BrokerId
 
 # A next hop, and the tree that leads there.
@@ -29,20 +28,19 @@ Count = Callable[[int], None]
 class RoutePlan:
     """The treatment of a copy with these routes at a broker."""
 
-    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "_routes", "recipients")
+    __slots__ = ("_choices", "_count", "_neighbours", "_onward", "_outcomes", "_routes", "is_for_us")
 
     def __init__(
         self,
         here: BrokerId,
         neighbours: tuple[BrokerId, ...],
         routes: Routes,
-        recipients: tuple[Recipient, ...],
         ways: Callable[[Key], Ways],
         count: Count,
     ) -> None:
         self._routes = routes
-        # matching clients of this broker: a copy without a route to it is not for them
-        self.recipients = recipients if any(route.destination == here for route in routes.routes) else ()
+        # a copy without a route to this broker is not for its clients
+        self.is_for_us = any(route.destination == here for route in routes.routes)
         self._neighbours = neighbours
         self._count = count
         # routes that continue, and the ways open to each: the present tree, and those that it may change to

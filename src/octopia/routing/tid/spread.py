@@ -16,9 +16,9 @@ the same next hop share the message.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from octopia.protocol import Key, Subscribe, Unsubscribe
 from octopia.routing.actions import Action, Send
 from octopia.routing.covering import Change, CoverSet, Pool
-from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:

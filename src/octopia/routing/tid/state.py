@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from octopia.language import Filter
+from octopia.protocol import Key, Route, Routes, Tree
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.index import MakeIndex
-from octopia.routing.messages import Key, Route, Routes, Tree
 from octopia.routing.priorities import or_none
 from octopia.routing.state import BrokerState, Setup
 from octopia.routing.tables import Matched, SubscriptionTable
@@ -105,7 +105,7 @@ class TreeMatched(Matched):
             else:
                 routes = header
             count = partial(self._count, self)
-            found = RoutePlan(self._here, self._neighbours, routes, self.recipients, self.ways, count)
+            found = RoutePlan(self._here, self._neighbours, routes, self.ways, count)
             self._plans[header] = found
         return found
 
@@ -130,6 +130,16 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
         super().__init__(make_index)
         self._here = here
         self._neighbours = neighbours
+
+    @staticmethod
+    def way_of(entry: BoundEntry) -> Key:
+        """Every subscription is bound to trees of its own."""
+        return entry.key
+
+    @staticmethod
+    def stand_in(entry: BoundEntry) -> BoundEntry:
+        """Itself, with the bindings that it will get."""
+        return entry
 
     def local_overlapping(self, advertisement: Filter) -> list[BoundEntry]:
         """Subscriptions of this broker's own clients that overlap an advertisement, in order of subscription."""

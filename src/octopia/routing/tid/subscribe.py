@@ -7,8 +7,8 @@ way to the sender of the message, and cleans up there.
 """
 
 from octopia.language import Filter
+from octopia.protocol import Key, Subscribe, Unsubscribe
 from octopia.routing.actions import Action
-from octopia.routing.messages import Key, Subscribe, Unsubscribe
 from octopia.routing.tid.state import BoundEntry, TidState
 from octopia.topology import BrokerId
 

@@ -5,9 +5,8 @@ infinity, a long integer, very many attributes): the ordinary reader decides whi
 """
 
 import numpy as np
-from numba import njit
 
-from octopia.native import big_endian, byte_at, characters, same_bytes
+from octopia.native import big_endian, byte_at, characters, inlined, kernel, same_bytes
 from octopia.wire.arrow.numba_msgpack import BIG, FLOAT, INT, TEXT, WRONG, map_at, value_at
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import NAME_CHARS_MAX, PLAIN_OVERHEAD_BYTES, PREFIX_BYTES
@@ -21,7 +20,7 @@ _HEAD = PLAIN_OVERHEAD_BYTES
 _TIME_BYTES = 9
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _names_repeat(key_starts, key_stops, count):  # type: ignore[no-untyped-def]
     """Whether a name is repeated."""
     repeats = False
@@ -33,7 +32,7 @@ def _names_repeat(key_starts, key_stops, count):  # type: ignore[no-untyped-def]
     return repeats
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _is_plain(tag, value, after):  # type: ignore[no-untyped-def]
     """Whether a value is valid and not rare."""
     plain = tag not in (WRONG, BIG)
@@ -44,7 +43,7 @@ def _is_plain(tag, value, after):  # type: ignore[no-untyped-def]
     return plain
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _after_attributes(at, end, count, key_starts, key_stops, before):  # type: ignore[no-untyped-def]
     """Where the bytes after `count` plain attributes begin; -1 if one is not plain or a name is repeated.
 
@@ -70,7 +69,7 @@ def _after_attributes(at, end, count, key_starts, key_stops, before):  # type: i
     return at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _plain_parcel(at, stop, attributes_max, key_starts, key_stops, before):  # type: ignore[no-untyped-def]
     """Whether a parcel is plain and valid, and the number of names in the scratch arrays; -1 if it is not."""
     end = np.int64(stop)
@@ -91,7 +90,7 @@ def _plain_parcel(at, stop, attributes_max, key_starts, key_stops, before):  # t
     return right, count if right else np.int64(-1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def split_deliveries(data, at, frame_bytes_max, attributes_max, starts, stops, headers, header_at):  # type: ignore[no-untyped-def]
     """Cut consecutive DELIVER frames, each plain and valid, from `at` on.
 

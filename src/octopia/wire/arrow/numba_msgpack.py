@@ -5,16 +5,15 @@ other bounds check. Anything that is not a value of our language has the tag `WR
 """
 
 import numpy as np
-from numba import njit
 
-from octopia.native import big_endian, byte_at
+from octopia.native import big_endian, byte_at, inlined
 
 # Tags of values. INT fits into 64 bits with a sign, UINT only without one, BIG into neither.
 ABSENT, BOOL, INT, UINT, FLOAT, TEXT, BIG, WRONG = 0, 1, 2, 3, 4, 5, 6, 7
 _BIG_INTEGER = 1  # the extension type of long integers
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def value_at(at, stop):  # type: ignore[no-untyped-def]  # noqa: C901  one branch for each form
     """The value that begins at `at`: its tag, its value, and where the next one begins.
 
@@ -68,7 +67,7 @@ def value_at(at, stop):  # type: ignore[no-untyped-def]  # noqa: C901  one branc
     return tag, value, after
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def map_at(at, stop):  # type: ignore[no-untyped-def]
     """The number of entries of the map at `at`, or -1 if there is none, and where the first one begins."""
     count, after = np.int64(-1), np.int64(at)

@@ -4,13 +4,12 @@ All of these trust the parcels, which were checked when they came (`numba_check`
 """
 
 import numpy as np
-from numba import njit
 
-from octopia.native import put_bytes, same_bytes
+from octopia.native import inlined, kernel, put_bytes, same_bytes
 from octopia.wire.arrow.numba_msgpack import ABSENT, BIG, TEXT, map_at, value_at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _place_of(start, stop, names, name_starts, count, hint):  # type: ignore[no-untyped-def]
     """The index of a known name, searched from the one after the last; -1: not known. Places are addresses."""
     size = stop - start
@@ -25,7 +24,7 @@ def _place_of(start, stop, names, name_starts, count, hint):  # type: ignore[no-
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def collect_names(data, starts, stops, names, name_starts):  # type: ignore[no-untyped-def]
     """Copy every name to `names`, in order of first occurrence; -1 if they do not fit."""
     known = 0
@@ -52,7 +51,7 @@ def collect_names(data, starts, stops, names, name_starts):  # type: ignore[no-u
     return known
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def read_columns(data, starts, stops, names, name_starts, tags, values, lengths, sequences):  # type: ignore[no-untyped-def]
     """Write every value to its column and row, skipping those without a column; then publishers and sequences.
 
@@ -81,7 +80,7 @@ def read_columns(data, starts, stops, names, name_starts, tags, values, lengths,
         sequences[row] = value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def gather_texts(data, tags, begins, lengths, offsets, out):  # type: ignore[no-untyped-def]
     """Concatenate the texts of a column, with their ends in `offsets`."""
     used = np.int64(0)

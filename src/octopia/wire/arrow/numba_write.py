@@ -6,9 +6,19 @@ after each key.
 """
 
 import numpy as np
-from numba import njit
 
-from octopia.native import byte_at, characters, put_big_endian, put_byte, put_bytes, put_word, turned, word_at
+from octopia.native import (
+    byte_at,
+    characters,
+    inlined,
+    kernel,
+    put_big_endian,
+    put_byte,
+    put_bytes,
+    put_word,
+    turned,
+    word_at,
+)
 from octopia.wire.arrow.numba_msgpack import BOOL, FLOAT, INT, TEXT, UINT
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import PLAIN_OVERHEAD_BYTES, PREFIX_BYTES
@@ -21,7 +31,7 @@ _PUBLISH = int(Kind.PUBLISH)
 _HEAD = PLAIN_OVERHEAD_BYTES
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _int_bytes(value):  # type: ignore[no-untyped-def]
     """The number of bytes of an integer."""
     size = 9
@@ -45,7 +55,7 @@ def _int_bytes(value):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _text_head_bytes(length):  # type: ignore[no-untyped-def]
     size = 5
     if length < 32:
@@ -57,18 +67,18 @@ def _text_head_bytes(length):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _map_head_bytes(count):  # type: ignore[no-untyped-def]
     return 1 if count < 16 else 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _put_number(at, value, size):  # type: ignore[no-untyped-def]
     """Write an unsigned number of `size` bytes, and something after it up to a word."""
     put_word(at, turned(np.uint64(value) << np.uint64(64 - 8 * size)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _put_int(at, value):  # type: ignore[no-untyped-def]
     """Write an integer, and something after it; returns where the next value begins."""
     size = _int_bytes(value)
@@ -87,7 +97,7 @@ def _put_int(at, value):  # type: ignore[no-untyped-def]
     return at + size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _put_text_head(at, length):  # type: ignore[no-untyped-def]
     size = _text_head_bytes(length)
     if size == 1:
@@ -98,7 +108,7 @@ def _put_text_head(at, length):  # type: ignore[no-untyped-def]
     return at + size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _value_bytes(kind, first, second):  # type: ignore[no-untyped-def]
     """The number of bytes of a value."""
     size = np.int64(9)
@@ -111,7 +121,7 @@ def _value_bytes(kind, first, second):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def place_rows(columns, first_row, sequence, publisher_bytes, counts, starts):  # type: ignore[no-untyped-def]
     """Count the attributes of each row, from `first_row` on, and say where its frame begins.
 
@@ -133,7 +143,7 @@ def place_rows(columns, first_row, sequence, publisher_bytes, counts, starts):  
     starts[len(counts)] = at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def _put_head(at, frame_bytes, count):  # type: ignore[no-untyped-def]
     """Write what comes before the attributes; returns where they begin."""
     put_big_endian(at, frame_bytes - PREFIX_BYTES, 4)
@@ -149,7 +159,7 @@ def _put_head(at, frame_bytes, count):  # type: ignore[no-untyped-def]
     return at + 1 + _map_head_bytes(count)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def write_rows(columns, first_row, sequence, publisher, counts, starts, out):  # type: ignore[no-untyped-def]
     """Write the frames of as many rows as there are counts; returns the first row whose text is not UTF-8, or -1."""
     to, name = np.int64(out.ctypes.data), np.int64(publisher.ctypes.data)

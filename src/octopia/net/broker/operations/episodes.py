@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from octopia.net.broker.operations.log import Log
-from octopia.net.outbox import Outbox
+from octopia.net.frame_queue import FrameQueue
 
 LOOK_S = 1.0
 # Clients named per second; the others are added up.
@@ -57,12 +57,12 @@ class Episodes:
         self._looked_s = now
         return True
 
-    def check_drops(self, total: int, boxes: Iterable[tuple[str, Outbox]]) -> None:
+    def check_drops(self, total: int, queues: Iterable[tuple[str, FrameQueue]]) -> None:
         """Check for drops: the total of deliveries lost so far, and the queues of current clients."""
         if total <= self._lost_total:
             return
         more, self._lost_total = total - self._lost_total, total
-        lost = {name: box.dropped_total + box.too_old_total for name, box in boxes}
+        lost = {name: queue.dropped_total + queue.too_old_total for name, queue in queues}
         news = {name: count - self._lost.get(name, 0) for name, count in lost.items() if count}
         self._lost = {name: count for name, count in lost.items() if count}
         worst = sorted((item for item in news.items() if item[1] > 0), key=lambda item: -item[1])[:NAMED_MAX]

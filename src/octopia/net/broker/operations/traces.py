@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from octopia.language import Value
-from octopia.routing import Decision, Dests, Header, Recipient, Refusal, Routes, Tree
+from octopia.protocol import Dests, Header, Routes, Tree
+from octopia.routing import Decision, Recipient, Refusal
 from octopia.topology import BrokerId, civ
-from octopia.wire import CopyHeader, WireNotification, is_probe
+from octopia.wire import WireNotification, is_probe
 
 TRACES_MAX = 1000
 CONTENT_BYTES_MAX = 4_096
@@ -109,7 +110,7 @@ class Traces:
         `recipients` are its recipients here, if the decision does not list them.
         """
         header = seen.header
-        if not (header is True or (isinstance(header, CopyHeader) and header.traced)):
+        if header is None or not header.traced:
             return
         probe = is_probe(header)
         to = decision.recipients if recipients is None else recipients

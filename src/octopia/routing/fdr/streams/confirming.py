@@ -12,22 +12,23 @@ AFTER_S = 30.0
 
 
 class Account:
-    """Pending confirmations for one host. `left`: due after this many more; 0: it is due, or it was settled.
+    """Pending confirmations for one host. `left`: due after this many more notifications.
 
-    A caller that counts down itself for a publisher that is listed here, and stops above 1, does the same as
-    `Owed.came`.
+    `is_open`: its confirmation has not been sent. As long as that is so, further notifications of a publisher that is
+    listed need only be counted (`Owed.counted`).
     """
 
-    __slots__ = ("due", "left", "publishers")
+    __slots__ = ("due", "is_open", "left", "publishers")
 
-    def __init__(self, due: float, left: int) -> None:
+    def __init__(self, due: float, left: int, is_open: bool = True) -> None:
         self.due = due
         self.left = left
+        self.is_open = is_open
         self.publishers: dict[str, None] = {}
 
 
 # For a stream without one.
-SETTLED = Account(0.0, 0)
+SETTLED = Account(0.0, 0, False)
 
 
 class Owed:
@@ -51,12 +52,15 @@ class Owed:
         if owed is None:
             owed = self._hosts[host] = self._new(now + self._after_s)
         owed.publishers[publisher] = None
-        if owed.left > 1:
-            owed.left -= 1
-            return is_new
-        owed.left = 0
-        self._hurry(owed, now)
-        return True
+        return self.counted(owed, 1, now) or is_new
+
+    def counted(self, owed: Account, count: int, now: float) -> bool:
+        """So many notifications of a listed publisher arrived. Returns whether something is due earlier than before."""
+        before, owed.left = owed.left, owed.left - count
+        if before > 0 >= owed.left:
+            self._hurry(owed, now)
+            return True
+        return False
 
     def account(self, host: int, publisher: str) -> Account:
         """The account of a host, if this publisher is listed there; else `SETTLED`."""
@@ -79,7 +83,7 @@ class Owed:
     def forget(self, host: int) -> None:
         owed = self._hosts.pop(host, None)
         if owed is not None:
-            owed.left = 0
+            owed.is_open = False
             self._renew_due()
 
     def take_due(self, now: float) -> list[tuple[int, list[str]]]:
@@ -90,7 +94,7 @@ class Owed:
         next_due = None
         for host, owed in self._hosts.items():
             if owed.due <= now:
-                owed.left = 0
+                owed.is_open = False
                 taken.append((host, list(owed.publishers)))
             elif next_due is None or owed.due < next_due:
                 next_due = owed.due

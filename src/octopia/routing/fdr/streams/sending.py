@@ -5,72 +5,189 @@ first. A stamp names the predecessor for each destination: the youngest of these
 the destination has them. A publisher whose notifications are all confirmed is forgotten. The next one begins above
 every number used so far, so no publisher ever uses a number twice.
 
-**When resent**, an entry gets a stamp for just those destinations. If it is the oldest that a destination has not
+Notifications that were published together are one *block* of the log. A block is kept until all of it is confirmed by
+all destinations.
+
+**When resent**, a notification gets a stamp for just those destinations. If it is the oldest that a destination has not
 confirmed, it has no predecessor: earlier ones are confirmed, or were given up. So a destination that lost its state, or
 waits for something that was given up, can continue. For all others the predecessor stays the same: it has not been
 confirmed.
 
-Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes if the host knows sizes. Beyond that, the oldest is given up:
-it is under way, but will not be resent. `given_up` counts these, by notification; one stays even if it is larger.
+Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes if the host knows sizes. Beyond that, the oldest block is
+given up: it is under way, but will not be resent. `given_up` counts these, by notification; one block stays even if it
+is larger.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from octopia.language import Notification
-from octopia.routing.messages import Stamp
+from octopia.protocol import Stamp
+from octopia.routing.streams import Items
 from octopia.topology import civ
 
 ENTRIES_MAX = 200_000
 BYTES_MAX = 64 << 20
 
+# The places of the bits of a set, ascending: few sets recur again and again.
+places = lru_cache(maxsize=1 << 16)(civ.bits)
 
-class Entry:
-    """A notification that was sent and is unconfirmed. `pending` are the destinations, as bits, that have not confirmed
-    it.
+# To which destinations a notification was last sent on which tree, and whether something was down then, so that it may
+# have taken any path.
+Sent = tuple[int, int, bool]
 
-    `stamp` is its first stamp. `ways`: to which destinations it was last sent on which tree, and whether something was
-    down then, so that it may have taken any path. `priority` is that of the most urgent copy.
+
+class One:
+    """A block of one."""
+
+    __slots__ = ("_id", "_notification")
+
+    def __init__(self, id: str, notification: Notification) -> None:
+        self._id = id
+        self._notification = notification
+
+    def id(self, at: int) -> str:
+        return self._id
+
+    def notification(self, at: int) -> Notification:
+        return self._notification
+
+
+class Block:
+    """Notifications of one publisher that were sent together, numbered from `first` on, and not all confirmed.
+
+    `dests` are sets of destinations, each with the tree that it is sent on (`trees`) and the priority of its most
+    urgent copy (`priorities`); `which` has the number of each notification's set; None: all have the first.
+    `before` has for each destination the predecessor of the first notification sent there, 0 if there was none, and
+    `last` the last notification sent there; None: the first. `waits`: how many destinations have not confirmed
+    everything in it. `again`: for notifications that were resent, how each was sent.
     """
 
-    __slots__ = ("id", "notification", "pending", "priority", "publisher", "sequence", "size", "stamp", "ways")
+    __slots__ = (
+        "again", "before", "count", "dests", "first", "items", "last", "priorities", "publisher", "serial", "size",
+        "trees", "unsure", "waits", "which",
+    )  # fmt: skip
 
     def __init__(
         self,
         publisher: str,
-        id: str,
-        notification: Notification,
-        sequence: int,
-        dests: int,
-        tree: int,
+        first: int,
+        items: Items,
+        dests: Sequence[int],
+        which: Sequence[int] | None,
+        before: dict[int, int],
+        last: dict[int, int] | None,
+        trees: Sequence[int],
         unsure: bool,
         size: int,
-        priority: int,
+        priorities: Sequence[int],
     ) -> None:
         self.publisher = publisher
-        self.id = id
-        self.notification = notification
-        self.stamp: Stamp
-        self.sequence = sequence
-        self.pending = dests
-        self.ways: tuple[tuple[int, int, bool], ...] = ((dests, tree, unsure),)
+        self.first = first
+        self.items = items
+        self.dests = dests
+        self.which = which
+        self.count = 1 if which is None else len(which)
+        self.before = before
+        self.last = last
+        self.trees = trees
+        self.unsure = unsure
         self.size = size
-        self.priority = priority
+        self.priorities = priorities
+        self.serial = 0
+        self.waits = len(before)
+        self.again: dict[int, tuple[Sent, ...]] | None = None
+
+    def dests_of(self, at: int) -> int:
+        return self.dests[0] if self.which is None else self.dests[self.which[at]]
+
+    def set_of(self, at: int) -> int:
+        """The number of the set of a notification's destinations."""
+        return 0 if self.which is None else self.which[at]
+
+    def last_for(self, place: int) -> int:
+        """The number of its last notification for a destination."""
+        return self.first if self.last is None else self.last[place]
+
+
+class Entry:
+    """One unconfirmed notification. `pending` are the destinations, as bits, that have not confirmed it."""
+
+    __slots__ = ("_at", "block", "pending")
+
+    def __init__(self, block: Block, at: int, pending: int) -> None:
+        self.block = block
+        self._at = at
+        self.pending = pending
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """In the order of the log."""
+        return self.block.serial, self._at
+
+    @property
+    def publisher(self) -> str:
+        return self.block.publisher
+
+    @property
+    def sequence(self) -> int:
+        return self.block.first + self._at
+
+    @property
+    def id(self) -> str:
+        return self.block.items.id(self._at)
+
+    @property
+    def notification(self) -> Notification:
+        return self.block.items.notification(self._at)
+
+    @property
+    def priority(self) -> int:
+        """That of the most urgent copy."""
+        return self.block.priorities[self.block.set_of(self._at)]
+
+    @property
+    def size(self) -> int:
+        return self.block.size
+
+    @property
+    def ways(self) -> tuple[Sent, ...]:
+        """How it was last sent to each destination."""
+        block, at = self.block, self._at
+        if block.again is not None and at in block.again:
+            return block.again[at]
+        return ((block.dests_of(at), block.trees[block.set_of(at)], block.unsure),)
+
+    @ways.setter
+    def ways(self, ways: tuple[Sent, ...]) -> None:
+        if self.block.again is None:
+            self.block.again = {}
+        self.block.again[self._at] = ways
+
+    def before(self, place: int) -> int:
+        """The number of its predecessor for a destination; 0: none."""
+        block, bit = self.block, 1 << place
+        for at in range(self._at - 1, -1, -1):
+            if block.dests_of(at) & bit:
+                return block.first + at
+        return block.before[place]
 
 
 class _Publisher:
-    __slots__ = ("entries", "sequence", "to")
+    __slots__ = ("blocks", "sequence", "to", "upto")
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
-        self.entries = 0
-        # by destination (place), unconfirmed notifications sent there
-        self.to: dict[int, deque[Entry]] = {}
+        self.blocks = 0
+        # by destination (place), unconfirmed blocks sent there, and up to which number it has confirmed part of one
+        self.to: dict[int, deque[Block]] = {}
+        self.upto: dict[int, int] = {}
 
-
-# The places of the bits of a set, ascending: few sets recur again and again.
-places = lru_cache(maxsize=1 << 16)(civ.bits)
+    def youngest(self, place: int) -> int:
+        """The youngest unconfirmed notification for a destination; 0: none."""
+        waiting = self.to.get(place)
+        return waiting[-1].last_for(place) if waiting else 0
 
 
 class Log:
@@ -79,7 +196,10 @@ class Log:
     `first` is at or above all numbers that an earlier life used.
     """
 
-    __slots__ = ("_bytes", "_bytes_max", "_entries", "_entries_max", "_host", "_publishers", "_used", "given_up")
+    __slots__ = (
+        "_blocks", "_bytes", "_bytes_max", "_count", "_entries_max", "_host", "_publishers", "_serial", "_used",
+        "given_up",
+    )  # fmt: skip
 
     def __init__(
         self, host: int, first: int = 0, *, entries_max: int = ENTRIES_MAX, bytes_max: int = BYTES_MAX
@@ -87,24 +207,48 @@ class Log:
         self._host = host
         self._used = first
         self._publishers: dict[str, _Publisher] = {}
-        # all of all publishers, oldest first
-        self._entries: OrderedDict[Entry, None] = OrderedDict()
+        # all of all publishers by serial number, oldest first
+        self._blocks: dict[int, Block] = {}
+        self._serial = 0
+        self._count = 0
         self._bytes = 0
         self._entries_max = entries_max
         self._bytes_max = bytes_max
         self.given_up = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        """Notifications in blocks that are not confirmed as a whole."""
+        return self._count
 
     @property
     def filled(self) -> float:
         """The used share of its bounds, from 0 to 1."""
-        return max(len(self._entries) / self._entries_max, self._bytes / self._bytes_max)
+        return max(self._count / self._entries_max, self._bytes / self._bytes_max)
 
     def __iter__(self) -> Iterator[Entry]:
         """All unconfirmed notifications, oldest first."""
-        return iter(self._entries)
+        for block in list(self._blocks.values()):
+            yield from self._entries(block)
+
+    def _entries(self, block: Block) -> Iterator[Entry]:
+        known = self._publishers[block.publisher]
+        upto, to = known.upto, known.to
+        # a destination that confirmed the whole block, or was written off, has it no longer
+        open_at = 0
+        for place in block.before:
+            waiting = to.get(place)
+            if waiting and waiting[0].serial <= block.serial:
+                open_at |= 1 << place
+        for at in range(block.count):
+            pending = block.dests_of(at) & open_at
+            if pending and upto:
+                for place in places(pending):
+                    if upto.get(place, 0) >= block.first + at:
+                        pending &= ~(1 << place)
+            if pending:
+                yield Entry(block, at, pending)
+
+    # -- notifications are sent
 
     def add(
         self,
@@ -122,83 +266,144 @@ class Log:
         if known is None:
             known = self._publishers[publisher] = _Publisher(self._used)
         sequence = known.sequence = known.sequence + 1
-        # its stamp follows when the gaps are known: all in one pass, since there may be many destinations
-        entry = Entry(publisher, id, notification, sequence, dests, tree, unsure, size, priority)
-        to = known.to
-        gaps = []
+        to, before, gaps = known.to, dict[int, int](), []
+        block = Block(
+            publisher, sequence, One(id, notification), (dests,), None, before, None, (tree,), unsure, size, (priority,)
+        )
         for place in places(dests):
-            before = to.get(place)
-            if before:
-                gaps.append(sequence - before[-1].sequence)
-                before.append(entry)
+            waiting = to.get(place)
+            if waiting:
+                last = waiting[-1].last_for(place)
+                waiting.append(block)
             else:
-                gaps.append(sequence)
-                to[place] = deque((entry,))
-        entry.stamp = stamp = Stamp(self._host, sequence, dests, tuple(gaps))
-        known.entries += 1
-        self._entries[entry] = None
-        self._bytes += size
-        if len(self._entries) > self._entries_max or self._bytes > self._bytes_max:
+                last = 0
+                to[place] = deque((block,))
+            before[place] = last
+            gaps.append(sequence - last)
+        block.waits = len(before)
+        self._keep(known, block)
+        return Stamp(self._host, sequence, dests, tuple(gaps))
+
+    def begin(self, publisher: str, dests: int) -> tuple[int, dict[int, int]]:
+        """For a host that stamps many notifications itself: the last number used, and for each of these destinations
+        the youngest unconfirmed notification."""
+        known = self._publishers.get(publisher)
+        if known is None:
+            return self._used, dict.fromkeys(places(dests), 0)
+        return known.sequence, {place: known.youngest(place) for place in places(dests)}
+
+    def add_block(self, block: Block) -> None:
+        """Record notifications that were stamped by what `begin` said."""
+        known = self._publishers.get(block.publisher)
+        if known is None:
+            known = self._publishers[block.publisher] = _Publisher(self._used)
+        known.sequence = block.first + block.count - 1
+        for place in block.before:
+            waiting = known.to.get(place)
+            if waiting:
+                waiting.append(block)
+            else:
+                known.to[place] = deque((block,))
+        self._keep(known, block)
+
+    def _keep(self, known: _Publisher, block: Block) -> None:
+        self._serial += 1
+        block.serial = self._serial
+        known.blocks += 1
+        self._blocks[block.serial] = block
+        self._count += block.count
+        self._bytes += block.size
+        if self._count > self._entries_max or self._bytes > self._bytes_max:
             self._give_up_oldest()
-        return stamp
+
+    # -- and confirmed
 
     def confirm(self, publisher: str, place: int, upto: int) -> None:
         """A destination has all notifications of a publisher for it up to this number."""
         known = self._publishers.get(publisher)
         waiting = None if known is None else known.to.get(place)
-        others = ~(1 << place)
-        while waiting and waiting[0].sequence <= upto:
-            entry = waiting.popleft()
-            entry.pending &= others
-            if not entry.pending:
-                self._forget(entry)
+        if known is None or not waiting:
+            return
+        while waiting and waiting[0].last_for(place) <= upto:
+            self._done(waiting.popleft())
+        if waiting and waiting[0].first <= upto:
+            known.upto[place] = max(upto, known.upto.get(place, 0))
+        else:
+            known.upto.pop(place, None)
 
     def write_off(self, dests: int) -> dict[int, int]:
         """Drop everything for these destinations: by place, how many were unconfirmed."""
         lost: dict[int, int] = {}
+        for entry in self:
+            for place in places(entry.pending & dests):
+                lost[place] = lost.get(place, 0) + 1
         for known in list(self._publishers.values()):
             for place in places(dests):
-                waiting = known.to.get(place)
-                if waiting:
-                    lost[place] = lost.get(place, 0) + len(waiting)
-                    while waiting:
-                        self._done(waiting.popleft(), 1 << place)
+                waiting = known.to.pop(place, None)
+                known.upto.pop(place, None)
+                for block in waiting or ():
+                    self._done(block)
         return lost
+
+    def _give_up_oldest(self) -> None:
+        while len(self._blocks) > 1 and (self._count > self._entries_max or self._bytes > self._bytes_max):
+            oldest = next(iter(self._blocks.values()))
+            self.given_up += sum(1 for _ in self._entries(oldest))
+            known = self._publishers[oldest.publisher]
+            for place in oldest.before:
+                waiting = known.to.get(place)
+                # the oldest of all is the oldest of each stream it is in
+                if waiting and waiting[0] is oldest:
+                    waiting.popleft()
+                    known.upto.pop(place, None)
+                    self._done(oldest)
+
+    def _done(self, block: Block) -> None:
+        """One more destination has all of a block, or is given up."""
+        block.waits -= 1
+        if block.waits:
+            return
+        del self._blocks[block.serial]
+        self._count -= block.count
+        self._bytes -= block.size
+        known = self._publishers[block.publisher]
+        known.blocks -= 1
+        if not known.blocks:
+            del self._publishers[block.publisher]
+            self._used = max(self._used, known.sequence)
+
+    # -- and sent again
 
     def again(self, entry: Entry, dests: int, tree: int = 0, unsure: bool = False) -> Stamp:
         """A stamp for an entry that is resent to these destinations, all of which are pending."""
         others = tuple((to & ~dests, way, was_unsure) for to, way, was_unsure in entry.ways if to & ~dests)
         entry.ways = (*others, (dests, tree, unsure))
-        to, sequence, first = self._publishers[entry.publisher].to, entry.sequence, entry.stamp
-        gap_of = dict(zip(places(first.dests), first.gaps, strict=True))
-        gaps = tuple(sequence if to[place][0] is entry else gap_of[place] for place in places(dests))
-        return Stamp(self._host, sequence, dests, gaps)
+        known, sequence = self._publishers[entry.publisher], entry.sequence
+        gaps = []
+        for place in places(dests):
+            before = entry.before(place)
+            oldest = known.to[place][0]
+            # confirmed, or given up
+            confirmed = before < oldest.first or before <= known.upto.get(place, 0)
+            gaps.append(sequence if confirmed else sequence - before)
+        return Stamp(self._host, sequence, dests, tuple(gaps))
 
     def pending_at(self, publisher: str, place: int) -> list[Entry]:
         """A publisher's notifications that a destination has not confirmed, oldest first."""
         known = self._publishers.get(publisher)
-        return [] if known is None else list(known.to.get(place, ()))
+        if known is None:
+            return []
+        blocks = list(known.to.get(place, ()))
+        return [entry for block in blocks for entry in self._entries(block) if entry.pending >> place & 1]
 
-    def _give_up_oldest(self) -> None:
-        while len(self._entries) > 1 and (len(self._entries) > self._entries_max or self._bytes > self._bytes_max):
-            oldest = next(iter(self._entries))
-            to = self._publishers[oldest.publisher].to
-            self.given_up += 1
-            for place in places(oldest.pending):
-                # the oldest of all is the oldest of each stream it is in
-                to[place].popleft()
-                self._done(oldest, 1 << place)
-
-    def _done(self, entry: Entry, dest: int) -> None:
-        entry.pending &= ~dest
-        if not entry.pending:
-            self._forget(entry)
-
-    def _forget(self, entry: Entry) -> None:
-        del self._entries[entry]
-        self._bytes -= entry.size
-        known = self._publishers[entry.publisher]
-        known.entries -= 1
-        if not known.entries:
-            del self._publishers[entry.publisher]
-            self._used = max(self._used, known.sequence)
+    def pending(self, entry: Entry) -> int:
+        """The destinations, as bits, that have not confirmed an entry by now."""
+        known, block = self._publishers.get(entry.publisher), entry.block
+        if known is None or block.serial not in self._blocks:
+            return 0
+        pending = 0
+        for place in places(entry.pending):
+            waiting = known.to.get(place)
+            if waiting and waiting[0].serial <= block.serial and known.upto.get(place, 0) < entry.sequence:
+                pending |= 1 << place
+        return pending

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Notification
+from octopia.protocol import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient, Send
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import notify
 from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
-from octopia.routing.fdr.streams.sending import Entry, Log, places
-from octopia.routing.messages import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
+from octopia.routing.fdr.streams.sending import Block, Entry, Log, places
 from octopia.routing.scot.interest import parts
-from octopia.routing.streams import Released
+from octopia.routing.streams import Items, OpenStream, Released
 from octopia.topology import BrokerId
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ class DestStreams:
         "_found",
         "_match_key",
         "_me",
-        "_place",
         "_prt",
         "_recent",
         "_state",
@@ -93,6 +92,7 @@ class DestStreams:
         "misaddressed",
         "missed",
         "owed",
+        "place",
     )
 
     def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
@@ -102,13 +102,13 @@ class DestStreams:
         self._match_key, self._found = state.prt.match_key, state.prt.found
         self._me = state.me
         self._below = state.me - 1
-        self._place = state.me.bit_length() - 1
-        self.log = Log(self._place, first_sequence)
+        self.place = state.me.bit_length() - 1
+        self.log = Log(self.place, first_sequence)
         self.gate: Gate[_Waiting] = Gate()
         self._recent = self.gate.recent
         self.owed = Owed()
-        # entries to resend, oldest first, and their destinations
-        self._again: dict[Entry, int] = {}
+        # entries to resend by key, oldest first, and their destinations
+        self._again: dict[tuple[int, int], tuple[Entry, int]] = {}
         self._again_due: float | None = None
         self.due: float | None = None
         # hosts that were confirmed to while something was down
@@ -138,6 +138,23 @@ class DestStreams:
         priority = max(decision.priorities) if decision.priorities else 0
         return self.log.add(publisher, id, notification, dests, decision.tree, unsure, size, priority)
 
+    def sent_together(
+        self,
+        publisher: str,
+        first: int,
+        items: Items,
+        decisions: Sequence[Decision],
+        which: Sequence[int],
+        before: dict[int, int],
+        last: dict[int, int],
+        size: int,
+    ) -> None:
+        dests = [decision.dests for decision in decisions]
+        trees = [decision.tree for decision in decisions]
+        priorities = [max(decision.priorities) if decision.priorities else 0 for decision in decisions]
+        unsure = self._state.links.any_down
+        self.log.add_block(Block(publisher, first, items, dests, which, before, last, trees, unsure, size, priorities))
+
     def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
         """Process a destination's confirmation."""
         dest = self._state.places.brokers[by]
@@ -145,62 +162,68 @@ class DestStreams:
         for publisher, upto, again in streams:
             self.log.confirm(publisher, place, upto)
             if again:
-                self._to_send_again(dict.fromkeys(self.log.pending_at(publisher, place), dest), now)
+                self._to_send_again([(entry, dest) for entry in self.log.pending_at(publisher, place)], now)
                 self._renew_due()
 
-    def _to_send_again(self, wanted: dict[Entry, int], now: float) -> None:
+    def _to_send_again(self, wanted: list[tuple[Entry, int]], now: float) -> None:
+        """Resend these entries to these destinations, soon."""
         if not wanted:
             return
-        earlier = self._again
-        if earlier:
-            # as in the log: older ones first
-            wanted = {
-                entry: wanted.get(entry, 0) | earlier.get(entry, 0)
-                for entry in self.log
-                if entry in wanted or entry in earlier
-            }
-        self._again = wanted
+        again = self._again
+        for entry, dests in wanted:
+            _, earlier = again.get(entry.key, (entry, 0))
+            again[entry.key] = entry, earlier | dests
+        # as in the log: older ones first
+        self._again = dict(sorted(again.items()))
         if self._again_due is None:
             self._again_due = now + AGAIN_AFTER_S
 
     def _send_again(self, now: float, out: list[Action]) -> None:
         state = self._state
-        for entry in list(islice(self._again, AGAIN_PER_TICK_MAX)):
-            dests = self._again.pop(entry) & entry.pending
+        for key in list(islice(self._again, AGAIN_PER_TICK_MAX)):
+            entry, dests = self._again.pop(key)
+            dests &= self.log.pending(entry)
             if not dests:
                 continue
             tree = state.tree()
             stamp = self.log.again(entry, dests, tree, state.links.any_down)
             self.again_total += 1
+            notification, id = entry.notification, entry.id
             for to, header in notify.copies_for(state, dests, tree, entry.priority):
-                again = Notify(entry.publisher, entry.id, entry.notification, header, stamp)
+                again = Notify(entry.publisher, id, notification, header, stamp)
                 out.append(Send(to, again, entry.priority))
         self._again_due = now if self._again else None
 
     # -- at a destination
 
     def at_once(self, publisher: str, stamp: Stamp, notification: Notification) -> tuple[Recipient, ...] | None:
-        if not self.lets_through(publisher, stamp):
-            return None
-        key = self._match_key(notification)
-        return (self._found.get(key) or self._prt.find(key)).recipients
-
-    def lets_through(self, publisher: str, stamp: Stamp) -> bool:
         stream = self._recent.get(publisher)
         if stream is None:
-            return False
+            return None
         account, last, number, dests = stream.account, stream.last, stamp.sequence, stamp.dests
         if (
             account.left <= 1
+            or not account.is_open
             or number <= last
             or stream.host != stamp.host
             or not dests & self._me
             or number - stamp.gaps[(dests & self._below).bit_count()] > last
         ):
-            return False
+            return None
         account.left -= 1
         stream.last = number
-        return True
+        key = self._match_key(notification)
+        return (self._found.get(key) or self._prt.find(key)).recipients
+
+    def in_order(self, publisher: str) -> "OpenStream | None":
+        stream = self._recent.get(publisher)
+        return stream if stream is not None and stream.account.is_open else None
+
+    def passed(self, stream: "OpenStream", last: int, count: int, now: float) -> None:
+        assert isinstance(stream, Stream)  # noqa: S101  one that `in_order` gave
+        stream.last = last
+        if self.owed.counted(stream.account, count, now):
+            self._renew_due()
 
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
@@ -337,12 +360,11 @@ class DestStreams:
                 self._write_off_at.pop(place, None)
                 for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
                     self.owed.by(place, publisher, now + AGAIN_AFTER_S)
-            wanted = {entry: entry.pending & back for entry in self.log if entry.pending & back}
-            self._to_send_again(wanted, now)
+            self._to_send_again([(entry, entry.pending & back) for entry in self.log if entry.pending & back], now)
 
     def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
         links, cut = self._state.links, dict[int, int]()
-        wanted = {}
+        wanted = []
         for entry in self.log:
             lost = 0
             for dests, tree, unsure in entry.ways:
@@ -350,7 +372,7 @@ class DestStreams:
                     cut[tree] = _union(links.cut_by(link, tree) for link in down)
                 lost |= dests if unsure else dests & cut[tree]
             if lost & entry.pending:
-                wanted[entry] = lost & entry.pending
+                wanted.append((entry, lost & entry.pending))
         self._to_send_again(wanted, self._state.now)
 
     def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]]) -> None:

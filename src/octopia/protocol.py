@@ -1,4 +1,4 @@
-"""Messages between brokers: one frozen struct per kind.
+"""Messages between brokers: one frozen struct per kind. `routing` decides about them, `wire` writes them as bytes.
 
 A message is a value and never changes on its way; a broker that forwards a notification puts the same `notification`
 object (later: the same bytes) behind a new, small header. A message names an advertisement or a subscription by its

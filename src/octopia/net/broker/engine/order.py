@@ -17,12 +17,12 @@ so the wait after a change of paths is at most `hold_s`. Order is lost only by a
 when the buffer is full; it is then delivered late and counted.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from octopia.routing import Deliver, Notify
+from octopia.protocol import Notify
+from octopia.routing import Deliver
 from octopia.topology import BrokerId, civ
 from octopia.wire import PLAIN, CopyHeader, WireNotification
 
@@ -60,7 +60,7 @@ class Ways:
         seen = message.notification
         if not isinstance(seen, WireNotification):
             return PLAIN
-        came = seen.header if isinstance(seen.header, CopyHeader) else PLAIN
+        came = seen.header or PLAIN
         earlier, hold_s = came.earlier, came.hold_ms / 1000
         carried = served = message.header.civ
         if to.cluster != self._cluster:
@@ -70,8 +70,7 @@ class Ways:
             if way is not None and way.other_s + self._hold_s > now:
                 earlier = max(earlier, way.other_sequence)
                 hold_s = max(hold_s, way.other_s + self._hold_s - now)
-        traced = seen.header is True or came.traced
-        return CopyHeader(b"", traced, earlier, round(hold_s * 1000)) if earlier or traced else PLAIN
+        return CopyHeader(b"", came.traced, earlier, round(hold_s * 1000)) if earlier or came.traced else PLAIN
 
     def _took(self, key: tuple[str, int], to: BrokerId, diverts: bool, sequence: int, now: float) -> _Way | None:
         way = self.taken.get(key)
@@ -95,8 +94,7 @@ class Ways:
 class Reorder:
     """Deliveries that wait for an earlier one, by publisher."""
 
-    def __init__(self, deliver: Callable[[Deliver], None], waiting_max: int, bytes_max: int) -> None:
-        self._deliver = deliver
+    def __init__(self, waiting_max: int, bytes_max: int) -> None:
         self._waiting_max = waiting_max
         self._bytes_max = bytes_max
         self.held_bytes = 0
@@ -111,20 +109,20 @@ class Reorder:
     def __len__(self) -> int:
         return self._held
 
-    def take(self, order: Deliver, now: float) -> None:
-        """Pass a delivery for ordered subscriptions: now, or when its turn comes."""
+    def take(self, order: Deliver, now: float) -> list[Deliver]:
+        """Take a delivery for ordered subscriptions; returns those whose turn it is now."""
         seen = order.notification
         assert isinstance(seen, WireNotification)  # noqa: S101  every notification here came by a wire
         sequence, publisher = seen.sequence, order.publisher
         waiting = self.waiting.get(publisher)
-        header = seen.header if isinstance(seen.header, CopyHeader) else PLAIN
+        header = seen.header or PLAIN
         must_wait = header.hold_ms > 0 and self.last.get(publisher, 0) < header.earlier
         if waiting is None and not must_wait:
-            self._release(order, sequence)
-            return
+            return [self._release(order, sequence)]
+        released: list[Deliver] = []
         if waiting and sequence < waiting[0][0] and not must_wait:
             # Others wait for this one.
-            self._release(order, sequence)
+            released.append(self._release(order, sequence))
         else:
             until = now + header.hold_ms / 1000 if must_wait else now
             heappush(
@@ -134,17 +132,18 @@ class Reorder:
             self._held += 1
             self.held_bytes += len(seen.parcel)
             self.held_total += 1
-        self._release_ready(publisher, now)
+        self._release_ready(publisher, now, released)
+        return released
 
-    def _release(self, order: Deliver, sequence: int) -> None:
+    def _release(self, order: Deliver, sequence: int) -> Deliver:
         last = self.last.get(order.publisher, 0)
         if sequence < last:
             self.late_total += 1
         else:
             self.last[order.publisher] = sequence
-        self._deliver(order)
+        return order
 
-    def _release_ready(self, publisher: str, now: float) -> None:
+    def _release_ready(self, publisher: str, now: float, released: list[Deliver]) -> None:
         waiting = self.waiting.get(publisher)
         while waiting:
             sequence, _, earlier, until, order = waiting[0]
@@ -154,12 +153,29 @@ class Reorder:
             heappop(waiting)
             self._held -= 1
             self.held_bytes -= len(order.notification.parcel)  # type: ignore[attr-defined]  # it came by a wire
-            self._release(order, sequence)
+            released.append(self._release(order, sequence))
         self.waiting.pop(publisher, None)
 
-    def release_due(self, now: float) -> None:
-        """Release deliveries that have waited long enough."""
+    def release_due(self, now: float) -> list[Deliver]:
+        """Take the deliveries that have waited long enough."""
         if len(self.last) >= LAST_MAX:
             self.last.clear()
+        released: list[Deliver] = []
         for publisher in list(self.waiting):
-            self._release_ready(publisher, now)
+            self._release_ready(publisher, now, released)
+        return released
+
+
+class Order:
+    """Both parts, at one broker."""
+
+    __slots__ = ("reorder", "ways")
+
+    def __init__(self, broker: BrokerId, hold_s: float, waiting_max: int, bytes_max: int) -> None:
+        self.ways = Ways(broker, hold_s)
+        self.reorder = Reorder(waiting_max, bytes_max)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is out of order, so that notifications need individual treatment."""
+        return bool(self.ways.taken) or bool(self.reorder.waiting)

@@ -1,0 +1,17 @@
+"""What a recorder of a broker has to do: observe its router and its queues."""
+
+from typing import Protocol
+
+from octopia.net.broker.router import Observer as RouterObserver
+from octopia.net.frame_queue import FrameQueue, Observer
+from octopia.topology import BrokerId
+
+
+class Recorder(RouterObserver, Protocol):
+    """Observes one broker."""
+
+    def client_observer(self, client: str) -> Observer:
+        """The observer of a client's queue."""
+
+    def observe_link(self, neighbour: BrokerId, queue: FrameQueue) -> None:
+        """Observe the queue of a link."""
