@@ -45,13 +45,15 @@ class Relabelled(NamedTuple):
 
     def map(self, bounds: Floats) -> Floats:
         """Bounds of boxes in new labels. That of a removed box may have none, and stays between its neighbours."""
-        labels = np.ceil(bounds)
+        finite = np.isfinite(bounds)
+        some = np.where(finite, bounds, 0.0)
+        labels = np.ceil(some)
         at = np.searchsorted(self.before, labels)
         known = np.minimum(at, len(self.before) - 1)
         exact = self.before[known] == labels
         around = np.concatenate([[self.after[0] - 1.0], self.after])[at] + 0.5
-        mapped = np.where(exact, self.after[known] - (labels - bounds), around)
-        return np.where(np.isfinite(bounds), mapped, bounds)
+        mapped = np.where(exact, self.after[known] - (labels - some), around)
+        return np.where(finite, mapped, bounds)
 
 
 class Ladder:

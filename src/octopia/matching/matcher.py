@@ -80,6 +80,8 @@ GROUPS_MAX = 65_536
 OUT_ROWS_MIN = 2 * BLOCK_BOXES + 1
 # Waiting filters that are tested in Python, for questions about filters, in the time that it takes to build a run.
 PYTHON_TESTS_MAX = 256
+# Pairs of conjunctions that are tested for overlap in the time that a search takes to begin.
+TESTED_PAIRS_MAX = 4
 # Numbers in the array of points that are searched for together in numpy: one per place and event.
 TOGETHER_NUMBERS_MAX = 1 << 18
 # Lines of the sheet that answers are written to: rows, ids, and how many each event has.
@@ -724,6 +726,9 @@ class Matcher(Generic[Id]):
         return self._overlapping(parse_filter(subscription), Stored.ADVERTISEMENTS)
 
     def _overlapping(self, asked: Filter, stored: Stored) -> list[Id]:
+        boxes = self._waiting.boxes + sum(run.live for run in self._runs.values())
+        if max(boxes, len(self)) * len(asked.conjunctions) <= TESTED_PAIRS_MAX:
+            return [id for id, row in self._row_of.items() if self._overlaps(row, asked, stored)]
         # nothing but the filters themselves tells about these
         apart = dict.fromkeys((*self._waiting_rows(), *self._unsatisfiable))
         rows = self._overlapping_of(apart, asked, stored)
