@@ -26,7 +26,7 @@ def _serve(
     stop: Any,
 ) -> None:
     async def main() -> None:
-        async with Server(scot, addresses, http=http, brokers=[broker], net_limits=limits) as server:
+        async with Server(scot, addresses, http=http, brokers=[broker], net_limits=limits, compiled=True) as server:
             host = server.hosts[broker]
             while not all(link.is_up for link in host.links.values()):
                 await asyncio.sleep(0.01)

@@ -1,21 +1,28 @@
-"""The cost of the Python client, and the latency of a notification."""
+"""The cost of the Python client, as a publisher and as a subscriber, and the latency of a notification."""
 
 import asyncio
+import multiprocessing as mp
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from benchmarks.live.brokers import Brokers
-from benchmarks.live.workload import advertisement, quotes
-from octopia.net import Client, run_loop
+from benchmarks.live.load import Publisher
+from benchmarks.live.workload import advertisement, frames, quotes
+from octopia.language import Filter, parse_filter
+from octopia.net import Client, SyncClient, run_loop
 
 PUBLICATIONS = 200_000
 POOL = 8_000
 ROUNDS = 5
 PROBES = 2_000
+# A subscriber: how many notifications a round has, how many the publisher writes at once, and what it gets them by.
+DELIVERIES = 40_000
+PER_WRITE = 200
+SUBSCRIPTION = "symbol is not null and close > 0"
 
 
 def client_rate() -> dict[str, Any]:
@@ -49,6 +56,89 @@ def client_rate() -> dict[str, Any]:
         brokers.close()
     count = PUBLICATIONS // POOL // ROUNDS * POOL
     return {way: {"cpu_us_each": 1e6 * each / count, "per_s_and_core": count / each} for way, each in used_s.items()}
+
+
+def _publish_rounds(port: int, filter: Filter, go: Any) -> None:
+    """Publish a round of notifications each time that `go` says so, until it says 0."""
+    publisher = Publisher(port, filter)
+    written = frames("P", DELIVERIES)
+    while go.recv():
+        publisher.send(written, PER_WRITE)
+    publisher.close()
+
+
+def subscriber_rate() -> dict[str, Any]:
+    """CPU of a process whose only subscription gets every quote and reads one attribute of each.
+
+    The publisher, in a process of its own, advertises all names and `close > 0` and writes 200 notifications at once.
+    """
+    brokers = Brokers("path:1", 1).start()
+    port = next(iter(brokers.ports.values()))
+    go, told = mp.Pipe()
+    advertised = parse_filter(f"{advertisement()} and close > 0")
+    publisher = mp.Process(target=_publish_rounds, args=(port, advertised, told), daemon=True)
+    publisher.start()
+    url = f"octopia://127.0.0.1:{port}"
+    try:
+        figures = {
+            "async for": _median_us(run_loop(_read_async(url, go))),
+            "for, blocking": _median_us(list(_read_blocking(url, go))),
+            "Arrow": _median_us(run_loop(_read_arrow(url, go))),
+        }
+        go.send(0)
+        publisher.join(5)
+    finally:
+        publisher.terminate()
+        brokers.close()
+    return {way: {"cpu_us_each": each, "per_s_and_core": 1e6 / each} for way, each in figures.items()}
+
+
+def _median_us(taken_s: list[float]) -> float:
+    """The median of all rounds but the first, which warms up, in µs a notification."""
+    return 1e6 * statistics.median(taken_s[1:]) / DELIVERIES
+
+
+async def _read_async(url: str, go: Any) -> list[float]:
+    taken_s = []
+    async with Client(url) as client, client.subscribe(SUBSCRIPTION, policy="block") as subscription:
+        got, begin = 0, time.process_time()
+        go.send(1)
+        async for notification in subscription:
+            assert notification["symbol"]
+            got += 1
+            if got % DELIVERIES == 0:
+                taken_s.append(time.process_time() - begin)
+                if len(taken_s) > ROUNDS:
+                    break
+                begin = time.process_time()
+                go.send(1)
+    return taken_s
+
+
+def _read_blocking(url: str, go: Any) -> Iterator[float]:
+    with SyncClient(url) as client, client.subscribe(SUBSCRIPTION, policy="block") as subscription:
+        notifications = iter(subscription)
+        for _ in range(ROUNDS + 1):
+            begin = time.process_time()
+            go.send(1)
+            for _ in range(DELIVERIES):
+                assert next(notifications)["symbol"]
+            yield time.process_time() - begin
+
+
+async def _read_arrow(url: str, go: Any) -> list[float]:
+    taken_s = []
+    schema = pa.schema([("symbol", pa.string()), ("close", pa.float64())])
+    async with Client(url) as client, client.subscribe(SUBSCRIPTION, policy="block") as subscription:
+        batches = subscription.batches(schema)
+        # Kernels are loaded after so many rows.
+        for _ in range(ROUNDS + 4):
+            begin, got = time.process_time(), 0
+            go.send(1)
+            while got < DELIVERIES:
+                got += len(await anext(batches))
+            taken_s.append(time.process_time() - begin)
+    return taken_s[3:]
 
 
 def latency_us(tree: str = "path:1") -> dict[str, Any]:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.live.bench import Bench, Pipe
-from benchmarks.live.workload import ADVERTISED, SYMBOLS, advertisement, quotes, subscriptions
+from benchmarks.live.workload import SYMBOLS, advertisement, names_only, quotes, subscriptions
 from octopia.language import Filter, parse_filter
 from octopia.matching import use_kernels
 from octopia.net.broker.qos import Qos
@@ -39,17 +39,6 @@ NANOSECOND = 1_790_000_000_000_000_007
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 Quote = dict[str, Any]
-
-
-def names_and(*conditions: str, more: Sequence[str] = ()) -> Filter:
-    """The advertisement: all names, and these conditions on values."""
-    tested = {condition.split()[0] for condition in conditions}
-    named = [f"{name} is not null" for name in (*ADVERTISED, *more) if name not in tested]
-    return parse_filter(" and ".join((*named, *conditions)))
-
-
-def _readme() -> Filter:
-    return names_and("close > 0")
 
 
 def text_of(draw: random.Random, size: int = 40) -> str:
@@ -139,7 +128,7 @@ class Condition:
     before: str = ""
     filters: Callable[[], list[Filter]] = _plain
     pool: Callable[[], list[Quote]] = lambda: quotes(POOL)
-    advertised: Callable[[], Filter] = advertisement
+    advertised: Callable[[], Filter] = names_only
     right: str = ""
     per_read: int = 200
     count: int = 4_000  # notifications per round
@@ -166,13 +155,13 @@ def _changed(draw: random.Random) -> str:
 
 CONDITIONS = (
     Condition("plain"),
-    Condition("README's advertisement", 1.15, before="1.4–2.0", advertised=_readme),
+    Condition("README's advertisement", 1.15, before="1.4–2.0", advertised=advertisement),
     Condition(
         "a right that tests values", 1.15, before="1.4–2.0",
-        advertised=lambda: names_and("close > 0", "class = 'STOCK'"), right="close > 0 and class = 'STOCK'",
+        advertised=lambda: advertisement("close > 0", "class = 'STOCK'"), right="close > 0 and class = 'STOCK'",
     ),
-    Condition("README's, 1 per read", 12, "µs", "27.8", advertised=_readme, per_read=1, count=800),
-    Condition("README's, 4 per read", 4, "µs", "22.0", advertised=_readme, per_read=4, count=1600),
+    Condition("README's, 1 per read", 12, "µs", "27.8", advertised=advertisement, per_read=1, count=800),
+    Condition("README's, 4 per read", 4, "µs", "22.0", advertised=advertisement, per_read=4, count=1600),
     Condition("plain, 1 per read", None, "µs", per_read=1, count=800),
     Condition("a value beyond 2^53 in each", 1.2, before="12–15", pool=_nanoseconds(1)),
     Condition("a value beyond 2^53 in 1 of 100", 1.1, before="4.6", pool=_nanoseconds(100)),
@@ -208,11 +197,11 @@ CONDITIONS = (
         filters=_only(lambda d: _range(text_of(d, 2)))),
     Condition(
         "100 attribute sets", 2, before="6.2", pool=_attribute_sets(100),
-        advertised=lambda: names_and(more=[f"extra{n}" for n in range(100)]),
+        advertised=lambda: names_only(f"extra{n}" for n in range(100)),
     ),
     Condition(
         "300 attribute sets", 2, before="12.6", pool=_attribute_sets(300),
-        advertised=lambda: names_and(more=[f"extra{n}" for n in range(300)]),
+        advertised=lambda: names_only(f"extra{n}" for n in range(300)),
     ),
     Condition("recorded, 1 %", 1.15, before="8–11", record=0.01),
     Condition("recorded, all", 3, before="22–27", record=1.0),
@@ -320,8 +309,8 @@ class Running:
             self.taken.append((bench.used_s - used + max(others_s, 0.0)) / each)
 
 
-def run_conditions(wanted: Callable[[Condition], bool]) -> list[dict[str, Any]]:
-    chosen = [condition for condition in CONDITIONS if wanted(condition)]
+def run_conditions(chosen: Sequence[Condition]) -> list[dict[str, Any]]:
+    """Rows for these, and for those that they are compared with."""
     needed = {condition.against for condition in chosen}
     chosen = [condition for condition in CONDITIONS if condition in chosen or condition.name in needed]
 
@@ -355,7 +344,7 @@ def run_conditions(wanted: Callable[[Condition], bool]) -> list[dict[str, Any]]:
     return rows
 
 
-def show(rows: list[dict[str, Any]]) -> None:
+def show_conditions(rows: list[dict[str, Any]]) -> None:
     table = Table(title="Everyday conditions: CPU of a broker without sockets")
     for column in ("condition", "before", "goal", "CPU µs each", "× plain", ""):
         table.add_column(column, justify="left" if column == "condition" else "right")
@@ -371,7 +360,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     parts = sys.argv[1:]
-    show(run_conditions(lambda condition: not parts or any(part in condition.name for part in parts)))
+    show_conditions(run_conditions([c for c in CONDITIONS if not parts or any(part in c.name for part in parts)]))
     return 0
 
 

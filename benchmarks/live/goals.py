@@ -40,22 +40,31 @@ def _ours(load: str) -> Callable[[Figures], float]:
 
 
 GOALS = (
-    Goal("1,000 subscriptions, 200 per read", "µs", "5.2", 1.6, _case("1 broker, 1,000 subscriptions, batched")),
-    Goal("the same, backlogged", "µs", "4.4-6.5", 0.9, _case("the same, backlogged")),
-    Goal("1 → 1, per delivery", "µs", "2.2-3.3", 0.5, _ours("1 → 1"), _peers("1 → 1")),
-    Goal("1 → 40, per delivery", "µs", "0.30", 0.3, _ours("1 → 40"), _peers("1 → 40")),
-    Goal("100,000 subscriptions, no repeats", "µs", "253", 9, lambda f: float(f["many"]["cpu_us_each"])),
-    Goal("one per read, against a bare relay", "×", "2.8", 1.6, lambda f: float(f["floor"]["one_per_read"]["ratio"])),
-    Goal("median latency, against a bare relay", "×", "1.8", 1.25, lambda f: float(f["floor"]["latency"]["ratio"])),
-    Goal("Python client, dicts", "µs", "3.9", 2.0, lambda f: float(f["client"]["dicts"]["cpu_us_each"])),
-    Goal("Python client, Arrow", "µs", "–", 0.3, lambda f: float(f["client"]["arrow"]["cpu_us_each"])),
+    Goal("1,000 subscriptions, 200 per read", "µs", "0.75", 0.75, _case("1 broker, 1,000 subscriptions, batched")),
+    Goal("the same, backlogged", "µs", "0.92", 0.9, _case("the same, backlogged")),
+    Goal("1 → 1, per delivery", "µs", "0.30", 0.3, _ours("1 → 1"), _peers("1 → 1")),
+    Goal("1 → 40, per delivery", "µs", "0.31", 0.2, _ours("1 → 40"), _peers("1 → 40")),
+    Goal("100,000 subscriptions, no repeats", "µs", "2.45", 2.45, lambda f: float(f["many"]["cpu_us_each"])),
+    Goal("one per read, against a bare relay", "×", "1.46", 1.6, lambda f: float(f["floor"]["one_per_read"]["ratio"])),
+    Goal("median latency, against a bare relay", "×", "1.45", 1.25, lambda f: float(f["floor"]["latency"]["ratio"])),
+    Goal("Python publisher, dicts", "µs", "1.87", 2.0, lambda f: float(f["client"]["dicts"]["cpu_us_each"])),
+    Goal("Python publisher, Arrow", "µs", "0.30", 0.3, lambda f: float(f["client"]["arrow"]["cpu_us_each"])),
+    Goal("Python subscriber", "µs", "7.4", 3.0, lambda f: float(f["client"]["subscriber"]["cpu_us_each"])),
     Goal(
         "path of three brokers, per broker",
         "µs",
-        "4.4",
-        1.6,
+        "1.08",
+        1.08,
         lambda f: _case("path of 3 brokers, 1,000 subscriptions, batched")(f) / 3,
     ),
+    Goal(
+        "path of three brokers, one per read, together",
+        "µs",
+        "87-127",
+        90,
+        _case("path of 3 brokers, one per read, 40 publishers"),
+    ),
+    Goal("5,000 idle connections, share of a core", "%", "38", 5, lambda f: 100 * float(f["idle"]["share_of_a_core"])),
 )
 
 

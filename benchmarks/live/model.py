@@ -18,12 +18,13 @@ import socket
 import sys
 import time
 
+from octopia.net.outbox import Outbox, Turn
+
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.client import latency_us
 from benchmarks.live.load import READ_BYTES, Publisher, Subscribers
 from benchmarks.live.workload import advertisement, frames, subscriptions
 from octopia.language import parse_filter
-from octopia.net.outbox import Outbox, Turn
 
 HOP_NOTIFICATIONS = 10_000
 ROUNDS = 6

@@ -1,6 +1,7 @@
 """Many subscriptions, and what things take in memory; and how long a broker takes to start."""
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,9 @@ CONNECTIONS = 10
 NOTIFICATIONS = 12_000
 PARTS = 3
 STARTS = 3
+IDLE = 5_000
+# Less than clients may be silent.
+IDLE_S = 8.0
 
 
 def many_subscriptions(count: int = MANY) -> dict[str, Any]:
@@ -102,6 +106,26 @@ def connection_bytes(count: int = 500) -> dict[str, Any]:
     finally:
         brokers.close()
     return {"connections": count, "bytes_per_connection": (after - before) / count}
+
+
+def idle_share(count: int = IDLE) -> dict[str, Any]:
+    """The share of a core that a broker takes while so many clients are connected and silent."""
+    brokers = Brokers("path:1", 1).start()
+    port = next(iter(brokers.ports.values()))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2 * count + 100, most), most))
+    idle = []
+    try:
+        idle = [dial(port, f"idle{n}") for n in range(count)]
+        time.sleep(2.0)
+        begin, used = time.perf_counter(), brokers.cpu_s()
+        time.sleep(IDLE_S)
+        share = (brokers.cpu_s() - used) / (time.perf_counter() - begin)
+    finally:
+        for connection in idle:
+            connection.close()
+        brokers.close()
+    return {"connections": count, "share_of_a_core": share}
 
 
 def start_s() -> dict[str, Any]:

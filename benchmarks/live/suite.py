@@ -17,13 +17,14 @@ from rich.table import Table
 
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.client import client_rate, latency_us
+from benchmarks.live.conditions import CONDITIONS, run_conditions, show_conditions
 from benchmarks.live.floor import one_per_read
 from benchmarks.live.goals import show_goals
 from benchmarks.live.load import Publisher, Subscribers
 from benchmarks.live.peers import run_peers
 from benchmarks.live.rabbitmq import run_bindings
 from benchmarks.live.reorder import run_reorder
-from benchmarks.live.size import connection_bytes, many_subscriptions, start_s
+from benchmarks.live.size import connection_bytes, idle_share, many_subscriptions, start_s
 from benchmarks.live.workload import advertisement, deliveries_each, frames_of, subscriptions
 
 
@@ -52,6 +53,7 @@ CASES = (
     Case("the same, one per read, from rest", None, 12_000, per_write=1, pause_s=0.00015),
     Case("1 broker, fan-out 40", 1_000_000, 12_000, filters=40, connections=40, fan=True, counts_deliveries=True),
     Case("path of 3 brokers, 1,000 subscriptions, batched", 100_000, 120_000, tree="path:3"),
+    Case("path of 3 brokers, one per read, 40 publishers", None, 24_000, tree="path:3", publishers=40),
 )
 
 
@@ -122,12 +124,14 @@ def _load(
 
 PIECES: dict[str, Callable[[], Any]] = {
     **{f"case{number}": partial(measure, case) for number, case in enumerate(CASES, 1)},
+    "conditions": lambda: run_conditions(CONDITIONS),
     "floor": one_per_read,
     "client": client_rate,
     "latency": lambda: [latency_us(tree) for tree in ("path:1", "path:3")],
     "peers": run_peers,
     "many": many_subscriptions,
     "memory": connection_bytes,
+    "idle": idle_share,
     "start": start_s,
     "bindings": run_bindings,
     "reorder": run_reorder,
@@ -158,6 +162,7 @@ def show(figures: dict[str, Any]) -> None:
     """Tables of whatever there are figures for."""
     tables: dict[str, Callable[[Any], None]] = {
         "cases": _show,
+        "conditions": show_conditions,
         "latency": _show_latency,
         "peers": _show_peers,
         "bindings": _show_bindings,

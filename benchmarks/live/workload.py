@@ -1,7 +1,8 @@
 """Notifications of about 200 bytes and content subscriptions, seeded; frames are made beforehand.
 
 A subscription asks for one of 500 symbols, a range of prices and a volume, so that a notification matches about 1.5 of
-1,000: what content-based routing is for. `fan` subscriptions match everything.
+1,000: what content-based routing is for. `fan` subscriptions match everything. Publishers advertise as in the README:
+names, and a condition on a value.
 """
 
 import random
@@ -29,8 +30,17 @@ ADVERTISED = (
 )
 
 
-def advertisement() -> Filter:
-    return parse_filter(" and ".join(f"{name} is not null" for name in ADVERTISED))
+def advertisement(*conditions: str, more: Iterable[str] = ()) -> Filter:
+    """An advertisement of all names and conditions on values; without any, the README's: a price above 0."""
+    conditions = conditions or ("close > 0",)
+    tested = {condition.split()[0] for condition in conditions}
+    named = [f"{name} is not null" for name in (*ADVERTISED, *more) if name not in tested]
+    return parse_filter(" and ".join((*named, *conditions)))
+
+
+def names_only(more: Iterable[str] = ()) -> Filter:
+    """An advertisement of all names, without a condition on a value."""
+    return advertisement("class is not null", more=more)
 
 
 def subscriptions(count: int, *, fan: bool = False, seed: int = 1) -> list[Filter]:

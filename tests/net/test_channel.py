@@ -264,7 +264,7 @@ def test_what_the_peer_confirms_leaves_the_box(scene: Scene) -> None:
     frames = [advertise_frame(f"b{n}", parse_filter("x > 0")) for n in range(4)]
     if scene.party.role == ROLE_CLIENT:
         frames = [message_frame(Accepted("advertise", f"b{n}")) for n in range(4)]
-    scene.queue.put_many(frames)
+    scene.queue.put_all(frames)
     scene.queue.flush()
     scene.hear(Ack(3))
     assert (scene.queue.sent, scene.queue.confirmed) == (4, 3)
@@ -393,24 +393,9 @@ def test_a_peer_that_is_not_read_from_is_not_given_up_but_hears_of_us(scene: Sce
     assert scene.socket.state == "open"
 
 
-def test_a_peer_that_nothing_is_written_to_gets_a_sign_of_life(scene: Scene) -> None:
-    life = Life(every_s=0.125, ask_s=10.0, gone_s=30.0, tell_s=0.75)
-    scene.channel.say(Ping(1))
-    assert check(scene, 6, life) == [Ping(1)]
-    assert check(scene, 1, life) == [Pong()]
-    # A sign is a sign as well. So is whatever else is written: frames of the box, a confirmation, an answer.
-    assert check(scene, 6, life) == []
-    ours: Any = Accepted("advertise", "a1") if scene.party.role == ROLE_CLIENT else request(1)
-    for _ in range(5):
-        scene.queue.put(frame_of(ours))
-        scene.queue.flush()
-        assert check(scene, 5, life) == [ours]
-        scene.hear(numbered(scene, 1))
-        scene.channel.confirm()
-        assert [type(said) for said in check(scene, 5, life)] == [Ack]
-        scene.hear(Ping(3))
-        assert check(scene, 5, life) == [Pong(3)]
-    # One that does not take what was written before has signs enough to read.
+def test_a_peer_gets_a_sign_of_life_at_each_check_unless_it_has_output_to_read(scene: Scene) -> None:
+    life = Life(every_s=0.125, ask_s=10.0, gone_s=30.0, tells=True)
+    assert check(scene, 3, life) == [Pong()] * 3
     scene.channel.pause_writing()
     assert check(scene, 20, life) == []
 

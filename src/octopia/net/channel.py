@@ -76,7 +76,7 @@ class Life(NamedTuple):
     every_s: float  # between two checks
     ask_s: float  # ask after this much silence
     gone_s: float  # after this much silence the peer is gone
-    tells: bool = False  # give a sign of life at each check, unless there was output since the last one
+    tells: bool = False  # give a sign of life at each check
 
 
 class Holder(Protocol):
@@ -152,7 +152,6 @@ class Channel(asyncio.Protocol):
         "_holding",
         "_is_noted",
         "_is_paused",
-        "_left",
         "_life_timer",
         "_loop",
         "_now",
@@ -161,7 +160,6 @@ class Channel(asyncio.Protocol):
         "_slice_max",
         "_stall_s",
         "_tells_faults",
-        "_told",
         "_unread_bytes",
         "_unread_timer",
         "closing",
@@ -210,8 +208,6 @@ class Channel(asyncio.Protocol):
         self._checked_s = loop.time()
         self._silent_s = 0.0  # since the peer's last sign of life, as far as we listened
         self._asked_s = 0.0  # of that, when we asked last
-        self._told = False  # whether anything was written beside the numbered frames since the last check
-        self._left = 0  # numbered frames that had left by then
         self.note: Callable[[Channel], None] | None = None  # called when the next tick has something to do for it
         self._is_noted = False
         self._handshake_s = handshake_s
@@ -459,7 +455,6 @@ class Channel(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         """Write something beside the numbered frames."""
-        self._told = True
         try:
             self.transport.write(data)
         except RuntimeError:
@@ -523,10 +518,7 @@ class Channel(asyncio.Protocol):
     # -- signs of life
 
     def check_life(self, now: float, life: Life) -> None:
-        """Ask a silent peer for a sign of life, close it if it gave none, and give ours.
-
-        Ours is due if nothing was written since the last check.
-        """
+        """Ask a silent peer for a sign of life, close it if it gave none, and give ours."""
         passed_s = now - self._checked_s
         self._checked_s = now
         if self.owner is None or self.closing:
@@ -542,17 +534,9 @@ class Channel(asyncio.Protocol):
             # Even while we do not listen: the peer must know that we are there.
             self._asked_s = silent_s
             self.say(Ping())
-        if life.tells:
-            self._tell()
-
-    def _tell(self) -> None:
-        """Give a sign of life to a peer that we have not written to since the last check."""
-        queue = cast("Owner", self.owner).queue
-        left = queue.left_total
-        # Unsent output is a sign of life, too.
-        if not self._told and left == self._left and queue.writable:
+        if life.tells and self.owner.queue.writable:
+            # Unsent output is a sign of life, too.
             self.write_beside(_PONG)
-        self._told, self._left = False, left
 
     def watch(self, heartbeat_s: float) -> None:
         """Without a tick, check that the peer's signs of life arrive as often as promised; 0: never."""

@@ -21,8 +21,6 @@ from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 SLICE_MAX = 32
 # How often signs of life of neighbours are checked; ticks are more frequent.
 LOOK_S = 0.1
-# How often those of a client are checked, and ours given, within the heartbeat that clients expect.
-LOOKS_PER_HEARTBEAT = 2
 # With detours, a neighbour that is silent for this many heartbeats is gone: a false alarm costs only a detour, and
 # everything waits for the decision.
 DETOUR_HEARTBEATS = 2.5
@@ -53,7 +51,9 @@ class Channels:
         self._busy: dict[Channel, None] = {}
         soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
         self._of_neighbours = Life(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
-        self._of_clients = Life(soon_s / LOOKS_PER_HEARTBEAT, late_s, SILENT_HEARTBEATS * late_s, tells=True)
+        # Ours are given at each check, as often as clients expect: for thousands of them that is most of what an idle
+        # broker does.
+        self._of_clients = Life(soon_s, late_s, SILENT_HEARTBEATS * late_s, tells=True)
         # when to look at each for signs of life, in order: neighbours, and all others
         self._neighbours: deque[tuple[float, Channel]] = deque()
         self._clients: deque[tuple[float, Channel]] = deque()
