@@ -90,7 +90,7 @@ def check_published(broker: Broker, client: str, batch: list[dict[str, Any]]) ->
 
 
 def check_received(broker: Broker, sender: BrokerId, header: Header, batch: list[dict[str, Any]]) -> None:
-    assert list(map(plain, broker.receive(sender, header, batch, 0.0))) == [
+    assert list(map(plain, broker.receive(sender, header, batch))) == [
         decided(broker, each, header, sender) for each in batch
     ]
 
@@ -263,7 +263,7 @@ def test_who_may_not_send_copies_is_told_so() -> None:
     for sender, routing, reason in ((far, "idr", "is not a neighbour"), (A0, "tid", "tid routing has not")):
         broker = overlay_broker(routing)
         with pytest.raises(RemoteProtocolError, match=reason):
-            broker.receive(sender, PLAIN, [{"x": 1}], 0.0)
+            broker.receive(sender, PLAIN, [{"x": 1}])
     apart = Broker(B0, Scot(parse_tree("path:3"), 2), links_up=False)
     with pytest.raises(LocalProtocolError):
-        apart.receive(C0, PLAIN, [{"x": 1}], 0.0)
+        apart.receive(C0, PLAIN, [{"x": 1}])

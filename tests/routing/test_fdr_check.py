@@ -37,7 +37,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sender", "header"), ALLOWED)
 def test_what_the_rules_lead_to_passes(sender: BrokerId, header: Dests) -> None:
-    assert len(Broker(B1, SCOT, "fdr").receive(sender, header, (SEEN,), 0)) == 1
+    assert len(Broker(B1, SCOT, "fdr").receive(sender, header, (SEEN,))) == 1
 
 
 @pytest.mark.parametrize(("sender", "header", "reason"), REFUSED)
@@ -45,7 +45,7 @@ def test_what_they_cannot_lead_to_is_the_neighbours_fault(sender: BrokerId, head
     broker = Broker(B1, SCOT, "fdr")
     for _ in range(2):
         with pytest.raises(RemoteProtocolError, match=reason):
-            broker.receive(sender, header, (SEEN,), 0)
+            broker.receive(sender, header, (SEEN,))
 
 
 def test_what_lies_behind_the_sender_does_not_come_from_there() -> None:
@@ -54,11 +54,11 @@ def test_what_lies_behind_the_sender_does_not_come_from_there() -> None:
     behind = 1 << overlay.brokers.index(BrokerId("a", 1))
     broker = Broker(c1, overlay, "fdr")
     with pytest.raises(RemoteProtocolError, match="do not lie beyond this link"):
-        broker.receive(BrokerId("b", 1), Dests(behind), (SEEN,), 0)
+        broker.receive(BrokerId("b", 1), Dests(behind), (SEEN,))
     # unless it may go around a link that was down
     broker.handle(LinkWentDown(BrokerId("d", 1)), 0)
     broker.handle(LinkCameUp(BrokerId("d", 1)), 0)
-    broker.receive(BrokerId("b", 1), Dests(behind), (SEEN,), 0)
+    broker.receive(BrokerId("b", 1), Dests(behind), (SEEN,))
 
 
 def test_what_waited_for_a_broker_that_restarted_may_go_around_a_link_it_has_yet_to_hear_of() -> None:
@@ -67,11 +67,11 @@ def test_what_waited_for_a_broker_that_restarted_may_go_around_a_link_it_has_yet
     behind, other = (1 << overlay.brokers.index(BrokerId("a", cluster)) for cluster in (1, 0))
     broker = Broker(BrokerId("c", 1), overlay, "fdr", links_up=False)
     broker.handle(LinkCameUp(b1), 0)
-    broker.receive(b1, Dests(behind), (SEEN,), 0)
+    broker.receive(b1, Dests(behind), (SEEN,))
     # with its word all the neighbour's news have come: there were none
     broker.handle(Received(b1, SubscriptionsComplete()), 0)
     with pytest.raises(RemoteProtocolError, match="do not lie beyond this link"):
-        broker.receive(b1, Dests(other), (SEEN,), 0)
+        broker.receive(b1, Dests(other), (SEEN,))
 
 
 OVERLAYS = [("path:3", 3), ("star:4", 2), ("balanced:2,2", 2), ("path:1", 4)]
@@ -131,7 +131,7 @@ def follow(
         came_by, at, carried, hops = on_the_way.pop()
         assert hops <= hops_max
         try:
-            (decision,) = nodes[at].receive(came_by, carried, (SEEN,), 0)
+            (decision,) = nodes[at].receive(came_by, carried, (SEEN,))
         except RemoteProtocolError:
             assert first  # brokers that keep the rules never refuse each other
             return False

@@ -70,8 +70,7 @@ def told(actions: list[Action]) -> list[tuple[BrokerId, int]]:
 
 
 def take(broker: Broker, times: int, now: float) -> list[int]:
-    broker.state.now = now
-    return [broker.state.trees.take(now) for _ in range(times)]
+    return [broker.state.trees.take(now, 1) for _ in range(times)]
 
 
 def test_each_notification_counts_until_the_next_sample() -> None:
@@ -87,7 +86,7 @@ def test_to_look_at_the_choice_does_not_change_it() -> None:
     broker = host()
     for neighbour, length in ((B0, 40), (A1, 10), (A2, 10)):
         sample(broker, neighbour, length, 0.0)
-    assert [broker.state.tree() for _ in range(3)] == [1, 1, 1]
+    assert [broker.state.tree(0.0) for _ in range(3)] == [1, 1, 1]
 
 
 def test_around_while_the_own_tree_has_much_shorter_queues() -> None:
@@ -172,14 +171,14 @@ def test_copies_that_are_passed_on_need_no_match() -> None:
     places = broker.state.places.brokers
     notification = Notification.of({"x": 1})
     for _ in range(2):
-        (decision,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
+        (decision,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,))
         assert not decision.here
         assert decision.copies == ((C0, Dests(places[C0])), (B1, Dests(places[B1])))
-    (mine,) = broker.receive(A0, Dests(places[C0] | places[B0]), (notification,), 0.0)
+    (mine,) = broker.receive(A0, Dests(places[C0] | places[B0]), (notification,))
     assert mine.here
     assert mine.copies == ((C0, Dests(places[C0])),)
     broker.handle(LinkWentDown(B1), 0.0)
-    (around,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,), 0.0)
+    (around,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,))
     assert B1 not in [to for to, _ in around.copies]
     with pytest.raises(LocalProtocolError, match="whose link is down"):
-        broker.receive(B1, Dests(places[C0]), (notification,), 0.0)
+        broker.receive(B1, Dests(places[C0]), (notification,))

@@ -50,7 +50,7 @@ def test_the_tree_and_the_queues_that_speak_for_it(
         broker.handle(LinkSampled(neighbour, queue, 0, 0), 0.0)
     why = policy_named("fdr").why
     assert why is not None
-    assert why(broker.state) == answer
+    assert why(broker.state, 0.0) == answer
 
 
 def test_routings_that_choose_nothing_at_the_host_broker_have_no_why() -> None:

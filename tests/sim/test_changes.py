@@ -172,10 +172,10 @@ def test_a_broker_that_forgets_to_unsubscribe_its_client(tmp_path: Path, monkeyp
 def test_a_broker_that_does_not_hear_of_new_interest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hears = dict(POLICIES["snr"].receive)
 
-    def sometimes(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
+    def sometimes(state: Any, sender: Any, message: Any, now: float, out: list[Action]) -> None:
         # what was subscribed before publishing began arrives
         if state.id.region != "b":
-            hears[CibSet](state, sender, message, out)
+            hears[CibSet](state, sender, message, now, out)
 
     break_policy(monkeypatch, "snr", receive={**hears, CibSet: sometimes})
     assert failed(world(1), tmp_path, "snr").keys() >= {LOST, BITS}

@@ -186,7 +186,7 @@ def test_a_refused_request_is_reported(tmp_path: Path) -> None:
 # ---- ways to break a broker
 
 
-def deaf(state: Any, sender: Any, message: Any, out: list[Action]) -> None:
+def deaf(state: Any, sender: Any, message: Any, now: float, out: list[Action]) -> None:
     pass
 
 

@@ -139,7 +139,7 @@ def _run_step(network: Network, routing: str, step: Step) -> None:
 
 def _choice(network: Network, routing: str, step: Step) -> tuple[int | None, str | None]:
     why = policy_named(routing).why
-    return (None, None) if why is None or step.do != "publish" else why(network.brokers[step.broker].state)
+    return (None, None) if why is None or step.do != "publish" else why(network.brokers[step.broker].state, network.now)
 
 
 def _down_after(scenario: Scenario, step: Step, down: DownLinks) -> DownLinks:

@@ -143,7 +143,6 @@ class Broker:
         not delivered, and does not affect later decisions.
         """
         state, first_header = self._state, self._policy.first_header
-        state.now = now
         if len(notifications) == 1 and (one := self._conforming.satisfied_by(client, notifications[0])):
             # as below, without the groups: most notifications come alone
             return self._decide(notifications, first_header(state, one, now, 0 if probe else 1), None)  # type: ignore[return-value]
@@ -159,19 +158,17 @@ class Broker:
             answers.update(zip(places, decided, strict=True))
         return [answers[at] for at in range(len(answers))]
 
-    def check_copies(self, sender: BrokerId, header: Header, now: float) -> None:
+    def check_copies(self, sender: BrokerId, header: Header) -> None:
         """Check that a neighbour may send copies with this header now; raises if not."""
         if sender not in self._up or type(header) is not self._header:
             raise self._why_not_receive(sender, Notify.kind)
-        self._state.now = now
 
-    def receive(self, sender: BrokerId, header: Header, notifications: Sequence[Values], now: float) -> list[Decision]:
+    def receive(self, sender: BrokerId, header: Header, notifications: Sequence[Values]) -> list[Decision]:
         """Route copies from a neighbour, all with this header, in this order. One decision each."""
         if self._passed is not None and (known := self._passed.get(sender)) and (decision := known.get(header)):
             # most copies of a routing whose headers name destinations
-            self._state.now = now
             return [decision] * len(notifications)
-        self.check_copies(sender, header, now)
+        self.check_copies(sender, header)
         if self._pass_on is not None:
             # as above, on first use
             return [self._pass_on(header, sender)] * len(notifications)
@@ -185,7 +182,7 @@ class Broker:
         rows = self._state.prt.watch(encode_id)
         return ByWays(self._state, self._policy, self._decisions, self._conforming, rows)
 
-    def receive_one(self, sender: BrokerId, header: Header, notification: Values, now: float) -> Decision:
+    def receive_one(self, sender: BrokerId, header: Header, notification: Values) -> Decision:
         """Like `receive`, for hosts that take one at a time."""
         passed = self._passed
         if passed is not None:
@@ -194,9 +191,8 @@ class Broker:
             except KeyError:
                 pass
             else:
-                self._state.now = now
                 return decision
-        return self.receive(sender, header, (notification,), now)[0]
+        return self.receive(sender, header, (notification,))[0]
 
     def recipients_of(self, notification: Values) -> tuple[Recipient, ...]:
         """The clients of this broker whose subscriptions a notification matches. Nothing is routed."""
@@ -211,7 +207,6 @@ class Broker:
         A notification is a batch of one, and its decision is returned as actions: for hosts that handle one at a time.
         """
         out: list[Action] = []
-        self._state.now = now
         self._state.changes += 1
         self._handlers[type(event)](event, now, out)
         return out
@@ -223,7 +218,6 @@ class Broker:
 
     def tick(self, now: float) -> list[Action]:
         """Run timers that are due and return the resulting actions, in order. More may be due immediately."""
-        self._state.now = now
         self._state.changes += 1
         return [] if self.streams is None else self.streams.tick(now)
 
@@ -248,10 +242,8 @@ class Broker:
         if neighbour not in self._neighbours:
             self._check_link(neighbour)
         out: list[Action] = []
-        state = self._state
-        state.now = now
         if self._sampled is not None:
-            self._sampled(state, out)
+            self._sampled(self._state, now, out)
         self._sample(neighbour, queue_length, entered, left, now)
         return out
 
@@ -263,15 +255,15 @@ class Broker:
         if self._policy.recovery is None:
             self._state.link_went_down(event.neighbour)
         else:
-            self._policy.recovery.link_went_down(self._state, event.neighbour, out)
+            self._policy.recovery.link_went_down(self._state, event.neighbour, now, out)
 
     def _link_came_up(self, event: LinkCameUp, now: float, out: list[Action]) -> None:
         self._check_link(event.neighbour)
-        self._recovery().link_came_up(self._state, event.neighbour, out)
+        self._recovery().link_came_up(self._state, event.neighbour, now, out)
 
     def _link_given_up(self, event: LinkGivenUp, now: float, out: list[Action]) -> None:
         self._check_link(event.neighbour)
-        self._recovery().link_given_up(self._state, event.neighbour, out)
+        self._recovery().link_given_up(self._state, event.neighbour, now, out)
 
     def _recovery(self) -> Recovery[Any]:
         if self._policy.recovery is None:
@@ -297,7 +289,7 @@ class Broker:
     def _received(self, event: Received, now: float, out: list[Action]) -> None:
         sender, message = event.sender, event.message
         if isinstance(message, Notify):
-            (decision,) = self.receive(sender, message.header, (message.notification,), now)
+            (decision,) = self.receive(sender, message.header, (message.notification,))
             if decision.here:
                 self._arrived(message, now, out)
             out += decision.actions_for(message)
@@ -305,7 +297,7 @@ class Broker:
         receive = self._receive.get(type(message))
         if receive is None or sender not in self._up:
             raise self._why_not_receive(sender, message.kind)
-        receive(self._state, sender, message, out)
+        receive(self._state, sender, message, now, out)
 
     def _arrived(self, message: Notify, now: float, out: list[Action]) -> None:
         if self.streams is None or message.stamp is None:

@@ -48,7 +48,6 @@ class ByWays:
 
     def first_header(self, satisfied: Sequence[Registered], now: float, counts: int) -> Header:
         """The header of so many notifications that satisfy these advertisements."""
-        self._state.now = now
         return self._first_header(self._state, satisfied, now, counts)
 
     def decide(self, ways: bytes, header: Header, came_by: BrokerId | None) -> Decision:

@@ -49,7 +49,7 @@ from octopia.routing.tid.state import TidState
 from octopia.topology import BrokerId, Scot
 
 State = TypeVar("State", bound=BrokerState)
-Receive = Callable[[State, BrokerId, Any, list[Action]], None]
+Receive = Callable[[State, BrokerId, Any, float, list[Action]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Recovery(Generic[State]):
     """How a routing resynchronises its tables: at a start with all links down, and per link event."""
 
     start_apart: Callable[[State, Scot], None]
-    link_went_down: Callable[[State, BrokerId, list[Action]], None]
-    link_came_up: Callable[[State, BrokerId, list[Action]], None]
-    link_given_up: Callable[[State, BrokerId, list[Action]], None]
+    link_went_down: Callable[[State, BrokerId, float, list[Action]], None]
+    link_came_up: Callable[[State, BrokerId, float, list[Action]], None]
+    link_given_up: Callable[[State, BrokerId, float, list[Action]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ class Policy(Generic[State]):
     publisher may take paths of different length, so a later one may arrive first. `confirms`: a registration is in
     force when the brokers of its cluster (for a subscription) or region (for an advertisement) have answered.
     `recovery` is None if the routing cannot resynchronise its tables after a loss. `live`: its header and its messages
-    have a wire form. `why` tells, in one line, which cluster's tree a notification published at a broker now would
-    take, and why; None if there is no choice. `cases` are the names of the cases of its decisions (`Decision.case`),
-    which hosts count; () if it does not distinguish any. `is_steady(state, now)`: whether, until the next event,
-    `first_header` returns one header for all publications that satisfy the same advertisements; None: always.
-    `covering` maps each kind of covering that it supports (`covering.py`) to a function that enables it in the state
-    of a new broker.
+    have a wire form. `why(state, now)` tells, in one line, which cluster's tree a notification published at a broker
+    now would take, and why; None if there is no choice. `cases` are the names of the cases of its decisions
+    (`Decision.case`), which hosts count; () if it does not distinguish any. `is_steady(state, now)`: whether, until the
+    next event, `first_header` returns one header for all publications that satisfy the same advertisements; None:
+    always. `covering` maps each kind of covering that it supports (`covering.py`) to a function that enables it in the
+    state of a new broker.
     """
 
     name: str
@@ -131,8 +131,8 @@ class Policy(Generic[State]):
     pass_on: Callable[[State, Any, BrokerId], Decision] | None = None
     streams: Callable[[State, int], Streams] | None = None
     live: bool = True
-    why: Callable[[State], tuple[int, str]] | None = None
-    sampled: Callable[[State, list[Action]], None] | None = None
+    why: Callable[[State, float], tuple[int, str]] | None = None
+    sampled: Callable[[State, float, list[Action]], None] | None = None
     is_steady: Callable[[State, float], bool] | None = None
     cases: tuple[str, ...] = ()
     covering: Mapping[str, Callable[[State], None]] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def _scot(name: str, title: str, notify: Any, **declared: Any) -> Policy[ScotSta
         header=Civ,
         keeps_civ=True,
         confirms=True,
-        make_state=ScotState,
+        make_state=lambda setup: ScotState(setup, scot.interest.BITS, scot.spread.SendAll()),
         advertise=scot.advertise.advertise,
         unadvertise=scot.advertise.unadvertise,
         subscribe=scot.subscribe.subscribe,
@@ -191,7 +191,7 @@ def _fdr() -> Policy[FdrState]:
         overtakes=True,
         confirms=True,
         promises=Promises(in_order=True, despite_crashes=True, hops_max=_to_a_tree_and_off),
-        make_state=FdrState,
+        make_state=lambda setup: FdrState(setup, fdr.interest.LENDS, scot.spread.SendAll()),
         advertise=scot.advertise.advertise,
         unadvertise=fdr.advertise.unadvertise,
         subscribe=scot.subscribe.subscribe,
@@ -201,7 +201,7 @@ def _fdr() -> Policy[FdrState]:
         pass_on=fdr.notify.pass_on,
         streams=fdr.streams.make,
         links=fdr.notify.links_seen,
-        sampled=fdr.beyond.sampled,
+        sampled=fdr.notify.sampled,
         is_steady=fdr.notify.is_steady,
         receive={
             **_SCOT_CONTROL,
@@ -211,7 +211,7 @@ def _fdr() -> Policy[FdrState]:
             SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
             SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,
-            Waits: fdr.beyond.receive_waits,
+            Waits: fdr.notify.receive_waits,
         },
         recovery=Recovery(
             fdr.resync.start_apart, fdr.resync.link_went_down, fdr.resync.link_came_up, fdr.resync.link_given_up
@@ -229,7 +229,7 @@ def _tid(name: str, title: str, notify: Any, header: type[Header], **declared: A
         keeps_civ=False,
         # It registers along advertisement trees, which resynchronisation between neighbours does not follow.
         confirms=False,
-        make_state=TidState,
+        make_state=lambda setup: TidState(setup, tid.spread.OnEveryTree()),
         advertise=tid.advertise.advertise,
         unadvertise=tid.advertise.unadvertise,
         subscribe=tid.subscribe.subscribe,

@@ -57,7 +57,6 @@ class BrokerState:
         "id",
         "lst",
         "neighbours",
-        "now",
         "own_bit",
         "passed",
         "srt",
@@ -94,7 +93,6 @@ class BrokerState:
         self._serial = first_serial
         self.passed: Passed | None = None
         self.changes = 0  # events that were handled: while it stays, so do decisions about publications and copies
-        self.now = 0.0  # of the event or notifications being handled
 
     def link_went_down(self, neighbour: BrokerId) -> None:
         self.up.discard(neighbour)

@@ -230,7 +230,7 @@ class Simulation:
                         notification = event.notification
                         if link >= 0:
                             carried = event.header
-                            decision = node.receive(senders[link], carried, notification, done / 1e9)
+                            decision = node.receive(senders[link], carried, notification)
                         else:
                             decision = node.publish(event.client, (notification,), done / 1e9)[0]
                             if type(decision) is Refusal:

@@ -325,7 +325,7 @@ class Stepwise(Simulation):
         decision: Decision | Refusal
         if index >= 0:
             publisher, stamp, carried = event.publisher, event.stamp, event.header
-            decision = node.receive(self.links[index].sender_id, carried, notification, now / SECOND_NS)
+            decision = node.receive(self.links[index].sender_id, carried, notification)
         else:
             publisher, carried = event.client, None
             decision = node.publish(publisher, (notification,), now / SECOND_NS)[0]

@@ -22,7 +22,7 @@ def unadvertise(state: FdrState, key: Key, out: list[Action]) -> None:
     scot.unadvertise(state, key, out)
 
 
-def receive_cib_set(state: FdrState, sender: BrokerId, message: CibSet, out: list[Action]) -> None:
+def receive_cib_set(state: FdrState, sender: BrokerId, message: CibSet, now: float, out: list[Action]) -> None:
     scot.check_i_link(state, sender, message.kind)
     for lent in message.subscriptions:
         _check_lender(sender, lent.key)
@@ -37,7 +37,7 @@ def receive_cib_set(state: FdrState, sender: BrokerId, message: CibSet, out: lis
         scot.set_priorities(state, sender, message)
 
 
-def receive_cib_clear(state: FdrState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
+def receive_cib_clear(state: FdrState, sender: BrokerId, message: CibClear, now: float, out: list[Action]) -> None:
     scot.check_i_link(state, sender, message.kind)
     for key in message.subscriptions:
         _check_lender(sender, key)

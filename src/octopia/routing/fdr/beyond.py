@@ -13,15 +13,10 @@ own findings at most every `TELL_EVERY_S`; a neighbour is told only of waits at 
 and of `WAIT_MAX_S` at most.
 """
 
-from typing import TYPE_CHECKING
-
 from octopia.protocol import WAIT_MS_MAX, Waits
 from octopia.routing.actions import Action, Send
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.topology import BrokerId
-
-if TYPE_CHECKING:
-    from octopia.routing.fdr.state import FdrState
 
 TELL_EVERY_S = 0.25
 # The shortest wait worth reporting.
@@ -96,14 +91,3 @@ class Beyond:
             if longest > WAIT_MIN_S + 1.5 * max(0.0, self._told.get(to, now) - now):
                 self._told[to] = now + longest
                 out.append(Send(to, Waits(round(longest * 1000))))
-
-
-def receive_waits(state: "FdrState", sender: BrokerId, message: Waits, out: list[Action]) -> None:
-    state.beyond.learn(sender, message.wait_ms / 1000, state.now)
-    if sender.cluster == state.id.cluster:
-        state.beyond.tell(state.now, out)
-
-
-def sampled(state: "FdrState", out: list[Action]) -> None:
-    """Called before each sample is processed, so that samples of one moment count together."""
-    state.beyond.look(state.now, out)

@@ -17,22 +17,22 @@ from octopia.routing.scot.interest import parts
 from octopia.topology import BrokerId
 
 
-def link_is_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_is_down(state: FdrState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     """One of this broker's links went down, or was never up and is not expected soon."""
-    _spread(state, state.links.went_down(neighbour), None, out)
+    _spread(state, state.links.went_down(neighbour), None, now, out)
 
 
-def link_is_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_is_up(state: FdrState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     reports = state.links.came_up(neighbour)
-    _spread(state, reports, neighbour, out)
+    _spread(state, reports, neighbour, now, out)
     if not reports:
         # its loss was never reported, since it was never up in this run; but messages sent over it are lost
-        state.links_changed((LinkReport(state.id, neighbour, 0, False),), out)
+        state.links_changed((LinkReport(state.id, neighbour, 0, False),), now, out)
     all_reports = parts(state.links.all_reports(), REPORTS_PER_MESSAGE_MAX)
     out.extend(Send(neighbour, LinkNews(part)) for part in all_reports)
 
 
-def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, out: list[Action]) -> None:
+def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, now: float, out: list[Action]) -> None:
     if not 0 < len(message.reports) <= REPORTS_PER_MESSAGE_MAX:
         count = len(message.reports)
         raise RemoteProtocolError(
@@ -47,13 +47,15 @@ def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, out:
         if some and neighbour in state.up:
             out.append(Send(neighbour, LinkNews(some)))
     if fresh:
-        state.links_changed(fresh + unheard, out)
+        state.links_changed(fresh + unheard, now, out)
 
 
-def _spread(state: FdrState, reports: tuple[LinkReport, ...], but: BrokerId | None, out: list[Action]) -> None:
+def _spread(
+    state: FdrState, reports: tuple[LinkReport, ...], but: BrokerId | None, now: float, out: list[Action]
+) -> None:
     if reports:
         news = LinkNews(reports)
         out.extend(
             Send(neighbour, news) for neighbour in state.neighbours if neighbour in state.up and neighbour != but
         )
-        state.links_changed(reports, out)
+        state.links_changed(reports, now, out)

@@ -18,16 +18,13 @@ keys are never reused, so a message that crosses a withdrawal leaves nothing beh
 down; the resync after it sends everything again (`resync.py`).
 """
 
-from typing import TYPE_CHECKING
-
 from octopia.protocol import CibClear, CibSet, Lent, SubscriptionsComplete
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
-from octopia.routing.scot.interest import Tells, by_host, cib_set, host_of, parts, tell, tell_lower
+from octopia.routing.fdr.state import FdrState
+from octopia.routing.scot.interest import by_host, cib_set, host_of, parts, tell, tell_lower
+from octopia.routing.scot.state import Tells
 from octopia.topology import BrokerId
-
-if TYPE_CHECKING:
-    from octopia.routing.fdr.state import FdrState
 
 # Subscriptions of one cluster that a host broker holds for one advertisement; if there are more, all brokers of that
 # cluster count as destinations, until they are down to half as many. So an advertisement takes at most (k - 1) times
@@ -37,7 +34,7 @@ LENT_MAX = 2_000
 LENT_PER_MESSAGE_MAX = 100
 
 
-def advertised(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+def advertised(state: FdrState, entry: SrtEntry, out: list[Action]) -> None:
     if host_of(entry) in state.stale:
         # everything is sent when the resync is complete
         entry.unknown = state.own_bit
@@ -45,7 +42,7 @@ def advertised(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
         _lend_all(state, entry, out)
 
 
-def grew(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+def grew(state: FdrState, subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
     if subscription.priority:
         doubtful = _told_in_part(state, overlapped)
         tell(state, (entry for entry in doubtful if subscription.priority > entry.told), out)
@@ -58,7 +55,7 @@ def grew(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], 
             _not_in_full(state, entry, out)
 
 
-def fell(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+def fell(state: FdrState, subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
     named = by_host(entry for entry in overlapped if not entry.unknown)
     gone = CibClear((), (subscription.key,))
     out.extend(Send(host, gone) for host in state.up_i_links if host in named)
@@ -70,7 +67,7 @@ def fell(state: "FdrState", subscription: PrtEntry, overlapped: list[SrtEntry], 
         tell_lower(state, _told_in_part(state, overlapped), out)
 
 
-def _told_in_part(state: "FdrState", overlapped: list[SrtEntry]) -> list[SrtEntry]:
+def _told_in_part(state: FdrState, overlapped: list[SrtEntry]) -> list[SrtEntry]:
     """Advertisements whose host was told that it does not hold all overlapping subscriptions."""
     return [entry for entry in overlapped if entry.unknown and host_of(entry) not in state.stale]
 
@@ -79,18 +76,18 @@ def _lent(subscription: PrtEntry) -> Lent:
     return Lent(subscription.key, subscription.filter, subscription.priority)
 
 
-def answers(state: "FdrState", host: BrokerId, out: list[Action]) -> None:
+def answers(state: FdrState, host: BrokerId, out: list[Action]) -> None:
     for entry in state.srt:
         if entry.last_hop == host and entry.unknown:
             _lend_all(state, entry, out)
 
 
-def learnt(state: "FdrState", hosts: list[BrokerId], out: list[Action]) -> None:
+def learnt(state: FdrState, hosts: list[BrokerId], out: list[Action]) -> None:
     named = list(parts(hosts)) if state.unlearnt else [()]
     out.extend(Send(host, SubscriptionsComplete(part)) for host in state.up_i_links for part in named)
 
 
-def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+def _lend_all(state: FdrState, entry: SrtEntry, out: list[Action]) -> None:
     host = host_of(entry)
     if entry.interest > LENT_MAX:
         _not_in_full(state, entry, out)
@@ -103,7 +100,7 @@ def _lend_all(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
         out.append(Send(host, CibClear((entry.key,))))
 
 
-def _not_in_full(state: "FdrState", entry: SrtEntry, out: list[Action]) -> None:
+def _not_in_full(state: FdrState, entry: SrtEntry, out: list[Action]) -> None:
     entry.unknown = state.own_bit
     out.append(Send(host_of(entry), cib_set([entry])))
 

@@ -36,7 +36,8 @@ brokers in doubt; and on the known state of links, whose every change clears all
 from collections.abc import Sequence
 from functools import lru_cache
 
-from octopia.protocol import Chosen, Dests
+from octopia.protocol import Chosen, Dests, Waits
+from octopia.routing.actions import Action
 from octopia.routing.clients import Registered
 from octopia.routing.decision import Decision
 from octopia.routing.fdr.broker_sets import AROUND
@@ -72,6 +73,17 @@ def _chosen(in_doubt: int, tree: int, urgent: Urgent = ()) -> Chosen:
 def is_steady(state: FdrState, now: float) -> bool:
     """Whether all publications take this cluster's own tree."""
     return not state.lst.queues and state.beyond.is_quiet(now)
+
+
+def receive_waits(state: FdrState, sender: BrokerId, message: Waits, now: float, out: list[Action]) -> None:
+    state.beyond.learn(sender, message.wait_ms / 1000, now)
+    if sender.cluster == state.id.cluster:
+        state.beyond.tell(now, out)
+
+
+def sampled(state: FdrState, now: float, out: list[Action]) -> None:
+    """Called before each sample is processed, so that samples of one moment count together."""
+    state.beyond.look(now, out)
 
 
 def links_seen(state: FdrState) -> int:

@@ -45,17 +45,17 @@ from octopia.topology import BrokerId
 start_apart = scot.start_apart
 
 
-def link_went_down(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_went_down(state: FdrState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     state.link_went_down(neighbour)
     if neighbour in state.a_links:
         _unlearn(state, neighbour, _beyond(state, neighbour), out)
-    flood.link_is_down(state, neighbour, out)
+    flood.link_is_down(state, neighbour, now, out)
 
 
-def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_came_up(state: FdrState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     if neighbour in state.up:
         # the previous connection ended unnoticed, and messages on it may be lost: everyone has to know
-        link_went_down(state, neighbour, out)
+        link_went_down(state, neighbour, now, out)
     if neighbour in state.a_links:
         _unlearn(state, neighbour, _beyond(state, neighbour), out)
     else:
@@ -66,18 +66,18 @@ def link_came_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> Non
             elif entry.last_hop == neighbour:
                 entry.unknown = state.own_bit
         out.extend(Send(neighbour, SubscriptionsIncomplete(part)) for part in parts(list(state.unlearnt)))
-    scot.link_came_up(state, neighbour, out)
-    flood.link_is_up(state, neighbour, out)
+    scot.link_came_up(state, neighbour, now, out)
+    flood.link_is_up(state, neighbour, now, out)
 
 
-def link_given_up(state: FdrState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_given_up(state: FdrState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     """Leave the tables and the brokers in doubt as they are, but tell all that the link is down."""
     if neighbour not in state.up:
-        flood.link_is_down(state, neighbour, out)
+        flood.link_is_down(state, neighbour, now, out)
 
 
 def receive_subscriptions_incomplete(
-    state: FdrState, sender: BrokerId, message: SubscriptionsIncomplete, out: list[Action]
+    state: FdrState, sender: BrokerId, message: SubscriptionsIncomplete, now: float, out: list[Action]
 ) -> None:
     if sender in state.a_links:
         beyond = frozenset(_beyond(state, sender))
@@ -92,10 +92,10 @@ def receive_subscriptions_incomplete(
 
 
 def receive_subscriptions_complete(
-    state: FdrState, sender: BrokerId, message: SubscriptionsComplete, out: list[Action]
+    state: FdrState, sender: BrokerId, message: SubscriptionsComplete, now: float, out: list[Action]
 ) -> None:
     if sender in state.a_links:
-        scot.receive_subscriptions_complete(state, sender, message, out)
+        scot.receive_subscriptions_complete(state, sender, message, now, out)
         return
     hosts = _hosts_of_mate(state, sender, message)
     left = state.untold.pop(sender.cluster, 0) & ~hosts if message.hosts else 0

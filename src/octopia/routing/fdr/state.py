@@ -6,28 +6,34 @@ subscription is dropped with its last binding. Notifications are matched with bo
 the broker's own cluster.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from octopia.language import Filter
-from octopia.protocol import Dests, Key, LinkReport
+from octopia.protocol import Confirmed, Dests, Key, LinkReport
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
 from octopia.routing.fdr.broker_sets import places_of
-from octopia.routing.fdr.interest import LENDS
 from octopia.routing.fdr.news import LinkState, Way
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
 from octopia.routing.priorities import Urgent, union
-from octopia.routing.scot.state import ScotState
+from octopia.routing.scot.state import ScotState, Spread, Tells
 from octopia.routing.state import Passed, Setup
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
 
-if TYPE_CHECKING:
-    from octopia.routing.fdr.streams import DestStreams
+
+class StreamEnds(Protocol):
+    """The streams that begin and end at a broker, as its state knows them (`streams/`)."""
+
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+        """Process a destination's confirmation."""
+
+    def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
+        """Process news of links that the state already has."""
 
 
 class Borrowed(PrtEntry):
@@ -181,13 +187,12 @@ class FdrState(ScotState):
     passed: Passed
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    def __init__(self, setup: Setup, tells: Tells, spread: Spread) -> None:
+        super().__init__(setup, tells, spread)
         id, overlay = setup.id, setup.overlay
         self.overlay = overlay
         places = self.places = places_of(overlay, id.region)
         self.prt = DestsPrt(setup.make_index, places.brokers)
-        self.tells = LENDS
         self.me = places.brokers[id]
         beyond = ((neighbour, places.beyond[neighbour.region]) for neighbour in self.a_links)
         # the ways while no link is down
@@ -195,7 +200,7 @@ class FdrState(ScotState):
         self.near = sum(places.brokers[mate] for mate in self.i_links)
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
         # created by the policy, which knows both
-        self.streams: DestStreams
+        self.streams: StreamEnds
         self.links = LinkState(overlay, id, setup.first_serial)
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
@@ -232,10 +237,10 @@ class FdrState(ScotState):
         """Unreachable brokers, as bits: nothing published here is sent to them."""
         return self.links.unreachable
 
-    def links_changed(self, reports: tuple[LinkReport, ...], out: list[Action]) -> None:
+    def links_changed(self, reports: tuple[LinkReport, ...], now: float, out: list[Action]) -> None:
         """Process news of links."""
         self._forget_decisions()
-        self.streams.links_changed(reports, out)
+        self.streams.links_changed(reports, now, out)
 
     def _forget_decisions(self) -> None:
         self.prt.forget_matches()
@@ -246,6 +251,6 @@ class FdrState(ScotState):
     # Trees with a link down are chosen like the others. The effect of avoiding them under load, in the burst at a
     # fiftieth of its size: with an inner broker dead 4 % less mean delay in order and 7 % more mean delay, with an edge
     # broker dead 28 % more of both.
-    def tree(self) -> int:
+    def tree(self, now: float) -> int:
         """The cluster whose copy of the tree a notification of a client of this broker would take now, or `AROUND`."""
-        return self.trees.best(self.now)
+        return self.trees.best(now)

@@ -8,13 +8,13 @@ from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.trees import AROUND_SHARE, OWN_QUEUE_MAX
 
 
-def why(state: FdrState) -> tuple[int, str]:
+def why(state: FdrState, now: float) -> tuple[int, str]:
     """The cluster whose tree it is, and a line: the tree, and the queues of this broker behind the choice."""
-    tree = state.tree()
-    return state.id.cluster if tree == AROUND else tree, _words(state, tree)
+    tree = state.tree(now)
+    return state.id.cluster if tree == AROUND else tree, _words(state, tree, now)
 
 
-def _words(state: FdrState, tree: int) -> str:
+def _words(state: FdrState, tree: int, now: float) -> str:
     lengths, me = state.lst.queue_lengths, state.id
     if tree == AROUND:
         a_link = max(lengths[neighbour] for neighbour in state.a_links)
@@ -23,7 +23,7 @@ def _words(state: FdrState, tree: int) -> str:
             f"its own cluster's tree, around the iLinks of {me}: the longest queue of its aLinks has {a_link}, "
             f"the shortest of its iLinks {i_link}, more than {AROUND_SHARE} times as many"
         )
-    elsewhere = "" if state.beyond.is_quiet(state.now) else ", including waits farther on"
+    elsewhere = "" if state.beyond.is_quiet(now) else ", including waits farther on"
     if tree != me.cluster:
         queue = lengths[state.i_link_to[tree]]
         first = f"of the iLinks of {me} the one to cluster {tree} has the least Q_l, {queue}"

@@ -37,7 +37,7 @@ def unadvertise(state: ScotState, key: Key, out: list[Action]) -> None:
     out.extend(Send(neighbour, message) for neighbour in state.up_i_links)
 
 
-def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, out: list[Action]) -> None:
+def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, now: float, out: list[Action]) -> None:
     _check_host(state, sender, message.key)
     state.not_stale(sender, message.key)
     if message.key in state.srt:
@@ -49,14 +49,16 @@ def receive_advertise(state: ScotState, sender: BrokerId, message: Advertise, ou
     state.tells.advertised(state, entry, out)
 
 
-def receive_unadvertise(state: ScotState, sender: BrokerId, message: Unadvertise, out: list[Action]) -> None:
+def receive_unadvertise(
+    state: ScotState, sender: BrokerId, message: Unadvertise, now: float, out: list[Action]
+) -> None:
     _check_host(state, sender, message.key)
     state.not_stale(sender, message.key)
     if message.key in state.srt:
         state.srt.remove(message.key)
 
 
-def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, out: list[Action]) -> None:
+def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, now: float, out: list[Action]) -> None:
     check_i_link(state, sender, message.kind)
     for entry in hosted(state, message.advertisements):
         entry.civ |= civ.bit(sender.cluster)
@@ -64,7 +66,7 @@ def receive_cib_set(state: ScotState, sender: BrokerId, message: CibSet, out: li
     set_priorities(state, sender, message)
 
 
-def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, out: list[Action]) -> None:
+def receive_cib_clear(state: ScotState, sender: BrokerId, message: CibClear, now: float, out: list[Action]) -> None:
     check_i_link(state, sender, message.kind)
     for entry in hosted(state, message.advertisements):
         entry.civ &= ~civ.bit(sender.cluster)

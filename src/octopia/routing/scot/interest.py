@@ -1,7 +1,6 @@
 """Reports to the host brokers of a region about the cluster's interest: a bit for each advertisement.
 
-`Tells` holds the differences between routings: the messages they send when an advertisement comes, when a subscription
-comes or goes, and in a resync. `snr` and `idr` send a bit, here; `fdr` sends the subscriptions themselves
+Routings differ in these reports (`Tells`). `snr` and `idr` send a bit, here; `fdr` sends the subscriptions themselves
 (`fdr/interest.py`).
 
 CIB_SET is sent when the first overlapping subscription comes, CIB_CLEAR when the last one has gone. CIB_CLEAR is held
@@ -13,17 +12,15 @@ the last one sent). A lower priority is held back like CIB_CLEAR. Overlays witho
 messages.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from octopia.protocol import CibClear, CibSet, Key
 from octopia.routing.actions import Action, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.priorities import or_none
+from octopia.routing.scot.state import ScotState, Tells
 from octopia.topology import BrokerId
-
-if TYPE_CHECKING:
-    from octopia.routing.scot.state import ScotState
 
 # Keys or hosts in one message of a resync; more make more messages.
 NAMED_PER_MESSAGE_MAX = 1_000
@@ -31,22 +28,7 @@ NAMED_PER_MESSAGE_MAX = 1_000
 Named = TypeVar("Named")
 
 
-class Tells(NamedTuple):
-    """Each function appends messages to `out`. Entries of advertisements are those of secondary neighbours."""
-
-    # a new advertisement came; its interest is counted
-    advertised: "Callable[[Any, SrtEntry, list[Action]], None]"
-    # a subscription came that overlaps these advertisements; it is counted
-    grew: "Callable[[Any, PrtEntry, list[SrtEntry], list[Action]], None]"
-    # a subscription went that overlapped these advertisements; it is no longer counted
-    fell: "Callable[[Any, PrtEntry, list[SrtEntry], list[Action]], None]"
-    # the neighbour has sent all its advertisements on an iLink that came up
-    answers: "Callable[[Any, BrokerId, list[Action]], None]"
-    # all subscriptions of these brokers of this cluster are known; others may still be missing
-    learnt: "Callable[[Any, list[BrokerId], list[Action]], None]"
-
-
-def advertised(state: "ScotState", entry: SrtEntry, out: list[Action]) -> None:
+def advertised(state: ScotState, entry: SrtEntry, out: list[Action]) -> None:
     host = host_of(entry)
     # A broker that has yet to learn its cluster's subscriptions cannot know; it later takes back what was wrong. In the
     # middle of a resync the host knows that already.
@@ -54,11 +36,11 @@ def advertised(state: "ScotState", entry: SrtEntry, out: list[Action]) -> None:
         out.append(Send(host, cib_set([entry])))
 
 
-def grew(state: "ScotState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+def grew(state: ScotState, subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
     tell(state, (entry for entry in overlapped if entry.interest == 1 or subscription.priority > entry.told), out)
 
 
-def fell(state: "ScotState", subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
+def fell(state: ScotState, subscription: PrtEntry, overlapped: list[SrtEntry], out: list[Action]) -> None:
     if not state.unlearnt:
         turned = by_host(entry for entry in overlapped if entry.interest == 0)
         out.extend(Send(host, CibClear(tuple(turned[host]))) for host in state.up_i_links if host in turned)
@@ -67,14 +49,14 @@ def fell(state: "ScotState", subscription: PrtEntry, overlapped: list[SrtEntry],
             tell_lower(state, overlapped, out)
 
 
-def answers(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
+def answers(state: ScotState, host: BrokerId, out: list[Action]) -> None:
     wanted = [entry for entry in state.srt if entry.last_hop == host and entry.interest]
     out.extend(Send(host, cib_set(part)) for part in parts(wanted))
     if not state.unlearnt:
         _take_back(state, host, out)
 
 
-def learnt(state: "ScotState", hosts: list[BrokerId], out: list[Action]) -> None:
+def learnt(state: ScotState, hosts: list[BrokerId], out: list[Action]) -> None:
     if not state.unlearnt:
         for host in state.up_i_links:
             _take_back(state, host, out)
@@ -88,7 +70,7 @@ def cib_set(entries: Sequence[SrtEntry]) -> CibSet:
     return CibSet(tuple(entry.key for entry in entries), (), or_none(entry.told for entry in entries) or ())
 
 
-def tell(state: "ScotState", entries: Iterable[SrtEntry], out: list[Action]) -> None:
+def tell(state: ScotState, entries: Iterable[SrtEntry], out: list[Action]) -> None:
     """One CIB_SET to each host broker that can be reached."""
     found: dict[BrokerId, list[SrtEntry]] = {}
     for entry in entries:
@@ -96,7 +78,7 @@ def tell(state: "ScotState", entries: Iterable[SrtEntry], out: list[Action]) -> 
     out.extend(Send(host, cib_set(part)) for host in state.up_i_links if host in found for part in parts(found[host]))
 
 
-def tell_lower(state: "ScotState", entries: Iterable[SrtEntry], out: list[Action]) -> None:
+def tell_lower(state: ScotState, entries: Iterable[SrtEntry], out: list[Action]) -> None:
     """The entries whose interest is less urgent than was told."""
     tell(state, (entry for entry in entries if entry.told and entry.interest and entry.priority < entry.told), out)
 
@@ -107,7 +89,7 @@ def forget_told(entries: Iterable[SrtEntry]) -> None:
         entry.told = 0
 
 
-def _take_back(state: "ScotState", host: BrokerId, out: list[Action]) -> None:
+def _take_back(state: ScotState, host: BrokerId, out: list[Action]) -> None:
     unwanted = [entry for entry in state.srt if entry.last_hop == host and not entry.interest]
     forget_told(unwanted)
     out.extend(Send(host, CibClear(part)) for part in parts([entry.key for entry in unwanted]))

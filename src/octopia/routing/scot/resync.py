@@ -67,11 +67,11 @@ def know_branches(state: ScotState, overlay: Scot) -> None:
             state.branches[host] = host if parent == state.id.region else state.branches[BrokerId(parent, host.cluster)]
 
 
-def link_went_down(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_went_down(state: ScotState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     state.link_went_down(neighbour)
 
 
-def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_came_up(state: ScotState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     state.link_came_up(neighbour)
     if neighbour in state.a_links:
         state.stale[neighbour] = {entry.key: None for entry in state.prt if entry.last_hop == neighbour}
@@ -88,13 +88,13 @@ def link_came_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> No
         out.append(Send(neighbour, AdvertisementsComplete()))
 
 
-def link_given_up(state: ScotState, neighbour: BrokerId, out: list[Action]) -> None:
+def link_given_up(state: ScotState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     if neighbour not in state.up:
         _learn(state, neighbour, (), out)
 
 
 def receive_subscriptions_complete(
-    state: ScotState, sender: BrokerId, message: SubscriptionsComplete, out: list[Action]
+    state: ScotState, sender: BrokerId, message: SubscriptionsComplete, now: float, out: list[Action]
 ) -> None:
     check_a_link(state, sender)
     hosts = frozenset(message.hosts)
@@ -106,7 +106,7 @@ def receive_subscriptions_complete(
 
 
 def receive_advertisements_complete(
-    state: ScotState, sender: BrokerId, message: AdvertisementsComplete, out: list[Action]
+    state: ScotState, sender: BrokerId, message: AdvertisementsComplete, now: float, out: list[Action]
 ) -> None:
     check_i_link(state, sender, message.kind)
     stale = state.stale.pop(sender, None)

@@ -18,51 +18,46 @@ move away from each end of the tree and never wait for the opposite direction.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from octopia.protocol import Subscribe, Unsubscribe
 from octopia.routing.actions import Action, Send
 from octopia.routing.covering import Change, CoverSet, Pool
 from octopia.routing.entries import PrtEntry
+from octopia.routing.scot.state import ScotState
 from octopia.topology import BrokerId
 
-if TYPE_CHECKING:
-    from octopia.routing.scot.state import ScotState
 
-
-class Spread:
-    """How a broker updates its primary neighbours when its table of subscriptions changes: it sends all of them."""
+class SendAll:
+    """Every subscription, to every primary neighbour."""
 
     names_hosts = True
 
-    def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
-        """A subscription came, or went."""
+    def changed(self, state: ScotState, entry: PrtEntry, came: bool, out: list[Action]) -> None:
         message = subscribe_message(entry) if came else Unsubscribe(entry.key)
         out.extend(Send(neighbour, message) for neighbour in state.up_a_links if neighbour != entry.last_hop)
 
-    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
-        """The subscriptions in force on the link to a neighbour."""
+    def all_for(self, state: ScotState, neighbour: BrokerId) -> Iterator[PrtEntry]:
         return (entry for entry in state.prt if entry.last_hop != neighbour)
 
 
-class PerHost(Spread):
+class PerHost(SendAll):
     """One set of the broker's own clients' subscriptions, for all its aLinks."""
 
     def __init__(self) -> None:
         self._own: CoverSet[PrtEntry] = CoverSet()
 
-    def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
+    def changed(self, state: ScotState, entry: PrtEntry, came: bool, out: list[Action]) -> None:
         if entry.last_hop is None:
             _send(state.up_a_links, self._own.change(entry, came), out)
         else:
             super().changed(state, entry, came, out)
 
-    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+    def all_for(self, state: ScotState, neighbour: BrokerId) -> Iterator[PrtEntry]:
         yield from self._own.sent()
         yield from (entry for entry in state.prt if entry.last_hop not in (None, neighbour))
 
 
-class PerLink(Spread):
+class PerLink(SendAll):
     """One set per aLink, of all subscriptions that did not come by it."""
 
     names_hosts = False
@@ -71,14 +66,14 @@ class PerLink(Spread):
         pool: Pool[PrtEntry] = Pool()
         self._sets: dict[BrokerId, CoverSet[PrtEntry]] = {neighbour: CoverSet(pool) for neighbour in a_links}
 
-    def changed(self, state: "ScotState", entry: PrtEntry, came: bool, out: list[Action]) -> None:
+    def changed(self, state: ScotState, entry: PrtEntry, came: bool, out: list[Action]) -> None:
         for neighbour, beyond in self._sets.items():
             if neighbour != entry.last_hop:
                 change = beyond.change(entry, came)
                 if neighbour in state.up:
                     _send((neighbour,), change, out)
 
-    def all_for(self, state: "ScotState", neighbour: BrokerId) -> Iterator[PrtEntry]:
+    def all_for(self, state: ScotState, neighbour: BrokerId) -> Iterator[PrtEntry]:
         return self._sets[neighbour].sent()
 
 
@@ -92,9 +87,9 @@ def _send(neighbours: Sequence[BrokerId], change: Change[PrtEntry], out: list[Ac
     out.extend(Send(neighbour, message) for neighbour in neighbours for message in messages)
 
 
-def per_host(state: "ScotState") -> None:
+def per_host(state: ScotState) -> None:
     state.spread = PerHost()
 
 
-def per_link(state: "ScotState") -> None:
+def per_link(state: ScotState) -> None:
     state.spread = PerLink(state.a_links)

@@ -32,14 +32,16 @@ def unsubscribe(state: ScotState, key: Key, out: list[Action]) -> None:
     drop(state, key, out)
 
 
-def receive_subscribe(state: ScotState, sender: BrokerId, message: Subscribe, out: list[Action]) -> None:
+def receive_subscribe(state: ScotState, sender: BrokerId, message: Subscribe, now: float, out: list[Action]) -> None:
     check_a_link(state, sender)
     state.not_stale(sender, message.key)
     if message.key not in state.prt:
         _store(state, PrtEntry(message.key, message.filter, sender, priority=message.priority), out)
 
 
-def receive_unsubscribe(state: ScotState, sender: BrokerId, message: Unsubscribe, out: list[Action]) -> None:
+def receive_unsubscribe(
+    state: ScotState, sender: BrokerId, message: Unsubscribe, now: float, out: list[Action]
+) -> None:
     check_a_link(state, sender)
     entry = state.prt.get(message.key)
     if entry is None:

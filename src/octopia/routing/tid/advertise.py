@@ -24,7 +24,7 @@ def advertise(state: TidState, key: Key, filter: Filter, out: list[Action]) -> N
     _store(state, Advertise(key, filter), None, out)
 
 
-def receive_advertise(state: TidState, sender: BrokerId, message: Advertise, out: list[Action]) -> None:
+def receive_advertise(state: TidState, sender: BrokerId, message: Advertise, now: float, out: list[Action]) -> None:
     if message.key in state.srt or message.key in state.fading:
         return
     if message.key.host == state.id:
@@ -39,7 +39,7 @@ def unadvertise(state: TidState, key: Key, out: list[Action]) -> None:
     _withdraw(state, Unadvertise(key), out)
 
 
-def receive_unadvertise(state: TidState, sender: BrokerId, message: Unadvertise, out: list[Action]) -> None:
+def receive_unadvertise(state: TidState, sender: BrokerId, message: Unadvertise, now: float, out: list[Action]) -> None:
     entry = state.srt.get(message.key)
     if entry is None and message.key not in state.fading:
         return

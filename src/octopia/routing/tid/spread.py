@@ -14,32 +14,26 @@ the same next hop share the message.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from octopia.protocol import Key, Subscribe, Unsubscribe
 from octopia.routing.actions import Action, Send
 from octopia.routing.covering import Change, CoverSet, Pool
+from octopia.routing.tid.state import BoundEntry, TidState
 from octopia.topology import BrokerId
 
-if TYPE_CHECKING:
-    from octopia.routing.tid.state import BoundEntry, TidState
 
+class OnEveryTree:
+    """Every subscription, on every tree that it is bound to."""
 
-class Spread:
-    """The messages a broker sends towards the roots when bindings come and go: every subscription."""
-
-    def changed(
-        self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], came: bool, out: list[Action]
-    ) -> None:
-        """Bindings of a subscription to these trees came, or went."""
+    def changed(self, state: TidState, entry: BoundEntry, tids: tuple[Key, ...], came: bool, out: list[Action]) -> None:
         for hop, group in state.hops_towards(tids).items():
             out.append(Send(hop, subscribe_message(entry, group) if came else Unsubscribe(entry.key, group)))
 
     def forget_tree(self, tid: Key) -> None:
-        """Drop a withdrawn tree; all bindings to it are gone."""
+        """Nothing is kept by tree."""
 
 
-class PerTree(Spread):
+class PerTree(OnEveryTree):
     """One set per tree; with `own_only`, only of subscriptions by this broker's own clients."""
 
     def __init__(self, *, own_only: bool) -> None:
@@ -47,9 +41,7 @@ class PerTree(Spread):
         self._pool: Pool[BoundEntry] = Pool()
         self._sets: dict[Key, CoverSet[BoundEntry]] = {}
 
-    def changed(
-        self, state: "TidState", entry: "BoundEntry", tids: tuple[Key, ...], came: bool, out: list[Action]
-    ) -> None:
+    def changed(self, state: TidState, entry: BoundEntry, tids: tuple[Key, ...], came: bool, out: list[Action]) -> None:
         if self._own_only and entry.last_hop is not None:
             super().changed(state, entry, tids, came, out)
             return
@@ -61,18 +53,18 @@ class PerTree(Spread):
         if gone is not None:
             gone.clear()
 
-    def _set(self, tid: Key) -> "CoverSet[BoundEntry]":
+    def _set(self, tid: Key) -> CoverSet[BoundEntry]:
         found = self._sets.get(tid)
         if found is None:
             found = self._sets[tid] = CoverSet(self._pool)
         return found
 
 
-def subscribe_message(entry: "BoundEntry", tids: tuple[Key, ...]) -> Subscribe:
+def subscribe_message(entry: BoundEntry, tids: tuple[Key, ...]) -> Subscribe:
     return Subscribe(entry.key, entry.filter, tids, entry.priority)
 
 
-def _send(hop: BrokerId, changes: "Iterable[tuple[Key, Change[BoundEntry]]]", out: list[Action]) -> None:
+def _send(hop: BrokerId, changes: Iterable[tuple[Key, Change[BoundEntry]]], out: list[Action]) -> None:
     """All changes on the trees that lead to one neighbour, with each subscription in one message."""
     sent: dict[Key, tuple[BoundEntry, list[Key]]] = {}
     withdrawn: dict[Key, list[Key]] = {}
@@ -85,9 +77,9 @@ def _send(hop: BrokerId, changes: "Iterable[tuple[Key, Change[BoundEntry]]]", ou
     out.extend(Send(hop, Unsubscribe(key, tuple(tids))) for key, tids in withdrawn.items())
 
 
-def per_host(state: "TidState") -> None:
+def per_host(state: TidState) -> None:
     state.spread = PerTree(own_only=True)
 
 
-def per_link(state: "TidState") -> None:
+def per_link(state: TidState) -> None:
     state.spread = PerTree(own_only=False)

@@ -8,16 +8,17 @@ flood may still be in flight and must not bring it back.
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from octopia.language import Filter
 from octopia.protocol import Key, Route, Routes, Tree
+from octopia.routing.actions import Action
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.index import MakeIndex
 from octopia.routing.priorities import or_none
 from octopia.routing.state import BrokerState, Setup
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.routing.tid.plans import RoutePlan, Way
-from octopia.routing.tid.spread import Spread
 from octopia.topology import BrokerId
 
 # Called with the growth of the data cached with a match.
@@ -185,19 +186,31 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
         return TreeMatched(matching, self._here, self._neighbours, self.remember_more)
 
 
+class TreeSpread(Protocol):
+    """How a broker updates the brokers towards the roots when bindings come and go (`spread.py`)."""
+
+    def changed(
+        self, state: "TidState", entry: BoundEntry, tids: tuple[Key, ...], came: bool, out: list[Action]
+    ) -> None:
+        """Bindings of a subscription to these trees came, or went."""
+
+    def forget_tree(self, tid: Key) -> None:
+        """Drop a withdrawn tree; all bindings to it are gone."""
+
+
 class TidState(BrokerState):
     """`fading`: tree id -> the neighbours that have not yet withdrawn the tree.
 
-    `spread` is how subscriptions go on towards the roots.
+    `spread` is how subscriptions go on towards the roots; the policy chooses it.
     """
 
     __slots__ = ("fading", "prt", "spread")
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, spread: TreeSpread) -> None:
         super().__init__(setup)
         self.prt = TreePrt(setup.make_index, self.id, self.neighbours)
         self.fading: dict[Key, dict[BrokerId, None]] = {}
-        self.spread = Spread()
+        self.spread = spread
 
     def hops_towards(self, tids: tuple[Key, ...]) -> dict[BrokerId, tuple[Key, ...]]:
         """The trees grouped by the next broker towards their roots; trees rooted here or unknown are left out."""

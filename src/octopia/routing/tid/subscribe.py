@@ -24,7 +24,7 @@ def subscribe(
     state.spread.changed(state, entry, tids, True, out)
 
 
-def receive_subscribe(state: TidState, sender: BrokerId, message: Subscribe, out: list[Action]) -> None:
+def receive_subscribe(state: TidState, sender: BrokerId, message: Subscribe, now: float, out: list[Action]) -> None:
     known = (tid for tid in message.tids if tid in state.srt)
     bind = state.prt.bind
     bound = tuple(tid for tid in known if bind(message.key, message.filter, tid, sender, message.priority))
@@ -39,7 +39,7 @@ def unsubscribe(state: TidState, key: Key, out: list[Action]) -> None:
     state.spread.changed(state, entry, tuple(entry.bindings), False, out)
 
 
-def receive_unsubscribe(state: TidState, sender: BrokerId, message: Unsubscribe, out: list[Action]) -> None:
+def receive_unsubscribe(state: TidState, sender: BrokerId, message: Unsubscribe, now: float, out: list[Action]) -> None:
     entry = state.prt.get(message.key)
     unbound = tuple(tid for tid in message.tids if state.prt.unbind(message.key, tid, sender))
     if entry is not None and unbound:

@@ -11,7 +11,7 @@ of more than 64 bits or very many attributes, or whose copy takes a detour. At i
 alone. So does everything while copies of earlier notifications are out of order (`order.py`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, repeat
 from typing import Any, Final
 
@@ -20,10 +20,13 @@ import numpy.typing as npt
 
 from octopia.matching.tokens import HEADER, PUBLISHER, SEQUENCE, SIGNATURE, STOP
 from octopia.net.broker.engine.arrays import (
+    CHOSEN_BYTES,
+    CHOSEN_FRAMES,
+    CHOSEN_NOTES,
+    CHOSEN_STARTS,
     DELIVERS,
     DEST_STARTS,
     DESTS,
-    EVENTS,
     EXPECTED,
     FIRSTS,
     FOUND,
@@ -39,7 +42,6 @@ from octopia.net.broker.engine.arrays import (
     PLAN_STARTS,
     SENT_TO,
     SETS,
-    SPANS,
     STAMP_FLAGS,
     STAMP_SETS,
     STAMP_SETS_AT,
@@ -50,7 +52,15 @@ from octopia.net.broker.engine.arrays import (
     Arrays,
 )
 from octopia.net.broker.engine.order import Order
-from octopia.net.broker.engine.outcome import Addressed, Destination, Outcome
+from octopia.net.broker.engine.outcome import (
+    NOTE_PUBLISHER,
+    Addressed,
+    Carried,
+    Destination,
+    Numbers,
+    Outcome,
+    Sample,
+)
 from octopia.net.broker.engine.publisher import Publisher
 from octopia.net.broker.engine.reference import Client, Neighbour, ReferenceEngine
 from octopia.net.broker.engine.terms import Programs, Promise
@@ -58,6 +68,7 @@ from octopia.net.broker.operations.cases import CaseCounts
 from octopia.net.frame_queue import Bundle
 from octopia.protocol import PLAIN, Header
 from octopia.routing import Broker, Decision, Registered, Values
+from octopia.sheets import Sheet
 from octopia.topology import BrokerId, civ
 from octopia.wire import (
     Codec,
@@ -88,6 +99,7 @@ _HEAD_BYTES: Final = 9
 # Copies with one header from one neighbour all get the same decision.
 _ONE: tuple[Values, ...] = ({},)
 _ONE_GROUP: Final = [(0, b"")]
+_PLAIN_ONLY: Final = (PLAIN,)
 # In place of a number of ways: do not match, or match without groups.
 NO_MATCH: Final = -2
 NO_GROUPS: Final = -1
@@ -206,32 +218,78 @@ class CopyHeaders:
 
 
 class ReadNotes:
-    """The notifications of a read, for observers; valid until the next read."""
+    """The notifications of a read, for observers; valid until the next read.
 
-    __slots__ = ("_count", "_data", "_decisions", "_sheet")
+    `found`: how many destinations have frames; `spans` are those of the bundles. `publisher`: that of all, or None.
+    """
 
-    def __init__(self, scanner: Scanner, data: bytes, count: int, decisions: Callable[[int], Decision]) -> None:
-        self._sheet = scanner.sheet
+    __slots__ = ("_arrays", "_count", "_data", "_found", "_heads", "_kernel", "_plans", "_publisher", "_scan", "_spans")
+
+    def __init__(
+        self,
+        kernel: Any,
+        scan: Sheet,
+        arrays: Arrays,
+        data: bytes,
+        count: int,
+        found: int,
+        spans: list[int],
+        plans: list[Plan],
+        heads: Sequence[Header],
+        publisher: str | None,
+    ) -> None:
+        self._kernel = kernel
+        self._scan = scan
+        self._arrays = arrays
         self._data = data
         self._count = count
-        self._decisions = decisions
+        self._found = found
+        self._spans = spans
+        self._plans = plans
+        self._heads = heads
+        self._publisher = publisher
 
-    @property
-    def publishers(self) -> list[str]:
-        names: dict[int, str] = {}
-        numbers = self._sheet[NOTES][: self._count, PUBLISHER].tolist()
-        for number in dict.fromkeys(numbers):
-            at, size, _ = self._sheet[PUBLISHERS][number].tolist()
+    def sample(self, below: int, parcels: bool) -> Sample | None:
+        sheet = self._arrays.sheet
+        data = np.frombuffer(self._data, np.uint8)
+        while True:
+            notes, frames, of_parcels, size = self._kernel(
+                data, self._count, self._found, below, parcels, self._scan.address, sheet.address
+            )
+            if size <= len(sheet[CHOSEN_BYTES]):
+                break
+            sheet.put(CHOSEN_BYTES, np.zeros(2 * size, dtype=np.uint8))
+        if not notes:
+            return None
+        lines = sheet[CHOSEN_NOTES][:notes].copy()
+        chosen = bytes(sheet[CHOSEN_BYTES].data[:size])
+        starts = sheet[CHOSEN_STARTS][: self._found + 1].tolist()
+        if len(self._spans) < self._found:
+            # the log and clients that leave have no bundle: theirs go
+            kept = [(starts[span], starts[span + 1]) for span in self._spans]
+            places = [place for start, stop in kept for place in range(start, stop)]
+            carried, starts = sheet[CHOSEN_FRAMES][places], _starts([stop - start for start, stop in kept])
+        else:
+            carried = sheet[CHOSEN_FRAMES][:frames].copy()
+        names = [self._publisher] if self._publisher is not None else self._names(lines)
+        return Sample(
+            lines,
+            chosen[:of_parcels],
+            self._heads,
+            [plan.decision for plan in self._plans],
+            Carried(names, carried, chosen[of_parcels:]),
+            starts,
+        )
+
+    def _names(self, lines: Numbers) -> list[str]:
+        """The publishers by number; those that are not chosen have none."""
+        numbers = dict.fromkeys(lines[:, NOTE_PUBLISHER].tolist())
+        names = [""] * (max(numbers) + 1)
+        places = self._scan[PUBLISHERS]
+        for number in numbers:
+            at, size, _ = places[number].tolist()
             names[number] = self._data[at : at + size].decode()
-        return [names[number] for number in numbers]
-
-    @property
-    def sequences(self) -> list[int]:
-        sequences: list[int] = self._sheet[NOTES][: self._count, SEQUENCE].tolist()
-        return sequences
-
-    def decision(self, at: int) -> Decision:
-        return self._decisions(at)
+        return names
 
 
 class CompiledEngine:
@@ -249,12 +307,13 @@ class CompiledEngine:
         cases: CaseCounts,
         wall: Callable[[], float] | None,
     ) -> None:
-        from octopia.net.broker.engine import frames_numba, read_numba, streams_numba
+        from octopia.net.broker.engine import frames_numba, read_numba, sample_numba, streams_numba
         from octopia.wire import scan_numba
 
         self._read_publications: Any = read_numba.read_publications
         self._read_copies: Any = read_numba.read_copies
         self._match: Any = read_numba.match
+        self._sample: Any = sample_numba.sample
         self._kernels_of_frames: Any = frames_numba
         self._kernels_of_streams: Any = streams_numba
         self._ended, self._new, self._no_program = scan_numba.ENDED, scan_numba.NEW, read_numba.NO_PROGRAM
@@ -335,7 +394,7 @@ class CompiledEngine:
         publisher.published += count
         if self._order is not None and last >= 0:
             self._order.reorder.last[publisher.name] = int(self._notes[last, SEQUENCE])
-        return self._outcome(raw, count, after, plans, found, deliveries)
+        return self._outcome(raw, count, after, plans, found, deliveries, publisher=publisher.name)
 
     def _epoch(self, now: float) -> int:
         """A number that stays as long as decisions and their plans do; -1 if they may differ from read to read."""
@@ -395,7 +454,7 @@ class CompiledEngine:
                 break
             sheet.put(STAMPS, np.zeros(2 * len(sheet[STAMPS]), dtype=np.uint8))
         found, deliveries, _ = self._frames(data, count, plans, accepted_ms, stamped=True)
-        outcome = self._outcome(raw, count, after, plans, found, deliveries)
+        outcome = self._outcome(raw, count, after, plans, found, deliveries, publisher=publisher)
         if not union:
             return outcome
         with_dests = np.array([bool(plan.dests) for plan in plans])
@@ -484,9 +543,9 @@ class CompiledEngine:
         if why == self._new and lessons < LESSONS_MAX and self._learns_names(unread, count):
             return self.receive(sender, unread, now, lessons + 1)
         if found >= 0 and size < self._arrays.room:
-            self._core.check_copies(sender, PLAIN, now)
+            self._core.check_copies(sender, PLAIN)
             self._index.attend(count)
-            plans = expected.plans
+            plans, heads = expected.plans, [PLAIN]
         else:
             heads = self._heads(sender, raw, headers, now)
             cut = count
@@ -508,7 +567,7 @@ class CompiledEngine:
             found, deliveries, last = self._frames(data, count, plans, -1)
         if self._order is not None and last >= 0:
             self._note_delivered(raw, deliveries, publishers)
-        return self._outcome(raw, count, after, plans, found, deliveries)
+        return self._outcome(raw, count, after, plans, found, deliveries, heads)
 
     def _plans_of_copies(self, sender: BrokerId, heads: list[Header], groups: list[tuple[int, bytes]]) -> list[Plan]:
         """The plan of each group, given its first notification and its ways; those behind the last head have none."""
@@ -535,7 +594,7 @@ class CompiledEngine:
         """Copies that name their destinations: a group for each header; here they pass the gate, in order."""
         plans, here = [], False
         for header in heads:
-            decision = self._core.receive(sender, header, _ONE, now)[0]
+            decision = self._core.receive(sender, header, _ONE)[0]
             here = here or decision.here
             plans.append(self._plans.get(decision) or self._plan(decision, delivers=decision.here))
         self._groups[:count] = self._notes[:count, HEADER]
@@ -546,7 +605,7 @@ class CompiledEngine:
             self._find(data, count, NO_GROUPS, False)
         after = int(self._notes[count - 1, STOP])
         found, deliveries, _ = self._frames(data, count, plans, -1, matched=here)
-        outcome = self._outcome(unread.data, count, after, plans, found, deliveries)
+        outcome = self._outcome(unread.data, count, after, plans, found, deliveries, heads)
         if here:
             self._arrays.sheet[LOCAL][:count] = 1
         if late:
@@ -587,7 +646,7 @@ class CompiledEngine:
         for at, size, kind in self._scanner.sheet[READ_HEADERS][:headers].tolist():
             try:
                 carried, said = self._batches.head(kind, data[at : at + size])
-                self._core.check_copies(sender, carried, now)
+                self._core.check_copies(sender, carried)
             except Exception:  # noqa: BLE001  the reference raises it at its turn
                 break
             if said is not None:
@@ -726,16 +785,32 @@ class CompiledEngine:
             else:
                 return found, deliveries, last
 
-    def _outcome(self, raw: bytes, count: int, after: int, plans: list[Plan], found: int, deliveries: int) -> Outcome:
+    def _outcome(
+        self,
+        raw: bytes,
+        count: int,
+        after: int,
+        plans: list[Plan],
+        found: int,
+        deliveries: int,
+        heads: Sequence[Header] = _PLAIN_ONLY,
+        publisher: str | None = None,
+    ) -> Outcome:
         if self._cases.names:
             self._count_cases(plans, count)
-        outcome = Outcome(after, count, self._bundles(found) if found else (), (), deliveries)
+        spans: list[int] = []
+        outcome = Outcome(after, count, self._bundles(found, spans) if found else (), (), deliveries)
         if self.observed:
-            self._observe(outcome, raw, count, found, [plan.decision for plan in plans])
+            outcome.notes = ReadNotes(
+                self._sample, self._scanner.sheet, self._arrays, raw, count, found, spans, plans, heads, publisher
+            )
         return outcome
 
-    def _bundles(self, found: int) -> list[Addressed]:
-        """A bundle for each destination that there are frames for; those for the log are kept."""
+    def _bundles(self, found: int, spans: list[int]) -> list[Addressed]:
+        """A bundle for each destination that there are frames for; those for the log are kept.
+
+        `spans` gets the number of the destination of each bundle, if observed.
+        """
         view, links, names = self._arrays.view, len(self._links), self._rows.names
         pieces: list[bytes] = []
         made: list[Addressed] = []
@@ -745,19 +820,17 @@ class CompiledEngine:
             number = to // LANES - 1
             if number < 0:
                 self._logged = data
-            elif number < links:
-                made.append((self._links[number], to % LANES, Bundle(data, frames, oldest_ms)))
+                continue
+            if number < links:
+                destination: Destination = self._links[number]
             elif (client := self._clients.get(names[number - links])) is not None:
-                made.append((client.deliveries, to % LANES, Bundle(data, frames, oldest_ms)))
+                destination = client.deliveries
+            else:
+                continue
+            made.append((destination, to % LANES, Bundle(data, frames, oldest_ms)))
+            if self.observed:
+                spans.append(len(pieces) - 1)
         return made
-
-    def _observe(self, outcome: Outcome, raw: bytes, count: int, found: int, decisions: list[Decision]) -> None:
-        arrays = self._arrays
-        groups = arrays.sheet[GROUPS]
-        outcome.notes = ReadNotes(self._scanner, raw, count, lambda at: decisions[int(groups[at])])  # type: ignore[assignment]
-        self._kernels_of_frames.list_events(found, arrays.sheet.address)
-        ends = np.cumsum(arrays.sheet[SPANS][:found, 2])
-        outcome.events = np.split(arrays.sheet[EVENTS][: int(ends[-1]) if found else 0].copy(), ends[:-1])
 
     def _count_cases(self, plans: list[Plan], count: int) -> None:
         times = np.bincount(self._groups[:count], minlength=len(plans)).tolist()

@@ -234,7 +234,7 @@ class ReferenceEngine:
 
     def receive(self, sender: BrokerId, unread: Unread, now: float, most: int = _ALL) -> Outcome:
         batch = self._first(unread, most)
-        decisions = self._core.receive(sender, batch.carried, batch.values, now)
+        decisions = self._core.receive(sender, batch.carried, batch.values)
         return self._routed(batch, decisions, self._names[sender], now)
 
     def deliver(self, batch: Batch, now: float) -> Outcome:

@@ -20,7 +20,7 @@ arrive later than that of another that went down, and nothing should be lost by 
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Notification
@@ -28,15 +28,13 @@ from octopia.protocol import Confirm, Confirmed, Dests, Key, LinkReport, Notify,
 from octopia.routing.actions import Action, Deliver, Recipient, Send
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import notify
+from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Block, Entry, Log, places
 from octopia.routing.scot.interest import parts
 from octopia.routing.streams import Items, OpenStream, Released
 from octopia.topology import BrokerId
-
-if TYPE_CHECKING:
-    from octopia.routing.fdr.state import FdrState
 
 # News of a dead broker comes from each of its neighbours; resending waits for all of them.
 AGAIN_AFTER_S = 0.05
@@ -95,7 +93,7 @@ class DestStreams:
         "place",
     )
 
-    def __init__(self, state: "FdrState", first_sequence: int = 0) -> None:
+    def __init__(self, state: FdrState, first_sequence: int = 0) -> None:
         self._state = state
         self._prt = state.prt
         self._any_order = state.prt.any_order
@@ -185,7 +183,7 @@ class DestStreams:
             dests &= self.log.pending(entry)
             if not dests:
                 continue
-            tree = state.tree()
+            tree = state.tree(now)
             stamp = self.log.again(entry, dests, tree, state.links.any_down)
             self.again_total += 1
             notification, id = entry.notification, entry.id
@@ -338,19 +336,19 @@ class DestStreams:
         self.owed.hurry_all(now)
         return not len(self.owed)
 
-    def links_changed(self, reports: Sequence[LinkReport], out: list[Action]) -> None:
+    def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has: write off, resend, confirm again."""
         unreachable = self._state.written_off
         if unreachable != self._unreachable:
-            self._reach_changed(unreachable)
+            self._reach_changed(unreachable, now)
         down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
         if down:
-            self._send_again_what_crosses(down)
-            self._confirm_anew(down)
+            self._send_again_what_crosses(down, now)
+            self._confirm_anew(down, now)
         self._renew_due()
 
-    def _reach_changed(self, unreachable: int) -> None:
-        now, back = self._state.now, self._unreachable & ~unreachable
+    def _reach_changed(self, unreachable: int, now: float) -> None:
+        back = self._unreachable & ~unreachable
         for place in places(unreachable & ~self._unreachable):
             self._write_off_at[place] = now + WRITE_OFF_AFTER_S
         self._unreachable = unreachable
@@ -362,7 +360,7 @@ class DestStreams:
                     self.owed.by(place, publisher, now + AGAIN_AFTER_S)
             self._to_send_again([(entry, entry.pending & back) for entry in self.log if entry.pending & back], now)
 
-    def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
+    def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]], now: float) -> None:
         links, cut = self._state.links, dict[int, int]()
         wanted = []
         for entry in self.log:
@@ -373,16 +371,16 @@ class DestStreams:
                 lost |= dests if unsure else dests & cut[tree]
             if lost & entry.pending:
                 wanted.append((entry, lost & entry.pending))
-        self._to_send_again(wanted, self._state.now)
+        self._to_send_again(wanted, now)
 
-    def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]]) -> None:
+    def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]], now: float) -> None:
         state = self._state
         cut = _union(state.links.cut_by(link, state.id.cluster) for link in down)
         for host, streams in self.gate.hosts.items():
             if host in self._unsure or cut >> host & 1:
                 self._unsure.pop(host, None)
                 for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
-                    self.owed.by(host, publisher, state.now + AGAIN_AFTER_S)
+                    self.owed.by(host, publisher, now + AGAIN_AFTER_S)
 
     def _write_off(self, gone: list[int], out: list[Action]) -> None:
         bits = _union(1 << place for place in gone)
@@ -398,7 +396,7 @@ class DestStreams:
                     out.append(Deliver(publisher, kept, notification, recipients))
 
 
-def make(state: "FdrState", first_sequence: int) -> DestStreams:
+def make(state: FdrState, first_sequence: int) -> DestStreams:
     """The streams of a broker, which its state knows from now on."""
     state.streams = DestStreams(state, first_sequence)
     return state.streams
@@ -411,12 +409,12 @@ def _union(sets: Iterable[int]) -> int:
     return union
 
 
-def receive_confirm(state: "FdrState", sender: BrokerId, message: Confirm, out: list[Action]) -> None:
+def receive_confirm(state: FdrState, sender: BrokerId, message: Confirm, now: float, out: list[Action]) -> None:
     """A confirmation on its way to the publishers' host, or there."""
     if message.by not in state.places.brokers:
         raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
     if message.header.dests & state.me:
-        state.streams.confirmed(message.by, message.streams, state.now)
+        state.streams.confirmed(message.by, message.streams, now)
     for to, header in notify.passed_on(state, message.header, sender).copies:
         # copies of this routing carry nothing else
         out.append(Send(to, Confirm(message.by, message.streams, header)))  # type: ignore[arg-type]
