@@ -1,17 +1,30 @@
-"""Connections whose handshake is done, bytes that come in pieces, and parcels that every reader refuses."""
+"""Connections whose handshake is done, what they make of bytes, and parcels that every reader refuses."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from octopia.wire import Codec, Connection, Hello, Side, Welcome, WireLimits, message_frame
+from octopia.errors import RemoteProtocolError
+from octopia.protocol import Notify
+from octopia.wire import (
+    Batch,
+    Codec,
+    Connection,
+    Hello,
+    Side,
+    Unread,
+    Welcome,
+    WireLimits,
+    message_frame,
+    split_stamp,
+)
 
 CODEC = Codec(WireLimits())
 HELLO = Hello([1], "client", "c")
 
 
-def at_broker(role: str, codec: Codec = CODEC, *, joins: bool = False) -> Connection:
+def at_broker(role: str, codec: Codec = CODEC) -> Connection:
     """The accepting side."""
-    connection = Connection(Side.ACCEPTING_BROKER, codec, joins=joins)
+    connection = Connection(Side.ACCEPTING_BROKER, codec)
     assert connection.receive(message_frame(HELLO)) == [HELLO]
     connection.open(role)
     return connection
@@ -32,6 +45,48 @@ def received(connection: Connection, data: bytes, sizes: Iterable[int]) -> list[
         came += connection.receive(data[:size])
         data = data[size:]
     return came + connection.receive(data)
+
+
+def until_fault(
+    connection: Connection, data: bytes, codec: Codec = CODEC, most: int = 1 << 30
+) -> tuple[list[Any], str]:
+    """The messages before a fault, and what it is; notifications are in batches, with at most so many in each."""
+    connection.feed(data)
+    came: list[Any] = []
+    try:
+        for message in connection.messages():
+            if isinstance(message, Unread):
+                batch = codec.batches.read(message.data, message.at, message.frame_bytes_max, most)
+                message.took(batch.stops[-1], len(batch))
+                came.append(batch)
+            else:
+                came.append(message)
+    except RemoteProtocolError as error:
+        return came, str(error)
+    return came, ""
+
+
+def published(messages: list[Any]) -> list[Any]:
+    """The messages of a client, with notifications one by one."""
+    return [each for message in messages for each in _members(message)]
+
+
+def copied(messages: list[Any], codec: Codec = CODEC) -> list[Any]:
+    """The messages of a neighbour, with copies one by one."""
+    found: list[Any] = []
+    for message in messages:
+        for at, seen in enumerate(_members(message)):
+            if isinstance(message, Batch):
+                stamp = split_stamp(message.stamped[at])[0] if message.stamped else b""
+                read = codec.dests.stamp(stamp) if stamp else None
+                found.append(Notify(seen.publisher, str(seen.sequence), seen, message.carried, read))
+            else:
+                found.append(seen)
+    return found
+
+
+def _members(message: Any) -> list[Any]:
+    return [message.notification(at) for at in range(len(message))] if isinstance(message, Batch) else [message]
 
 
 WRONG_PARCELS = {

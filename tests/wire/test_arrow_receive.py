@@ -26,7 +26,7 @@ from octopia.wire import (
     timed,
 )
 from tests.effort import cases
-from tests.wire.peers import WRONG_PARCELS, at_client
+from tests.wire.peers import WRONG_PARCELS, at_client, until_fault
 
 CODEC = Codec(WireLimits(frame_bytes_max=100_000))
 VALUES: list[Any] = ["", "a", "日本", "🦑" * 30, True, False, 0, -1, 300, 2**40, -(2**63), 2**63, 2**200, 0.5, 1e300]
@@ -112,12 +112,8 @@ def test_mutated_bytes_are_taken_or_refused_as_they_are_one_by_one(seed: int) ->
 
 
 def outcome(connection: Connection, data: bytes) -> tuple[list[Any], str]:
-    try:
-        connection.receive(data)
-        error = ""
-    except RemoteProtocolError as wrong:
-        error = str(wrong)
-    return [content(m) if isinstance(m, Delivery) else m for m in one_by_one(connection.messages)], error
+    came, error = until_fault(connection, data, CODEC)
+    return [content(m) if isinstance(m, Delivery) else m for m in one_by_one(came)], error
 
 
 @pytest.mark.parametrize("wrong", WRONG_PARCELS.values(), ids=WRONG_PARCELS)

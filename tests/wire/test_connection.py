@@ -67,7 +67,7 @@ from octopia.wire import (
     unsubscribe_frame,
     wire_notification,
 )
-from tests.wire.peers import CODEC, HELLO, at_broker, at_client, received
+from tests.wire.peers import CODEC, HELLO, at_broker, at_client, copied, published, received, until_fault
 
 QUOTE = parse_notification({"class": "STOCK", "price": 10.5, "volume": 7, "up": True, "long": 2**100, "far": math.inf})
 FILTER = parse_filter("class = 'STOCK' and price > 10 or volume in (1, 2) and long > 1e300 and name like 'A%'")
@@ -125,6 +125,7 @@ def test_round_trip_whatever_the_cuts(stream: list[tuple[bytes, Any]], cuts: lis
     is_link = isinstance(stream[0][1], Advertise)
     connection = at_client() if stream is TO_CLIENT else at_broker("broker" if is_link else "client")
     came = received(connection, b"".join(sent for sent, _ in stream), cuts)
+    came = copied(came) if is_link else published(came)
     assert came == [message for _, message in stream]
     assert connection.received == sum(not isinstance(message, Ack | Ping | Pong) for _, message in stream)
 
@@ -133,7 +134,7 @@ def test_round_trip_whatever_the_cuts(stream: list[tuple[bytes, Any]], cuts: lis
     "message", [each for each in LINK_MESSAGES if isinstance(each, Notify)], ids=lambda m: type(m).__name__
 )
 def test_the_parcel_goes_on_as_the_bytes_that_came(message: Any) -> None:
-    (came,) = at_broker("broker").receive(link_frames(message)[0])
+    (came,) = copied(at_broker("broker").receive(link_frames(message)[0]))
     assert came.notification.parcel == message.notification.parcel
     assert came.notification == QUOTE
     assert link_frames(came) == link_frames(message)
@@ -147,7 +148,7 @@ VALUES = st.one_of(
 @given(st.dictionaries(st.text(min_size=1), VALUES, min_size=1, max_size=40))
 def test_every_notification_of_the_language_travels(attributes: dict[str, Any]) -> None:
     notification = Notification.of(attributes)
-    (came,) = at_broker("client").receive(publish_frame(encode_parcel(notification, "p", 3)))
+    (came,) = published(at_broker("client").receive(publish_frame(encode_parcel(notification, "p", 3))))
     assert came == notification
     assert [(name, type(v)) for name, v in came.items()] == [(name, type(v)) for name, v in notification.items()]
     assert (came.publisher, came.sequence) == ("p", 3)
@@ -184,6 +185,9 @@ BAD = {
     "negative sequence": (parcel(b"\x81\xa1x\x01", b"\xa1p\xff"), ">= 0"),
     "header too long": (frame(Kind.PUBLISH, b"\x00\x00\x00\x09" + b"\x93\x81\xa1x\x01"), "no room for a notification"),
     "no header": (frame(Kind.PUBLISH, b"\x00\x00"), "no room for its header"),
+    "wrong header": (notification_frame(Kind.PUBLISH, b"\x91\x07", b"\x93\x81\xa1x\x01\xa1p\x01"), "header cannot be"),
+    "broken header": (notification_frame(Kind.PUBLISH, b"\xc1", b"\x93\x81\xa1x\x01\xa1p\x01"), "header cannot be"),
+    "probe with a header": (notification_frame(Kind.PROBE, b"\x91\xc3", b"\x93\x81\xa1x\x01\xa1p\x01"), "no header"),
     "empty frame": (b"\x00\x00\x00\x00\x14", "0 bytes"),
     "huge frame": (b"\x7f\x00\x00\x00\x14", "at most 1,048,576"),
     "kind of brokers": (link_frames(CibSet((Key(A0, 1),)))[0], "LINK_CIB_SET, which this peer may not send"),
@@ -213,10 +217,39 @@ def test_what_is_wrong_is_said_and_ends_the_connection(name: str) -> None:
 
 
 def test_what_came_before_the_fault_is_kept() -> None:
+    good = publish_frame(encode_parcel(QUOTE, "p", 1))
+    for bad, reason in ((frame(0x77, b""), "0x77"), (parcel(b"\x80"), "length >= 1")):
+        came, fault = until_fault(at_broker("client"), unsubscribe_frame("s1") + 2 * good + bad)
+        assert published(came) == [UnsubscribeRequest("s1"), seen(), seen()]
+        assert reason in fault
+
+
+def test_what_nobody_asks_for_stays_at_hand() -> None:
+    """Messages are parsed one by one, so a broker may stop after any of them and go on later."""
     connection = at_broker("client")
-    with pytest.raises(RemoteProtocolError):
-        connection.receive(unsubscribe_frame("s1") + frame(0x77, b""))
-    assert connection.messages == [UnsubscribeRequest("s1")]
+    connection.feed(unsubscribe_frame("s1") + unsubscribe_frame("s2") + unsubscribe_frame("s3")[:-1])
+    assert next(connection.messages()) == UnsubscribeRequest("s1")
+    assert (connection.has_more, connection.received) == (True, 1)
+    connection.feed(unsubscribe_frame("s3")[-1:])
+    assert list(connection.messages()) == [UnsubscribeRequest("s2"), UnsubscribeRequest("s3")]
+    assert (connection.has_more, connection.received) == (False, 3)
+
+
+def test_notifications_must_be_read_before_the_next_message() -> None:
+    connection = at_broker("client")
+    good = publish_frame(encode_parcel(QUOTE, "p", 1))
+    connection.feed(2 * good + unsubscribe_frame("s1"))
+    with pytest.raises(LocalProtocolError, match="not read"):
+        list(connection.messages())
+    messages = connection.messages()
+    unread = next(messages)
+    unread.skip()
+    assert connection.received == 0
+    assert next(messages) is unread
+    assert unread.at == len(good)
+    unread.took(2 * len(good), 1)
+    assert list(messages) == [UnsubscribeRequest("s1")]
+    assert connection.received == 2
 
 
 @pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.HELLO}))

@@ -10,8 +10,8 @@ from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
 from octopia.protocol import Notify
 from octopia.wire import (
+    Batch,
     Codec,
-    Parcels,
     WireLimits,
     accepted_ms,
     check_parcel,
@@ -23,7 +23,7 @@ from octopia.wire import (
     timed,
     wire_notification,
 )
-from tests.wire.peers import at_broker, at_client
+from tests.wire.peers import at_broker, at_client, copied
 
 QUOTE = {"class": "STOCK", "price": 10.5, "long": 2**100}
 PLAIN = {"class": "STOCK", "price": 10.5}
@@ -56,7 +56,7 @@ def test_frames_with_a_time_are_read_as_those_without() -> None:
 @pytest.mark.parametrize("untimed", [(), (0,), (1,)])
 def test_many_are_read_as_one_by_one(values: dict[str, Any], count: int, untimed: tuple[int, ...]) -> None:
     given = [parcel(values, n) if n in untimed else timed(parcel(values, n), 1000 + n) for n in range(count)]
-    batch = Parcels()
+    batch = Batch()
     Codec(WireLimits()).read_parcels(given, batch)
     assert batch.values == [values] * count
     assert (batch.parcels, batch.sequences) == (given, list(range(count)))
@@ -64,11 +64,11 @@ def test_many_are_read_as_one_by_one(values: dict[str, Any], count: int, untimed
     assert [accepted_ms(batch.notification(n).parcel) for n in range(count)] == [
         None if n in untimed else 1000 + n for n in range(count)
     ]
-    assert batch.chosen([0]).is_timed == batch.is_timed
+    assert batch.first(1).is_timed == batch.is_timed
 
 
 def test_a_batch_is_accepted_at_once() -> None:
-    batch = Parcels()
+    batch = Batch()
     Codec(WireLimits()).read_parcels([parcel(PLAIN, n) for n in range(6)], batch)
     batch.accept(5)
     assert batch.is_timed
@@ -81,7 +81,7 @@ def test_a_copy_keeps_its_time() -> None:
     (sent,) = link_frames(Notify("p", "7", made))
     head = sent[:9]
     longer = pack(">I", len(timed(made.parcel, 12)) + 5) + head[4:] + timed(made.parcel, 12)
-    (came,) = at_broker("broker").receive(longer)
+    (came,) = copied(at_broker("broker").receive(longer))
     assert accepted_ms(came.notification.parcel) == 12
     assert came.notification == made
 
@@ -99,7 +99,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("before", [0, 1, 5])
 def test_a_wrong_time_is_the_peers_fault(wrong: bytes, before: int) -> None:
-    batch = Parcels()
+    batch = Batch()
     good = [timed(parcel(PLAIN, n), 1) for n in range(before)]
     with pytest.raises(RemoteProtocolError, match="no notification"):
         Codec(WireLimits()).read_parcels([*good, wrong], batch)

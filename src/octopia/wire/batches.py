@@ -7,6 +7,7 @@ before a frame that is wrong, so that everything before it is handled first; at 
 from struct import Struct
 from typing import Final
 
+import msgspec
 from msgspec.msgpack import Decoder
 
 from octopia.errors import RemoteProtocolError
@@ -45,11 +46,15 @@ class BatchReader:
         self._known: dict[bytes, Head] = {}
 
     def head(self, kind: int, header: bytes) -> Head:
-        """The header of frames of a kind."""
+        """The header of frames of a kind, or `RemoteProtocolError`."""
         key = bytes([kind]) + header
         known = self._known.get(key)
         if known is None:
-            known = self._headers[Kind(kind)](header)
+            try:
+                known = self._headers[Kind(kind)](header)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                said = f"a frame {kind_name(kind)} whose header cannot be decoded: {error}"
+                raise RemoteProtocolError(said) from None
             if len(self._known) >= HEADERS_REMEMBERED_MAX:
                 self._known.clear()
             self._known[key] = known

@@ -310,7 +310,11 @@ class Connection:
         found: list[Any] = []
         for message in self.messages():
             if type(message) is Unread:
-                batch = self._codec.batches.read(message.data, message.at, message.frame_bytes_max)
+                try:
+                    batch = self._codec.batches.read(message.data, message.at, message.frame_bytes_max)
+                except RemoteProtocolError as error:
+                    self.closed = True
+                    raise RemoteProtocolError(reason_text(str(error))) from None
                 message.took(batch.stops[-1], len(batch))
                 found.append(batch)
             else:

@@ -1,20 +1,19 @@
-"""A connection that joins plain notifications gives the same result as one that does not, however input is split."""
+"""Notifications of a read that are read together are those that are read one by one, however input is split."""
 
 import random
+from itertools import accumulate
 from typing import Any
 
 import pytest
 
-from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
 from octopia.protocol import Civ, Notify
 from octopia.wire import (
+    Batch,
     Codec,
-    Connection,
     CopyHeader,
     Heads,
     Kind,
-    Parcels,
     Ping,
     WireLimits,
     WireNotification,
@@ -31,7 +30,7 @@ from octopia.wire import (
     wire_notification,
 )
 from tests.effort import cases
-from tests.wire.peers import WRONG_PARCELS, at_broker
+from tests.wire.peers import WRONG_PARCELS, at_broker, copied, published, until_fault
 
 CODEC = Codec(WireLimits(frame_bytes_max=2000))
 
@@ -76,48 +75,38 @@ def stream(draw: random.Random, role: str, wrong: bool) -> bytes:
     return b"".join(frames)
 
 
-def one_by_one(role: str, messages: list[Any]) -> list[Any]:
-    """The same messages, with the members of a batch separate."""
-    apart: list[Any] = []
-    for message in messages:
-        if not isinstance(message, Parcels):
-            apart.append(message)
-            continue
-        for at in range(len(message)):
-            seen = message.notification(at)
-            assert seen.header is None
-            apart.append(seen if role == "client" else Notify(seen.publisher, str(seen.sequence), seen))
-    return apart
-
-
-def received(connection: Connection, pieces: list[bytes]) -> tuple[list[Any], str]:
+def received(role: str, pieces: list[bytes], most: int) -> tuple[list[Any], str, int]:
+    """The messages of these pieces before a fault, the fault, and how many frames count."""
+    connection = at_broker(role, CODEC)
     messages: list[Any] = []
+    fault = ""
     for piece in pieces:
-        try:
-            messages += connection.receive(piece)
-        except RemoteProtocolError as error:
-            return messages + connection.messages, str(error)
-    return messages, ""
+        came, fault = until_fault(connection, piece, CODEC, most)
+        messages += came
+        if fault:
+            break
+    return messages, fault, connection.received
 
 
 @pytest.mark.parametrize("role", ["client", "broker"])
 @pytest.mark.parametrize("wrong", [False, True])
-def test_joined_or_not_it_is_the_same(role: str, wrong: bool) -> None:
-    batches = 0
+def test_together_or_one_by_one_it_is_the_same(role: str, wrong: bool) -> None:
+    apart_of = published if role == "client" else copied
+    joined = 0
     for seed in range(cases(300)):
         draw = random.Random(seed)
         data = stream(draw, role, wrong)
         cuts = sorted(draw.randrange(len(data)) for _ in range(draw.choice([0, 1, 5])))
         pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-        joining, plain = at_broker(role, CODEC, joins=True), at_broker(role, CODEC)
-        together, fault = received(joining, pieces)
-        apart, other_fault = received(plain, pieces)
-        assert one_by_one(role, together) == apart, f"seed {seed}"
-        assert parcels_of(one_by_one(role, together)) == parcels_of(apart), f"seed {seed}"
-        assert (fault, joining.received) == (other_fault, plain.received), f"seed {seed}"
+        together, fault, counted = received(role, pieces, 1 << 30)
+        one_by_one, other_fault, other_counted = received(role, [data], 1)
+        assert apart_of(together) == apart_of(one_by_one), f"seed {seed}"
+        assert parcels_of(apart_of(together)) == parcels_of(apart_of(one_by_one)), f"seed {seed}"
+        assert (fault, counted) == (other_fault, other_counted), f"seed {seed}"
         assert bool(fault) == wrong
-        batches += sum(isinstance(message, Parcels) for message in together)
-    assert batches > cases(300)
+        assert all(len(message) == 1 for message in one_by_one if isinstance(message, Batch))
+        joined += sum(len(message) > 1 for message in together if isinstance(message, Batch))
+    assert joined > cases(300)
 
 
 def parcels_of(messages: list[Any]) -> list[tuple[bytes, Any, str, int]]:
@@ -126,15 +115,18 @@ def parcels_of(messages: list[Any]) -> list[tuple[bytes, Any, str, int]]:
 
 
 def test_a_run_of_plain_notifications_is_one_batch() -> None:
-    connection = at_broker("client", joins=True)
+    connection = at_broker("client")
     made = [encode_parcel(parse_notification({"n": n}), "p", n) for n in range(1, 51)]
-    (batch,) = connection.receive(b"".join(map(publish_frame, made)))
-    assert isinstance(batch, Parcels)
+    frames = list(map(publish_frame, made))
+    (batch,) = connection.receive(b"".join(frames))
+    assert isinstance(batch, Batch)
     assert (batch.parcels, batch.sequences) == (made, list(range(1, 51)))
     assert batch.values == [{"n": n} for n in range(1, 51)]
     assert batch.publishers == ["p"] * 50
-    some = batch.chosen([3, 7])
-    assert (some.parcels, some.sequences, some.values) == ([made[3], made[7]], [4, 8], [{"n": 4}, {"n": 8}])
+    assert batch.stops == list(accumulate(map(len, frames)))
+    some = batch.first(2)
+    assert (some.parcels, some.sequences, some.values) == (made[:2], [1, 2], [{"n": 1}, {"n": 2}])
+    assert some.stops == batch.stops[:2]
 
 
 @pytest.mark.parametrize("ids", [("s1",), ("s1", "s22"), tuple(f"s{n}" for n in range(100))])
