@@ -11,7 +11,7 @@ import pytest
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.language import Notification, conforms, matches, parse_filter
-from octopia.matching import matcher
+from octopia.matching import kernels_in_use
 from octopia.protocol import PLAIN, CibSet, Civ, Dests, Header, Key, Notify, Route, Routes, Subscribe, Tree
 from octopia.routing import (
     POLICIES,
@@ -59,15 +59,21 @@ def decided(broker: Broker, values: dict[str, Any], header: Header, came_by: Bro
     return plain(policy.route(state, matched, header, came_by))
 
 
-def published(broker: Broker, client: str, values: dict[str, Any], headers: dict[tuple[Key, ...], Header]) -> Plain:
+def published(broker: Broker, client: str, batch: list[dict[str, Any]]) -> list[Plain]:
+    """Up to the first that is refused, or that one if it is the first of all."""
     own = broker.state.advertisements.of(client).values()
-    satisfied = [each for each in own if conforms(Notification.of(values), each.filter)]
-    if not satisfied:
-        return "refused"
-    keys = tuple(each.key for each in satisfied)
-    if keys not in headers:
-        headers[keys] = POLICIES[broker.routing].first_header(broker.state, satisfied)
-    return decided(broker, values, headers[keys], None)
+    all_satisfied = [[each for each in own if conforms(Notification.of(values), each.filter)] for values in batch]
+    if [] in all_satisfied:
+        all_satisfied = all_satisfied[: all_satisfied.index([])]
+        if not all_satisfied:
+            return ["refused"]
+    all_keys = [tuple(each.key for each in satisfied) for satisfied in all_satisfied]
+    headers: dict[tuple[Key, ...], Header] = {}
+    for keys, satisfied in zip(all_keys, all_satisfied, strict=True):
+        if keys not in headers:
+            count = all_keys.count(keys)
+            headers[keys] = POLICIES[broker.routing].first_header(broker.state, satisfied, 0.0, count)
+    return [decided(broker, values, headers[keys], None) for values, keys in zip(batch, all_keys, strict=False)]
 
 
 def plain(answer: Decision | Refusal) -> Plain:
@@ -79,14 +85,15 @@ def plain(answer: Decision | Refusal) -> Plain:
 def check_published(broker: Broker, client: str, batch: list[dict[str, Any]]) -> None:
     """What came together and satisfies the same advertisements takes the same tree, which counts what it was given."""
     trees = getattr(broker.state, "trees", None)
-    if trees is not None:
-        trees.best(0.0)
-        given = dict(trees.costs)
+    if trees is None:
+        assert list(map(plain, broker.publish(client, batch, 0.0))) == published(broker, client, batch)
+        return
+    trees.best(0.0)
+    before = dict(trees.costs)
     answers = list(map(plain, broker.publish(client, batch, 0.0)))
-    if trees is not None:
-        trees.costs = given
-    headers: dict[tuple[Key, ...], Header] = {}
-    assert answers == [published(broker, client, each, headers) for each in batch]
+    after, trees.costs = trees.costs, before
+    assert answers == published(broker, client, batch)
+    assert trees.costs == after
 
 
 def check_received(broker: Broker, sender: BrokerId, header: Header, batch: list[dict[str, Any]]) -> None:
@@ -145,7 +152,7 @@ def test_equal_where_queues_decide_and_no_link_is_overloaded() -> None:
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_equal_where_every_match_goes_through_runs_and_kernels(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher, "WAITING_TESTS_MAX", 0)
+    monkeypatch.setattr(f"octopia.matching.kernels_{kernels_in_use()}.RUN_COSTS_TESTS", 1)
     run_histories(Harness, routing, WEIGHTS, range(6000, 6000 + cases(4)), 50)
 
 
@@ -236,11 +243,12 @@ def test_a_batch_is_refused_notification_by_notification() -> None:
     broker = overlay_broker()
     values: list[dict[str, Any]] = [{"x": 1}, {"y": 1}, {"x": 0}]
     reason = "p has no advertisement here; advertise before you publish"
-    assert [each.reason for each in broker.publish("p", values, 0.0) if isinstance(each, Refusal)] == [reason] * 3
+    assert [each.reason for each in broker.publish("p", values, 0.0) if isinstance(each, Refusal)] == [reason]
     broker.handle(Advertised("p", "1", parse_filter("x > 0")), 0.0)
-    answers = broker.publish("p", values, 0.0)
-    assert [isinstance(each, Refusal) for each in answers] == [False, True, True]
-    (refused,) = answers[1].actions("p", "7", Notification.of(values[1]))
+    assert [isinstance(each, Refusal) for each in broker.publish("p", values, 0.0)] == [False]
+    assert [isinstance(each, Refusal) for each in broker.publish("p", values[2:], 0.0)] == [True]
+    (answer,) = broker.publish("p", values[1:], 0.0)
+    (refused,) = answer.actions("p", "7", Notification.of(values[1]))
     assert isinstance(refused, Refuse)
     assert (refused.client, refused.request, refused.id) == ("p", "publish", "7")
     assert broker.publish("p", [], 0.0) == []
