@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.options import JsonOption
-from octopia.cli.replay import FileArgument, RoutingOption
+from octopia.cli.options import JsonOption, RoutingOption, ScenarioArgument
 from octopia.cli.terminal import out, print_json, printable, say
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    file: FileArgument,
+    file: ScenarioArgument,
     notification: Annotated[
         str | None, typer.Option("--notification", "-n", metavar="ID", help="Only this notification.")
     ] = None,

@@ -5,6 +5,7 @@ own: `publishers: Annotated[int | None, publishers_option("100")] = None`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,12 @@ LateAfterOption = Annotated[
     float | None, typer.Option(metavar="S", help="Count slower deliveries as late.", show_default="never")
 ]
 SeedOption = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+# of commands that read a scenario
+ScenarioArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
+RoutingOption = Annotated[
+    str | None,
+    typer.Option("--routing", "-r", metavar="ROUTING", help="snr, idr, fdr, tid or tid-dynamic; default: the file's."),
+]
 # of commands that use Spark
 MasterOption = Annotated[str, typer.Option(metavar="URL", help="Spark master.")]
 ConfOption = Annotated[

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octopia.cli.options import JsonOption
+from octopia.cli.explain import show_answers
+from octopia.cli.options import JsonOption, RoutingOption, ScenarioArgument
 from octopia.cli.terminal import out, print_json, printable, say
 
 if TYPE_CHECKING:
@@ -25,15 +26,9 @@ CLUSTERS_SHOWN_MAX = 12
 # Kinds of messages that reach every broker: counted, not listed.
 _FLOODED = "link_news"
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file: JSON, or TOML by its suffix.")]
-RoutingOption = Annotated[
-    str | None,
-    typer.Option("--routing", "-r", metavar="ROUTING", help="snr, idr, fdr, tid or tid-dynamic; default: the file's."),
-]
-
 
 def replay(
-    file: FileArgument,
+    file: ScenarioArgument,
     routing: RoutingOption = None,
     as_json: JsonOption = False,
     explained: Annotated[
@@ -64,8 +59,6 @@ def replay(
     console = out()
     _show(console, result)
     if explained:
-        from octopia.cli.explain import show_answers
-
         say(console)
         show_answers(console, answers)
     if draw is not None:

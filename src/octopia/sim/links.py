@@ -35,6 +35,8 @@ class Passage(NamedTuple):
 Arrival = tuple[int, int, Any, int, int, int, int, int, int]
 ARRIVAL_FIELDS = 9
 QUEUED = 5
+# In place of the code of a message for a request, which has none.
+NO_MESSAGE = -1
 
 
 class OutLink:

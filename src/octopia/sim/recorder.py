@@ -29,7 +29,7 @@ from octopia.protocol import (
     Waits,
 )
 from octopia.routing import Advertised, Broker, ClientLeft, Published, Recipient, Subscribed, Unadvertised, Unsubscribed
-from octopia.sim.links import ARRIVAL_FIELDS, Arrival, OutLink
+from octopia.sim.links import ARRIVAL_FIELDS, NO_MESSAGE, Arrival, OutLink
 from octopia.sim.model import Model
 from octopia.topology import BrokerId, Scot, Sites, civ
 from octopia.trace import FATES, NO_REQUEST, ROWS_PER_BATCH, TraceWriter
@@ -71,8 +71,6 @@ _REQUEST_OF: Mapping[type, int] = {event: number for number, event in enumerate(
 _RECIPIENT_SETS_MAX = 50_000
 _NO_CIV = -1
 _ROWS_AT_ONCE = 1_024
-# In place of the code of a message for a request, which has none.
-NO_MESSAGE = -1
 # In place of Q_l if it follows from the other numbers and is computed for many at once.
 FOLLOWS = -1
 Numbers = npt.NDArray[np.int64]

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from octopia.routing import Event
-from octopia.sim.links import Arrival
+from octopia.sim.links import NO_MESSAGE, Arrival
 from octopia.sim.node import Node
-from octopia.sim.recorder import NO_MESSAGE
 from octopia.topology import BrokerId
 
 

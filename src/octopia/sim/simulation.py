@@ -44,11 +44,11 @@ from octopia.routing import (
     policy_named,
 )
 from octopia.sim.faults import BrokerFault, Fault
-from octopia.sim.links import ARRIVAL_FIELDS, QUEUED, Arrival, OutLink
+from octopia.sim.links import ARRIVAL_FIELDS, NO_MESSAGE, QUEUED, Arrival, OutLink
 from octopia.sim.model import Model, links_of
 from octopia.sim.node import SECOND_NS, Node
 from octopia.sim.outages import Outages
-from octopia.sim.recorder import CODE_OF, FIRST_NOTIFICATION, FOLLOWS, NO_MESSAGE, Recorder
+from octopia.sim.recorder import CODE_OF, FIRST_NOTIFICATION, FOLLOWS, Recorder
 from octopia.sim.requests import Asked, Request
 from octopia.topology import BrokerId, Scot, Sites
 from octopia.trace import FATES, NO_REQUEST
