@@ -661,21 +661,14 @@ class FrameQueue:
                 before += bundle.frames
         return False
 
-    def drop_newest(self) -> None:
-        """Drop the last frame put; strictly, the newest notification of the lowest lane that has one."""
-        self._remove(self._newest())
-        self._count_drops(1)
+    def drop_newest(self, *, told: bool = True) -> None:
+        """Drop the last frame put; strictly, the newest notification of the lowest lane that has one.
 
-    def discard_newest(self) -> None:
-        """Like `drop_newest`, without telling the peer: links have no message for that."""
+        Without being `told`, the peer does not learn of it: links have no message for that.
+        """
         self._remove(self._newest())
-
-    def drop_unput(self, bundle: Bundle) -> None:
-        """Drop a bundle that was not put; the peer is told."""
-        if self.observer is not None:
-            self.observer.entered(self, bundle, self.waits)
-            self.observer.lost(self, bundle)
-        self._count_drops(bundle.frames)
+        if told:
+            self._count_drops(1)
 
     def _newest(self) -> Bundle:
         """Take the newest frame of the lowest lane; frames before a fence are not considered while others wait."""

@@ -3,6 +3,9 @@
 No socket, no clock, no randomness. docs/reference/wire.md describes every byte.
 """
 
+from typing import TYPE_CHECKING
+
+from octopia.lazy import lazily
 from octopia.wire.arrow.kernels import deliveries_can_join, load_kernels, loading_pays
 from octopia.wire.columnar import (
     NO_FIT,
@@ -94,10 +97,12 @@ from octopia.wire.parcel import (
     timed,
     wire_notification,
 )
-from octopia.wire.scanner import Scanner
 from octopia.wire.shapes import DictFrames
 from octopia.wire.typed import TypedParcels
 from octopia.wire.values import msgpack_text
+
+if TYPE_CHECKING:
+    from octopia.wire.scanner import Scanner
 
 __all__ = [
     "COPIES",
@@ -206,3 +211,6 @@ __all__ = [
     "wire_notification",
     "with_publisher",
 ]
+
+# It needs numpy, which clients do without.
+__getattr__, __dir__ = lazily(__name__, {"octopia.wire.scanner": "Scanner"})

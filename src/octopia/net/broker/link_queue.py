@@ -110,7 +110,7 @@ class LinkQueue:
             # Broken, and there is no room left to wait: anything that follows would have a gap.
             link.wait_no_longer()
         else:
-            self.frames.discard_newest()
+            self.frames.drop_newest(told=False)
             self.dropped += 1
 
     # -- marks, and publishers that pause
