@@ -355,8 +355,8 @@ class Connection:
                     continue
                 self._at = stop
                 self.received += kind >= FIRST_NUMBERED
-                # The rest waits for `open`, or comes after the end.
-                self._waits = kind in HANDSHAKE
+                # The rest waits for `open`, or comes after the end. A challenge is answered, and then comes a welcome.
+                self._waits = kind in HANDSHAKE and kind != Kind.CHALLENGE
                 self.closed = kind == Kind.GOODBYE
                 yield self._others[kind](data[at + PREFIX_BYTES + 1 : stop])
         except (RemoteProtocolError, InputError) as error:
