@@ -181,7 +181,7 @@ async def test_a_watcher_sees_a_broker_die_and_come_back() -> None:
             await client.publish_many({"x": n} for n in range(100))
             await client.flush()
             second = await watcher.look()
-        rate = second.brokers[BrokerId("a", 0)].publisher.published_rate
+        rate = second.brokers[BrokerId("a", 0)].published_rate
         assert rate is not None
         assert rate > 0
         assert second.totals.published_rate == rate

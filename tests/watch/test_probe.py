@@ -14,10 +14,11 @@ from octopia.net import Authority, Client, ClientEntry, Recording, Rights, Serve
 from octopia.topology import BrokerId
 from octopia.watch import Reader, Watched
 from octopia.watch.fetch import get
-from octopia.wire import PROBE, Codec, Connection, Hello, ProbeRequest, Side, WireLimits, encode_parcel, message_frame
+from octopia.wire import PROBE, Batch, encode_parcel
 from octopia.wire import probe_frame as frame_of
 from tests.net.live import asynchronous, until
 from tests.watch.overlays import clients, url, watched_overlay
+from tests.wire.peers import at_broker
 
 ROUTINGS = ("snr", "idr", "fdr", "tid", "tid-dynamic")
 SHAPES = [("path:3", 3), ("star:4", 2), ("path:2", 4), ("h", 2)]
@@ -73,8 +74,7 @@ def counted(server: Server) -> dict[str, Any]:
             {name: getattr(report.counters, name) for name in report.counters.__slots__},
             report.cases,
             report.streams,
-            dict(host.dispatch.reorder.last),
-            len(host.dispatch.ways),
+            None if host.order is None else (dict(host.order.reorder.last), len(host.order.ways)),
             {name: session.queue.left_total for name, session in host.sessions.items() if name != "publisher"},
             {name: (session.publisher.published, session.last_sequence) for name, session in host.sessions.items()},
         )
@@ -231,14 +231,10 @@ async def test_what_a_probe_leaves_in_a_recording() -> None:
 
 
 def test_a_probe_on_the_wire() -> None:
-    codec = Codec(WireLimits())
-    connection = Connection(Side.ACCEPTING_BROKER, codec, joins=True)
-    connection.receive(message_frame(Hello([1], "client", "p")))
-    connection.open("client")
     seen = parse_notification({"x": 1, "y": "z"})
-
+    connection = at_broker("client")
     (message,) = connection.receive(frame_of(encode_parcel(seen, "q", 5)))
-    assert isinstance(message, ProbeRequest)
-    probed = message.notification
+    assert isinstance(message, Batch)
+    probed = message.notification(0)
     assert (probed, probed.publisher, probed.sequence, probed.header) == (seen, "q", 5, PROBE)
     assert connection.received == 1

@@ -35,6 +35,7 @@ from octopia.wire import (
     BadRequest,
     Barrier,
     BarrierDone,
+    Challenge,
     Codec,
     Connection,
     Delivery,
@@ -47,12 +48,14 @@ from octopia.wire import (
     Kind,
     Ping,
     Pong,
+    Proof,
     Refused,
     Side,
     SubscribeRequest,
     TooOld,
     UnadvertiseRequest,
     UnsubscribeRequest,
+    Welcome,
     WireLimits,
     advertise_frame,
     deliver_frame,
@@ -274,6 +277,22 @@ def test_what_follows_a_hello_waits_until_the_connection_is_open() -> None:
     assert connection.receive(message_frame(HELLO) + unsubscribe_frame("s1")) == [HELLO]
     connection.open("client")
     assert connection.receive(b"") == [UnsubscribeRequest("s1")]
+
+
+def test_a_challenge_comes_before_the_welcome_and_a_proof_before_open() -> None:
+    welcome, proof = Welcome(1, "(b,2)", "c"), Proof(b"p" * 32)
+    challenge = Challenge(b"n" * 32, b"p" * 32)
+    dialling = Connection(Side.DIALLING_BROKER, CODEC)
+    assert dialling.receive(message_frame(challenge)) == [challenge]
+    assert dialling.receive(message_frame(welcome) + message_frame(Ping(1))) == [welcome]
+    dialling.open("broker")
+    assert dialling.receive(b"") == [Ping(1)]
+    accepting = Connection(Side.ACCEPTING_BROKER, CODEC)
+    assert accepting.receive(message_frame(HELLO)) == [HELLO]
+    accepting.expect_proof()
+    assert accepting.receive(message_frame(proof) + message_frame(Ping(1))) == [proof]
+    accepting.open("broker")
+    assert accepting.receive(b"") == [Ping(1)]
 
 
 def test_nothing_is_read_after_goodbye() -> None:
