@@ -36,7 +36,7 @@ for `stall_s`. Numbered frames have their own bounds (`FrameQueue`).
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -166,7 +166,7 @@ class Channel(asyncio.Protocol):
         "connection",
         "goodbye",
         "heard_s",
-        "note",
+        "ledger",
         "owner",
         "role",
         "transport",
@@ -208,7 +208,8 @@ class Channel(asyncio.Protocol):
         self._checked_s = loop.time()
         self._silent_s = 0.0  # since the peer's last sign of life, as far as we listened
         self._asked_s = 0.0  # of that, when we asked last
-        self.note: Callable[[Channel], None] | None = None  # called when the next tick has something to do for it
+        # Channels for which the next tick has something to do: this one enters itself.
+        self.ledger: dict[Channel, None] | None = None
         self._is_noted = False
         self._handshake_s = handshake_s
         self._confirm_s = confirm_s
@@ -258,9 +259,9 @@ class Channel(asyncio.Protocol):
             self._note()
 
     def _note(self) -> None:
-        if self.note is not None and not self._is_noted:
+        if self.ledger is not None and not self._is_noted:
             self._is_noted = True
-            self.note(self)
+            self.ledger[self] = None
 
     def _work(self) -> None:
         """Handle the messages at hand."""

@@ -77,7 +77,18 @@ class Numbers:
 class Rows:
     """Lines by row. `names` has the clients by number, `stand_ins` an entry for each way."""
 
-    __slots__ = ("_encode", "_first_serial", "_forget", "_ids", "_names", "_stand_in", "_way_of", "_ways", "sheet")
+    __slots__ = (
+        "_encode",
+        "_first_serial",
+        "_forget",
+        "_ids",
+        "_names",
+        "_stand_in",
+        "_way_of",
+        "_ways",
+        "names",
+        "sheet",
+    )
 
     def __init__(
         self,
@@ -95,12 +106,9 @@ class Rows:
         self.sheet.put(ROWS, np.full((_LINES_MIN, COLUMNS), NONE, dtype=np.int64))
         self._ids = Arena(self.sheet, IDS)
         self._names = Numbers()
+        self.names: list[str] = self._names.things
         self._ways = Numbers()
         self._first_serial: int | None = None
-
-    @property
-    def names(self) -> list[str]:
-        return self._names.things
 
     @property
     def stand_ins(self) -> list[PrtEntry]:

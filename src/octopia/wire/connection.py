@@ -301,7 +301,7 @@ class Connection:
         if self._at < len(self._data):
             self._data = self._data[self._at :] + data
         else:
-            self._data = self._buffer.take(data) or b""
+            self._data = self._buffer.take(data) or b"" if self._buffer.parts else data
         self._at = 0
 
     def receive(self, data: bytes) -> list[Any]:

@@ -77,7 +77,7 @@ class Channels:
         channel = Channel(
             connection, end, self._loop, handshake_s=handshake_s, stall_s=limits.stall_s, slice_max=SLICE_MAX
         )
-        channel.note = self._note
+        channel.ledger = self._busy
         return channel
 
     def add(self, channel: Channel) -> None:
@@ -87,9 +87,6 @@ class Channels:
     def remove(self, channel: Channel) -> None:
         self._all.pop(channel, None)
         self._busy.pop(channel, None)
-
-    def _note(self, channel: Channel) -> None:
-        self._busy[channel] = None
 
     def at_fault(self, channel: Channel, error: Exception) -> None:
         """A channel was closed because of this error."""
@@ -107,7 +104,8 @@ class Channels:
         self.kept_bytes = 0
         unfinished: list[Channel] = []
         self.unfinished = unfinished
-        busy, self._busy = self._busy, {}
+        busy = list(self._busy)
+        self._busy.clear()
         for channel in busy:
             if channel.check(passed_s, self._limits.frame_s):
                 self._busy[channel] = None
