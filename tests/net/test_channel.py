@@ -10,7 +10,7 @@ import pytest
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.language import parse_filter
-from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, Channel, Life
+from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, Channel, Heartbeats
 from octopia.net.frame_queue import FrameQueue, Turn
 from octopia.wire import (
     ROLE_BROKER,
@@ -343,10 +343,10 @@ def test_who_disowned_a_channel_hears_nothing_more_of_it(scene: Scene) -> None:
 
 
 # Powers of two, so that ticks add up exactly.
-LIFE = Life(every_s=0.125, ask_s=0.75, gone_s=2.25)
+LIFE = Heartbeats(every_s=0.125, ask_s=0.75, gone_s=2.25)
 
 
-def check(scene: Scene, times: int, life: Life = LIFE, late_s: float = 0.0) -> list[Any]:
+def check(scene: Scene, times: int, life: Heartbeats = LIFE, late_s: float = 0.0) -> list[Any]:
     """So many ticks, each of them late by so much; what was said."""
     for _ in range(times):
         scene.loop.pass_time(life.every_s + late_s)
@@ -394,7 +394,7 @@ def test_a_peer_that_is_not_read_from_is_not_given_up_but_hears_of_us(scene: Sce
 
 
 def test_a_peer_gets_a_sign_of_life_at_each_check_unless_it_has_output_to_read(scene: Scene) -> None:
-    life = Life(every_s=0.125, ask_s=10.0, gone_s=30.0, tells=True)
+    life = Heartbeats(every_s=0.125, ask_s=10.0, gone_s=30.0, tells=True)
     assert check(scene, 3, life) == [Pong()] * 3
     scene.channel.pause_writing()
     assert check(scene, 20, life) == []

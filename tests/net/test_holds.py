@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octopia.net.broker.holds import Holds, Order
+from octopia.net.broker.holds import Holds, PauseOrder
 from tests.effort import cases
 
 OWNERS = ["q", "r", "m", "n"]
@@ -129,10 +129,10 @@ def test_orders_name_all_publishers_of_a_source_at_once() -> None:
     holds.passed("m", ["Q", "S"], "q")
     holds.passed("n", ["R"], "q")
     holds.passed("m", ["P", "Q"], "q")
-    assert holds.take_orders() == [Order("m", ["P", "Q", "S"], True), Order("n", ["R"], True)]
+    assert holds.take_orders() == [PauseOrder("m", ["P", "Q", "S"], True), PauseOrder("n", ["R"], True)]
     assert holds.take_orders() == []
     holds.queue_has_room("q")
-    assert holds.take_orders() == [Order("m", ["P", "Q", "S"], False), Order("n", ["R"], False)]
+    assert holds.take_orders() == [PauseOrder("m", ["P", "Q", "S"], False), PauseOrder("n", ["R"], False)]
 
 
 def test_what_was_asked_and_released_in_between_is_not_said() -> None:
@@ -156,14 +156,14 @@ def test_beyond_the_bound_nobody_more_is_asked_and_room_is_used_again() -> None:
     holds.queue_fills("q")
     holds.passed("m", ["P", "Q", "R"], "q")
     holds.passed("n", ["P"], "q")
-    assert holds.take_orders() == [Order("m", ["P", "Q"], True)]
+    assert holds.take_orders() == [PauseOrder("m", ["P", "Q"], True)]
     # One that is held has room for another who wants the same.
     holds.queue_fills("r")
     holds.passed("m", ["P", "R"], "r")
     holds.queue_has_room("q")
-    assert holds.take_orders() == [Order("m", ["Q"], False)]
+    assert holds.take_orders() == [PauseOrder("m", ["Q"], False)]
     holds.passed("m", ["R"], "r")
-    assert holds.take_orders() == [Order("m", ["R"], True)]
+    assert holds.take_orders() == [PauseOrder("m", ["R"], True)]
     holds.neighbour_holds("n", ["P", "Q", "R"])
     assert holds.named == 2
     holds.neighbour_holds("m", ["P"])
@@ -196,7 +196,7 @@ class Line:
         self.random = random
         self.nodes = [Node(number) for number in range(length)]
         self.frames: list[deque[str]] = [deque() for _ in range(length - 1)]
-        self.words: list[deque[Order[Any]]] = [deque() for _ in range(length - 1)]
+        self.words: list[deque[PauseOrder[Any]]] = [deque() for _ in range(length - 1)]
         self.got = {"a": 0, "b": 0}
         self.published = {"a": 0, "b": 0}
 

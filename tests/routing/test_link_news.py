@@ -12,7 +12,7 @@ from octopia.language import parse_filter, parse_notification
 from octopia.protocol import LinkReport, Notify
 from octopia.routing import Advertised, Published, Subscribed
 from octopia.routing.fdr.broker_sets import AROUND
-from octopia.routing.fdr.news import VERSION_MAX, LinkState
+from octopia.routing.fdr.news import VERSION_MAX, KnownLinks
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.harness import draw_tree
@@ -40,7 +40,7 @@ class Word:
     def __init__(self, scot: Scot, draw: Random, start_apart: bool) -> None:
         self.scot = scot
         self.draw = draw
-        self.states = {id: LinkState(scot, id) for id in scot.brokers}
+        self.states = {id: KnownLinks(scot, id) for id in scot.brokers}
         self.ends = [(a, b) for a in scot.brokers for b in scot.neighbours(a)]
         # ends whose broker holds the link to be up, and ends of links that connect
         self.up: set[End] = set() if start_apart else set(self.ends)
@@ -92,7 +92,7 @@ class Word:
             self.cut((broker, near))
             self.up.discard((broker, near))
         self.lives[broker] += 1
-        self.states[broker] = LinkState(self.scot, broker, self.lives[broker] << 20 if remembers else 0)
+        self.states[broker] = KnownLinks(self.scot, broker, self.lives[broker] << 20 if remembers else 0)
 
     def arrive(self) -> bool:
         ends = [end for end in self.ends if self.flying[end] and end[::-1] not in self.untold]
@@ -186,9 +186,9 @@ def test_nobody_says_anything_when_all_links_come_up_for_the_first_time() -> Non
 def test_a_report_of_an_earlier_life_is_taken_back() -> None:
     scot = Scot(parse_tree("path:2"), 2)
     a0, a1, b0 = BrokerId("a", 0), BrokerId("a", 1), BrokerId("b", 0)
-    before = LinkState(scot, a0)
+    before = KnownLinks(scot, a0)
     (said,) = before.went_down(b0)
-    after = LinkState(scot, a0)
+    after = KnownLinks(scot, a0)
     assert after.came_up(b0) == ()
     assert after.heard([said]) == (LinkReport(a0, b0, said.version + 1, True),)
     assert not after.is_down(a0, b0)
@@ -203,7 +203,7 @@ def test_down_counts_where_versions_are_equal_in_any_order() -> None:
     a0, b0 = BrokerId("a", 0), BrokerId("b", 0)
     up, down = LinkReport(a0, b0, 5, True), LinkReport(a0, b0, 5, False)
     for reports in ((up, down), (down, up), (down, up, down)):
-        state = LinkState(scot, BrokerId("b", 1))
+        state = KnownLinks(scot, BrokerId("b", 1))
         for report in reports:
             state.heard([report])
         assert state.is_down(a0, b0)
@@ -213,8 +213,8 @@ def test_down_counts_where_versions_are_equal_in_any_order() -> None:
 def test_what_is_heard_twice_is_passed_on_once() -> None:
     scot = Scot(parse_tree("path:3"), 2)
     a0, b0 = BrokerId("a", 0), BrokerId("b", 0)
-    (report,) = LinkState(scot, a0).went_down(b0)
-    state = LinkState(scot, BrokerId("c", 1))
+    (report,) = KnownLinks(scot, a0).went_down(b0)
+    state = KnownLinks(scot, BrokerId("c", 1))
     assert state.heard([report, report]) == (report,)
     assert state.heard([report]) == ()
 
@@ -232,7 +232,7 @@ def test_what_is_heard_twice_is_passed_on_once() -> None:
     ],
 )
 def test_what_names_no_link_is_refused_and_changes_nothing(report: LinkReport) -> None:
-    state = LinkState(Scot(parse_tree("path:3"), 2), BrokerId("a", 0))
+    state = KnownLinks(Scot(parse_tree("path:3"), 2), BrokerId("a", 0))
     good = LinkReport(BrokerId("b", 0), BrokerId("c", 0), 1, False)
     with pytest.raises(RemoteProtocolError, match="news of a link between"):
         state.heard([good, report])
@@ -243,7 +243,7 @@ def test_what_names_no_link_is_refused_and_changes_nothing(report: LinkReport) -
 def test_a_version_that_nothing_can_follow_is_left_alone() -> None:
     scot = Scot(parse_tree("path:2"), 2)
     a0, b0 = BrokerId("a", 0), BrokerId("b", 0)
-    state = LinkState(scot, a0)
+    state = KnownLinks(scot, a0)
     state.came_up(b0)
     assert state.heard([LinkReport(a0, b0, VERSION_MAX, False)]) == ()
     assert state.came_up(b0) == ()
@@ -290,7 +290,7 @@ def test_what_a_link_cuts_is_what_crosses_it(tree: str, clusters: int) -> None:
     scot = Scot(parse_tree(tree), clusters)
     network = Ways(scot)
     for host in scot.brokers:
-        state = LinkState(scot, host)
+        state = KnownLinks(scot, host)
         trees = [*range(clusters), *([AROUND] if scot.a_links(host) and clusters > 1 else [])]
         for chosen in trees:
             network.choose(host, chosen)
@@ -309,7 +309,7 @@ def test_what_a_link_cuts_is_what_crosses_it(tree: str, clusters: int) -> None:
 def test_region_mates_around_go_by_any_of_the_regions_near() -> None:
     scot = Scot(parse_tree("star:4"), 3)
     host = BrokerId("a", 0)
-    state = LinkState(scot, host)
+    state = KnownLinks(scot, host)
     mate = BrokerId("a", 2)
     for near in [*"bcd"]:
         for link in ((host, BrokerId(near, 0)), (BrokerId(near, 0), BrokerId(near, 2)), (BrokerId(near, 2), mate)):

@@ -10,7 +10,7 @@ from octopia.protocol import Stamp
 from octopia.routing.fdr.streams import receiving
 from octopia.routing.fdr.streams.confirming import Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
-from octopia.routing.fdr.streams.sending import Log, places
+from octopia.routing.fdr.streams.sending import StreamLog, places
 from tests.effort import cases
 
 SOMETHING = Notification.of({"x": 1})
@@ -51,7 +51,7 @@ def befores(stamp: Stamp) -> dict[int, int]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_log_says_what_came_before_and_keeps_what_is_not_confirmed(seed: int) -> None:
     draw = Random(seed)
-    log, naive = Log(3, first=1_000), NaiveLog(1_000)
+    log, naive = StreamLog(3, first=1_000), NaiveLog(1_000)
     for step in range(120):
         publisher, place = draw.choice("pq"), draw.randrange(5)
         action = draw.random()
@@ -83,7 +83,7 @@ def test_a_log_says_what_came_before_and_keeps_what_is_not_confirmed(seed: int) 
 
 
 def test_at_its_bound_a_log_gives_up_the_oldest_and_what_follows_begins_anew() -> None:
-    log = Log(0, entries_max=3)
+    log = StreamLog(0, entries_max=3)
     stamps = [log.add("p", str(number), SOMETHING, 0b110, 0, False) for number in range(5)]
     assert [befores(stamp) for stamp in stamps] == [{1: n, 2: n} for n in range(5)]
     assert log.given_up == 2
@@ -92,7 +92,7 @@ def test_at_its_bound_a_log_gives_up_the_oldest_and_what_follows_begins_anew() -
 
 
 def test_bytes_bound_a_log_too_but_one_stays() -> None:
-    log = Log(0, bytes_max=100)
+    log = StreamLog(0, bytes_max=100)
     for size in (60, 60, 500):
         log.add("p", "", SOMETHING, 0b10, 0, False, size)
     assert [entry.size for entry in log] == [500]
@@ -230,7 +230,7 @@ class Line:
 
     def __init__(self, draw: Random, gate_max: int) -> None:
         self.draw = draw
-        self.log = Log(9)
+        self.log = StreamLog(9)
         self.gates: list[Gate[tuple[str, int]]] = [Gate(per_stream_max=gate_max, held_max=2 * gate_max) for _ in "abc"]
         self.copies: list[tuple[int, str, Stamp]] = []
         self.owed: dict[tuple[int, str], list[int]] = {}
@@ -308,7 +308,7 @@ def test_all_arrives_once_and_in_order_whatever_is_lost(seed: int, gate_max: int
 def test_types_of_what_streams_keep() -> None:
     """Nobody else's notification is kept: the object that was handed over comes back."""
     kept = Notification.of({"x": 2})
-    log = Log(0)
+    log = StreamLog(0)
     log.add("p", "n1", kept, 0b10, 0, False)
     (entry,) = log
     assert entry.notification is kept

@@ -19,7 +19,7 @@ Key = TypeVar("Key", bound=Hashable)
 _PORTION = 64
 
 
-class Stored(NamedTuple, Generic[Key]):
+class StoredFilter(NamedTuple, Generic[Key]):
     """A filter, and the keys that it is stored under, with their position in the order of all keys."""
 
     filter: Filter
@@ -33,7 +33,7 @@ class Shelf(Generic[Key]):
 
     def __init__(self) -> None:
         self.numbers: dict[Filter, int] = {}
-        self.stored: dict[int, Stored[Key]] = {}
+        self.stored: dict[int, StoredFilter[Key]] = {}
         self.next_number = 0
         self.wider = Wider()
         self.narrower = Narrower()
@@ -47,7 +47,7 @@ class Shelf(Generic[Key]):
             return known
         number = self.numbers[filter] = self.next_number
         self.next_number += 1
-        self.stored[number] = Stored(filter, {})
+        self.stored[number] = StoredFilter(filter, {})
         self.wider.add(number, filter)
         example = example_of(filter)
         if example is not None:

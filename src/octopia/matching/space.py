@@ -234,7 +234,7 @@ class Tests:
         return True
 
 
-class Watcher(Protocol):
+class SpaceWatcher(Protocol):
     """What a space tells whoever keeps the same in another form."""
 
     def add(self, attribute: Attribute, /) -> None: ...
@@ -276,7 +276,7 @@ class Space:
         # families that every notification opens
         self.always: dict[int, Family] = {}
         self.tests = Tests()
-        self.mirror: Watcher | None = None
+        self.mirror: SpaceWatcher | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"mirror": None}

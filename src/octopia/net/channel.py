@@ -13,7 +13,7 @@ A channel lives as long as its connection and knows neither brokers nor clients.
 How each end uses it:
 
 - Broker: `Channel(Connection(side, codec), end, loop, handshake_s=…)`. Its tick calls `confirm` and
-  `check_life` for every channel, each kind of peer with its own `Life`.
+  `check_life` for every channel, each kind of peer with its own `Heartbeats`.
 - Client: `Channel(Connection(Side.CLIENT, codec), end, loop, confirm_s=CONFIRM_S, tells_faults=False)`: its Goodbye is
   only for leaving, since it ends the session. `End.made` says Hello, `End.greet` gets the Welcome and calls `carry`,
   then `watch(welcome.heartbeat_s)`. A client has no tick, so the channel has timers.
@@ -70,7 +70,7 @@ CLOSED = "the connection was closed"
 _WHEN_FROZEN = frozenset({Ack, Pong, Goodbye})
 
 
-class Life(NamedTuple):
+class Heartbeats(NamedTuple):
     """Signs of life that we expect of a peer, and that it expects of us."""
 
     every_s: float  # between two checks
@@ -518,7 +518,7 @@ class Channel(asyncio.Protocol):
 
     # -- signs of life
 
-    def check_life(self, now: float, life: Life) -> None:
+    def check_life(self, now: float, life: Heartbeats) -> None:
         """Ask a silent peer for a sign of life, close it if it gave none, and give ours."""
         passed_s = now - self._checked_s
         self._checked_s = now
@@ -542,7 +542,7 @@ class Channel(asyncio.Protocol):
     def watch(self, heartbeat_s: float) -> None:
         """Without a tick, check that the peer's signs of life arrive as often as promised; 0: never."""
         if heartbeat_s > 0 and not self.closing:
-            life = Life(
+            life = Heartbeats(
                 heartbeat_s / _LOOKS_PER_HEARTBEAT,
                 # The peer gives signs unasked; ask only if it does not, or if one is late.
                 (SILENT_HEARTBEATS - 1) * heartbeat_s,
@@ -551,7 +551,7 @@ class Channel(asyncio.Protocol):
             self._checked_s = self._now()
             self._life_timer = self._loop.call_later(life.every_s, self._look, life)
 
-    def _look(self, life: Life) -> None:
+    def _look(self, life: Heartbeats) -> None:
         self.check_life(self._now(), life)
         if not self.closing:
             self._life_timer = self._loop.call_later(life.every_s, self._look, life)

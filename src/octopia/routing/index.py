@@ -21,7 +21,7 @@ Values = Mapping[str, Value]
 MANY_MIN = 5
 
 
-class Watcher(Protocol):
+class RowWatcher(Protocol):
     """An observer that is told the row of each entry."""
 
     def added(self, row: int, entry: Any, /) -> None: ...
@@ -50,7 +50,7 @@ class MatcherIndex(Matcher[Entry]):
     `watcher` is told which row an entry has as soon as it comes or goes.
     """
 
-    watcher: "Watcher | None" = None
+    watcher: "RowWatcher | None" = None
 
     def add(self, id: Entry, filter: FilterLike, group: int = -1) -> None:
         super().add(id, filter, group)
@@ -62,7 +62,7 @@ class MatcherIndex(Matcher[Entry]):
             self.watcher.removed(self._row_of[id], id)
         super().remove(id)
 
-    def watch(self, watcher: "Watcher") -> None:
+    def watch(self, watcher: "RowWatcher") -> None:
         """Register a watcher, and tell it of all current entries first."""
         self.watcher = watcher
         for entry, row in self._row_of.items():

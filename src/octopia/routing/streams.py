@@ -33,7 +33,7 @@ class Released(NamedTuple):
     recipients: tuple[Recipient, ...]
 
 
-class Log(Protocol):
+class SentLog(Protocol):
     """Notifications that were sent and are not confirmed by all destinations."""
 
     @property
@@ -69,7 +69,7 @@ class Streams(Protocol):
     place: int
 
     @property
-    def log(self) -> "Log": ...
+    def log(self) -> "SentLog": ...
 
     @property
     def due(self) -> float | None: ...

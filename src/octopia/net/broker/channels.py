@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
-from octopia.net.channel import SILENT_HEARTBEATS, Channel, End, Life
+from octopia.net.channel import SILENT_HEARTBEATS, Channel, End, Heartbeats
 from octopia.net.limits import NetLimits
 from octopia.wire import ROLE_BROKER, Codec, Connection, Side
 
@@ -50,10 +50,10 @@ class Channels:
         # those that a tick has something to do for: a tick costs nothing for idle connections
         self._busy: dict[Channel, None] = {}
         soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
-        self._of_neighbours = Life(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
+        self._of_neighbours = Heartbeats(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
         # Ours are given at each check, as often as clients expect: for thousands of them that is most of what an idle
         # broker does.
-        self._of_clients = Life(soon_s, late_s, SILENT_HEARTBEATS * late_s, tells=True)
+        self._of_clients = Heartbeats(soon_s, late_s, SILENT_HEARTBEATS * late_s, tells=True)
         # when to look at each for signs of life, in order: neighbours, and all others
         self._neighbours: deque[tuple[float, Channel]] = deque()
         self._clients: deque[tuple[float, Channel]] = deque()
@@ -115,7 +115,7 @@ class Channels:
         self._look(now, self._neighbours, self._of_neighbours)
         self._look(now, self._clients, self._of_clients)
 
-    def _look(self, now: float, due: deque[tuple[float, Channel]], life: Life) -> None:
+    def _look(self, now: float, due: deque[tuple[float, Channel]], life: Heartbeats) -> None:
         """Check the signs of life of connections that are due."""
         while due and due[0][0] <= now:
             _, channel = due.popleft()

@@ -58,7 +58,7 @@ from octopia.language import Filter, parse_filter
 from octopia.net.addresses import PORT_DEFAULT, Address
 from octopia.net.broker.qos import Qos, read_qos
 from octopia.net.broker.rights import Authority, ClientEntry, Rights
-from octopia.net.broker.tokens import Tokens, token_keys
+from octopia.net.broker.tokens import AccessTokens, token_keys
 from octopia.net.limits import NetLimits
 from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
@@ -169,7 +169,7 @@ def load_config(path: str | PathLike[str], *, secrets: bool = True) -> ServeConf
     Without `secrets`, tokens stored elsewhere may be missing: for commands that do not run brokers.
     """
     text = TomlText(path)
-    tokens = Tokens(text, secrets)
+    tokens = AccessTokens(text, secrets)
     overlay = read_overlay(text)
     scot, placement = overlay.scot, overlay.placement
     routing, congestion, covering = _routing(text)
@@ -321,7 +321,7 @@ def _tls(text: TomlText) -> TlsFiles | None:
     return TlsFiles(certificate, key, authorities, text.file.parent)
 
 
-def _authority(text: TomlText, scot: Scot, tls: bool, tokens: Tokens) -> Authority:
+def _authority(text: TomlText, scot: Scot, tls: bool, tokens: AccessTokens) -> Authority:
     link_token = tokens.read("links", text.table("links", token_keys("token")), "token", spoken=True)
     given = text.document.get("clients", [])
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
@@ -332,7 +332,7 @@ def _authority(text: TomlText, scot: Scot, tls: bool, tokens: Tokens) -> Authori
         return Authority(entries, link_token, tls)
 
 
-def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, tokens: Tokens) -> ClientEntry:
+def _client(text: TomlText, scot: Scot, entry: dict[str, Any], number: int, tokens: AccessTokens) -> ClientEntry:
     text.check_keys("clients", entry, _CLIENT_KEYS, number)
 
     def words(key: str) -> str:

@@ -33,7 +33,7 @@ Owner = TypeVar("Owner", bound=Hashable)
 HELD_MAX = 10_000
 
 
-class Order(NamedTuple, Generic[Owner]):
+class PauseOrder(NamedTuple, Generic[Owner]):
     """Tell this source to pause or resume these publishers."""
 
     source: Owner
@@ -142,21 +142,21 @@ class Holds(Generic[Owner]):
 
     # -- orders
 
-    def take_orders(self) -> list[Order[Owner]]:
+    def take_orders(self) -> list[PauseOrder[Owner]]:
         """The orders for sources since the last call; names are sorted, whatever their order of arrival."""
         if not self.changed:
             return []
         changed, self.changed = self.changed, {}
-        orders: list[Order[Owner]] = []
+        orders: list[PauseOrder[Owner]] = []
         for source, publishers in changed.items():
             wanted, told = self._askers.get(source, {}), self._told.get(source, {})
             pause = sorted(publisher for publisher in publishers if publisher in wanted and publisher not in told)
             resume = sorted(publisher for publisher in publishers if publisher in told and publisher not in wanted)
             self._note_told(source, pause, resume)
             if resume:
-                orders.append(Order(source, resume, False))
+                orders.append(PauseOrder(source, resume, False))
             if pause:
-                orders.append(Order(source, pause, True))
+                orders.append(PauseOrder(source, pause, True))
         return orders
 
     def _note_told(self, source: Owner, pause: list[str], resume: list[str]) -> None:

@@ -56,7 +56,7 @@ from octopia.wire import Codec, Crowded, WireLimits
 SHUTDOWN = "shutdown"
 
 
-class Parts(NamedTuple):
+class HostParts(NamedTuple):
     """The settings of a broker that its parts share."""
 
     id: BrokerId
@@ -109,7 +109,7 @@ class BrokerHost:
             raise InputError(reason)
         loop = asyncio.get_running_loop()
         own = qos[id.cluster] if qos else ORDINARY
-        self._parts = parts = Parts(
+        self._parts = parts = HostParts(
             id,
             overlay,
             policy_named(routing),

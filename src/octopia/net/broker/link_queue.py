@@ -17,7 +17,7 @@ from octopia.protocol import Confirm, LinkNews, Message, Notify, Waits
 from octopia.wire import COPIES, Hold
 
 
-class LinkState(Member, Protocol):
+class LinkOwner(Member, Protocol):
     """The state of a link, as far as its queue depends on it."""
 
     channel: Channel | None
@@ -37,7 +37,7 @@ class LinkQueue:
 
     __slots__ = ("_asks", "_intake", "_link", "_mark", "_marks", "_names", "_repeats", "dropped", "frames")
 
-    def __init__(self, link: LinkState, frames: FrameQueue, intake: Intake, *, repeats: bool) -> None:
+    def __init__(self, link: LinkOwner, frames: FrameQueue, intake: Intake, *, repeats: bool) -> None:
         """`repeats`: whether the broker that notifications came from resends those that a broken link held."""
         self._link = link
         self.frames = frames

@@ -2,15 +2,15 @@
 
 from typing import Protocol
 
-from octopia.net.broker.router import Observer as RouterObserver
-from octopia.net.frame_queue import FrameQueue, Observer
+from octopia.net.broker.router import RouterObserver
+from octopia.net.frame_queue import FrameQueue, QueueObserver
 from octopia.topology import BrokerId
 
 
 class Recorder(RouterObserver, Protocol):
     """Observes one broker."""
 
-    def client_observer(self, client: str) -> Observer:
+    def client_observer(self, client: str) -> QueueObserver:
         """The observer of a client's queue."""
 
     def observe_link(self, neighbour: BrokerId, queue: FrameQueue) -> None:

@@ -39,7 +39,7 @@ from octopia.wire import Unread, deliver_frame, link_frames
 _IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
 
 
-class Client(Protocol):
+class RouterClient(Protocol):
     """A client of this broker."""
 
     deliveries: ClientQueue
@@ -49,13 +49,13 @@ class Client(Protocol):
     def accept(self, request: str, id: str) -> None: ...
 
 
-class Neighbour(Protocol):
+class RouterLink(Protocol):
     """A neighbour of this broker."""
 
     def send(self, message: Message, frames: list[bytes], priority: int = 0) -> None: ...
 
 
-class Observer(Protocol):
+class RouterObserver(Protocol):
     """Is told what a broker handles, and changes nothing."""
 
     def began(self) -> None:
@@ -119,8 +119,8 @@ class Router:
         broker: Broker,
         engine: Engine,
         *,
-        clients: Mapping[str, Client],
-        links: Mapping[BrokerId, Neighbour],
+        clients: Mapping[str, RouterClient],
+        links: Mapping[BrokerId, RouterLink],
         barriers: Barriers,
         intake: Intake,
         counters: Counters,
@@ -130,7 +130,7 @@ class Router:
     ) -> None:
         self.id = broker.id
         self.engine = engine
-        self.observer: Observer | None = None
+        self.observer: RouterObserver | None = None
         self._broker = broker
         self._clients = clients
         self._links = links
@@ -265,7 +265,7 @@ class Router:
             # The messages of this registration come later in the same list of actions: ask after them.
             self._soon(self._confirm_later, client, action.request, action.id, scope)
 
-    def _confirm_later(self, client: Client, request: str, id: str, scope: bool) -> None:
+    def _confirm_later(self, client: RouterClient, request: str, id: str, scope: bool) -> None:
         self._barriers.when_in_force(scope, lambda: client.accept(request, id))
 
     # -- links

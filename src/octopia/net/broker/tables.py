@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from octopia.net.broker.links import Link
-from octopia.net.broker.operations.paging import ROWS_MAX, Source
+from octopia.net.broker.operations.paging import ROWS_MAX, RowSource
 from octopia.net.broker.rights import Rights
 from octopia.net.broker.sessions import Session
 from octopia.routing import Broker
@@ -330,7 +330,7 @@ def sources(
     avoids: bool,
     now: Callable[[], float],
     wall: Callable[[], float],
-) -> dict[str, Source]:
+) -> dict[str, RowSource]:
     """All tables of a broker by name."""
     return {
         "subscriptions": SubscriptionRows(broker, sessions),

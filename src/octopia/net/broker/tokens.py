@@ -26,7 +26,7 @@ def token_keys(key: str) -> tuple[str, ...]:
     return tuple(f"{key}{way}" for way in _WAYS)
 
 
-class Tokens:
+class AccessTokens:
     """Reads the tokens of one file."""
 
     def __init__(self, text: TomlText, secrets: bool = True) -> None:

@@ -34,7 +34,7 @@ _End = tuple[BrokerId, BrokerId]  # the end of a link at the first broker
 Way = tuple[BrokerId, int]
 
 
-class LinkState:
+class KnownLinks:
     """All links of an overlay as known at one broker. `unreachable` has bits of brokers, as in `broker_sets.py`."""
 
     __slots__ = (

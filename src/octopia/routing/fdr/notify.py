@@ -15,7 +15,7 @@ region. There these destinations lie beyond the link that the copy came from, an
 cluster. So a host broker with k - 1 iLinks and an aLink has k trees that share no directed link, including its own.
 
 If links are down, anywhere: 3. Each destination takes a shortest path to a broker that has a link to it, over the links
-that this broker knows to be up (`LinkState.ways`). Destinations that must leave a tree leave it together.
+that this broker knows to be up (`KnownLinks.ways`). Destinations that must leave a tree leave it together.
 
 **Exactly once.** Each destination is in the dests of exactly one copy: all steps divide. **It ends.** While brokers
 have the same knowledge of links, each hop brings a destination closer, by the number of hops to a broker with a link to

@@ -15,12 +15,12 @@ from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
 from octopia.routing.fdr.broker_sets import places_of
-from octopia.routing.fdr.news import LinkState, Way
+from octopia.routing.fdr.news import KnownLinks, Way
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
 from octopia.routing.priorities import Urgent, union
-from octopia.routing.scot.state import ScotState, Spread, Tells
+from octopia.routing.scot.state import ScotState, Spreading, Tells
 from octopia.routing.state import Passed, Setup
 from octopia.routing.tables import Matched, SubscriptionTable
 from octopia.topology import BrokerId
@@ -187,7 +187,7 @@ class FdrState(ScotState):
     passed: Passed
     prt: DestsPrt  # type: ignore[assignment]  # what SCOT routing asks of its table, this one answers as well
 
-    def __init__(self, setup: Setup, tells: Tells, spread: Spread) -> None:
+    def __init__(self, setup: Setup, tells: Tells, spread: Spreading) -> None:
         super().__init__(setup, tells, spread)
         id, overlay = setup.id, setup.overlay
         self.overlay = overlay
@@ -201,7 +201,7 @@ class FdrState(ScotState):
         self.order = {neighbour: number for number, neighbour in enumerate(self.neighbours)}
         # created by the policy, which knows both
         self.streams: StreamEnds
-        self.links = LinkState(overlay, id, setup.first_serial)
+        self.links = KnownLinks(overlay, id, setup.first_serial)
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}

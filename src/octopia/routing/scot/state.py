@@ -38,7 +38,7 @@ class Tells(NamedTuple):
     learnt: Callable[[Any, list[BrokerId], list[Action]], None]
 
 
-class Spread(Protocol):
+class Spreading(Protocol):
     """How a broker updates its primary neighbours when its table of subscriptions changes.
 
     `names_hosts`: whether it can give its word for single hosts in a resync.
@@ -56,7 +56,7 @@ class Spread(Protocol):
 class ScotState(BrokerState):
     __slots__ = ("branches", "prt", "spread", "stale", "tells", "unlearnt")
 
-    def __init__(self, setup: Setup, tells: Tells, spread: Spread) -> None:
+    def __init__(self, setup: Setup, tells: Tells, spread: Spreading) -> None:
         super().__init__(setup)
         self.prt = Prt(setup.make_index, self.a_links)
         self.tells = tells

@@ -186,7 +186,7 @@ class TreePrt(SubscriptionTable[BoundEntry, TreeMatched]):
         return TreeMatched(matching, self._here, self._neighbours, self.remember_more)
 
 
-class TreeSpread(Protocol):
+class TreeSpreading(Protocol):
     """How a broker updates the brokers towards the roots when bindings come and go (`spread.py`)."""
 
     def changed(
@@ -206,7 +206,7 @@ class TidState(BrokerState):
 
     __slots__ = ("fading", "prt", "spread")
 
-    def __init__(self, setup: Setup, spread: TreeSpread) -> None:
+    def __init__(self, setup: Setup, spread: TreeSpreading) -> None:
         super().__init__(setup)
         self.prt = TreePrt(setup.make_index, self.id, self.neighbours)
         self.fading: dict[Key, dict[BrokerId, None]] = {}

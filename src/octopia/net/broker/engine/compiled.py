@@ -62,7 +62,7 @@ from octopia.net.broker.engine.outcome import (
     Sample,
 )
 from octopia.net.broker.engine.publisher import Publisher
-from octopia.net.broker.engine.reference import Client, Neighbour, ReferenceEngine
+from octopia.net.broker.engine.reference import EngineClient, EngineLink, ReferenceEngine
 from octopia.net.broker.engine.terms import Programs, Promise
 from octopia.net.broker.operations.cases import CaseCounts
 from octopia.net.frame_queue import Bundle
@@ -301,8 +301,8 @@ class CompiledEngine:
         codec: Codec,
         reference: ReferenceEngine,
         *,
-        clients: Mapping[str, Client],
-        links: Mapping[BrokerId, Neighbour],
+        clients: Mapping[str, EngineClient],
+        links: Mapping[BrokerId, EngineLink],
         order: Order | None,
         cases: CaseCounts,
         wall: Callable[[], float] | None,

@@ -43,20 +43,20 @@ from octopia.wire import (
 # A lane of a queue.
 Lane = tuple[Destination, int]
 # For each frame that a decision asks for: its heads, and where it goes.
-Plan = list[tuple[Heads, list[Lane]]]
+FramePlan = list[tuple[Heads, list[Lane]]]
 # Cached plans; at the bound all are forgotten.
 PLANS_MAX: Final = 16_384
 _ALL: Final = 1 << 30
 
 
-class Client(Protocol):
+class EngineClient(Protocol):
     """A client of this broker, as far as an engine sees it."""
 
     publisher: Publisher
     deliveries: ClientQueue
 
 
-class Neighbour(Protocol):
+class EngineLink(Protocol):
     """A link of this broker, as far as an engine sees it."""
 
     @property
@@ -74,7 +74,7 @@ class Frames:
         self.observed = observed
         self.deliveries = 0
 
-    def add(self, plan: Plan, tail: bytes, event: int) -> None:
+    def add(self, plan: FramePlan, tail: bytes, event: int) -> None:
         """Add a notification's frames, which end with these bytes."""
         lanes, length = self._lanes, len(tail)
         for heads, targets in plan:
@@ -139,8 +139,8 @@ class ReferenceEngine:
         core: Broker,
         codec: Codec,
         *,
-        clients: Mapping[str, Client],
-        links: Mapping[BrokerId, Neighbour],
+        clients: Mapping[str, EngineClient],
+        links: Mapping[BrokerId, EngineLink],
         order: Order | None,
         cases: CaseCounts,
         counters: Counters,
@@ -163,7 +163,7 @@ class ReferenceEngine:
         self._traces = traces
         self._wall = wall
         # the frames for clients and for neighbours
-        self._plans: dict[Decision, tuple[Plan, Plan]] = {}
+        self._plans: dict[Decision, tuple[FramePlan, FramePlan]] = {}
         # The names of copies' sources in traces.
         self._names = {neighbour: str(neighbour) for neighbour in core.state.neighbours}
         self.observed = False
@@ -311,7 +311,7 @@ class ReferenceEngine:
         elif copies:
             frames.add(copies, parcel, at)
 
-    def _add_stamped(self, batch: Batch, at: int, decision: Decision, copies: Plan, frames: Frames) -> None:
+    def _add_stamped(self, batch: Batch, at: int, decision: Decision, copies: FramePlan, frames: Frames) -> None:
         """Add the copies of a notification of a routing with streams."""
         if batch.stamped:
             # on its way: byte for byte
@@ -352,7 +352,7 @@ class ReferenceEngine:
 
     # -- frames
 
-    def _plan(self, decision: Decision) -> tuple[Plan, Plan]:
+    def _plan(self, decision: Decision) -> tuple[FramePlan, FramePlan]:
         """The frames that a decision asks for, for clients and for neighbours.
 
         They are those as long as the decision is: a session ends with the withdrawal of its subscriptions, which
@@ -363,7 +363,7 @@ class ReferenceEngine:
         made = self._plans[decision] = self._deliveries(decision.recipients), self._copies(decision)
         return made
 
-    def _deliveries(self, recipients: Sequence[Recipient]) -> Plan:
+    def _deliveries(self, recipients: Sequence[Recipient]) -> FramePlan:
         """The frames for clients: one for all whose subscription ids are equal."""
         found: dict[int, tuple[Heads, list[Lane]]] = {}
         for name, subscriptions in recipients:
@@ -374,7 +374,7 @@ class ReferenceEngine:
                 found.setdefault(id(heads), (heads, []))[1].append(lane)
         return list(found.values())
 
-    def _copies(self, decision: Decision, said: CopyHeader | None = None) -> Plan:
+    def _copies(self, decision: Decision, said: CopyHeader | None = None) -> FramePlan:
         """The frames for neighbours: one for all whose header is the same."""
         found: dict[int, tuple[Heads, list[Lane]]] = {}
         for (to, header), priority in zip(decision.copies, decision.priorities or repeat(0), strict=False):

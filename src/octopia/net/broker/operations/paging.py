@@ -5,7 +5,7 @@ request works at a time, and the others wait. Results are cached for a moment (`
 so that paging does not repeat the search and many readers cost as much as one. At most `ROWS_MAX` rows of a table are
 examined, an answer has at most `LIMIT_MAX`, and it says whether it is incomplete.
 
-A `Source` is a table as plain values; this module does not know its origin.
+A `RowSource` is a table as plain values; this module does not know its origin.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class BadQueryError(Exception):
     """A request that cannot be answered, with the reason in one line."""
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """One table."""
 
     @property
@@ -109,7 +109,7 @@ class Pages:
 
     def __init__(
         self,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, RowSource],
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -167,7 +167,7 @@ class Pages:
         }
         return msgspec.json.encode(head)[:-1] + b',"rows":[' + b",".join(rows) + b"]}\n"
 
-    async def _view(self, source: Source, query: Query) -> _View:
+    async def _view(self, source: RowSource, query: Query) -> _View:
         if not query.words and not query.sort:
             # of one client: quick enough to repeat
             return await self._search(source, query, query.offset + query.limit)
@@ -185,7 +185,7 @@ class Pages:
         self._views[key] = view
         return view
 
-    async def _search(self, source: Source, query: Query, last: int) -> _View:
+    async def _search(self, source: RowSource, query: Query, last: int) -> _View:
         """All matches; without an order, only enough for this page and to know whether there are more."""
         found: list[Any] = []
         examined = 0
@@ -214,7 +214,7 @@ class Pages:
             found = await self._sorted(source, query.sort, found)
         return _View(found, examined, examined < ROWS_MAX)
 
-    async def _sorted(self, source: Source, sort: str, found: list[Any]) -> list[Any]:
+    async def _sorted(self, source: RowSource, sort: str, found: list[Any]) -> list[Any]:
         column, falls = sort.removeprefix("-"), sort.startswith("-")
         value, breathe = source.value, self._pace.breathe
         parts: list[list[tuple[Any, int]]] = []

@@ -190,7 +190,7 @@ class _Publisher:
         return waiting[-1].last_for(place) if waiting else 0
 
 
-class Log:
+class StreamLog:
     """The unconfirmed notifications of the clients of the broker at place `host`.
 
     `first` is at or above all numbers that an earlier life used.

@@ -31,7 +31,7 @@ from octopia.routing.fdr import notify
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
-from octopia.routing.fdr.streams.sending import Block, Entry, Log, places
+from octopia.routing.fdr.streams.sending import Block, Entry, StreamLog, places
 from octopia.routing.scot.interest import parts
 from octopia.routing.streams import Items, OpenStream, Released
 from octopia.topology import BrokerId
@@ -101,7 +101,7 @@ class DestStreams:
         self._me = state.me
         self._below = state.me - 1
         self.place = state.me.bit_length() - 1
-        self.log = Log(self.place, first_sequence)
+        self.log = StreamLog(self.place, first_sequence)
         self.gate: Gate[_Waiting] = Gate()
         self._recent = self.gate.recent
         self.owed = Owed()
