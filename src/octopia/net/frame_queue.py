@@ -113,7 +113,7 @@ class Source(Protocol):
         """This queue has room again."""
 
 
-class QueueObserver(Protocol):
+class FrameObserver(Protocol):
     """Is told what happens to the frames of a queue, in order."""
 
     def entered(self, queue: "FrameQueue", bundle: Bundle, waited: int) -> None:
@@ -228,7 +228,7 @@ class FrameQueue:
         self.disguise: Callable[[list[bytes]], list[bytes]] | None = None
         # How many frames may be written now, on a link where frames take time.
         self.pace: Callable[[], int] | None = None
-        self.observer: QueueObserver | None = None
+        self.observer: FrameObserver | None = None
         # Queues with frames, for whoever adds up their memory: this one enters itself when something is written.
         self.ledger: dict[FrameQueue, None] | None = None
 
