@@ -9,12 +9,11 @@ overtake each other (`order.py`); a *trace* where the publisher asked for one. A
 recipients: it is traced, and everything else is as usual.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
 from octopia.errors import RemoteProtocolError
-from octopia.net.broker.client_queue import ClientQueue
 from octopia.net.broker.engine.order import Order
 from octopia.net.broker.engine.outcome import Addressed, Destination, Outcome
 from octopia.net.broker.engine.publisher import Publisher
@@ -49,11 +48,22 @@ PLANS_MAX: Final = 16_384
 _ALL: Final = 1 << 30
 
 
+class Deliveries(Destination, Protocol):
+    """The queue of a client, and what its subscriptions ask for. `policies` has their ids."""
+
+    @property
+    def policies(self) -> Container[str]: ...
+    def priority_of(self, subscriptions: tuple[str, ...]) -> int: ...
+    def takes_any(self, subscriptions: tuple[str, ...]) -> bool: ...
+
+
 class EngineClient(Protocol):
     """A client of this broker, as far as an engine sees it."""
 
     publisher: Publisher
-    deliveries: ClientQueue
+
+    @property
+    def deliveries(self) -> Deliveries: ...
 
 
 class EngineLink(Protocol):
