@@ -11,9 +11,9 @@ import random
 import sys
 import time
 
-from tests.wire.test_scan import LIMITS, check, drawn_frame, mutated
+from tests.wire.test_scan import Readers, drawn_frame, mutated
 
-from octopia.wire import Codec
+from octopia.matching import kernels_in_use
 
 FRAMES = 200
 
@@ -21,9 +21,9 @@ FRAMES = 200
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    codec = Codec(LIMITS)
-    if not codec.start_scanning():
+    if kernels_in_use() != "numba":
         sys.exit("numba is not installed: there is no compiled reader")
+    readers = Readers()
     until, told = time.monotonic() + seconds, time.monotonic()
     frames = taken = 0
     while time.monotonic() < until:
@@ -32,7 +32,7 @@ def main() -> None:
             mutated(draw, drawn_frame(draw, n)) if draw.random() < 0.8 else drawn_frame(draw, n) for n in range(FRAMES)
         ]
         try:
-            taken += check(codec, some)
+            taken += readers.check(b"".join(some))
         except Exception as error:
             error.add_note(f"seed {seed}: {b''.join(some).hex()}")
             raise
