@@ -4,7 +4,7 @@ Brokers are the real ones, hosts with sessions, links and queues. Time is a numb
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from octopia.net import BrokerHost, NetLimits
@@ -36,8 +36,11 @@ class End:
         self.closed = False
         self.under_way = bytearray()  # written here, not yet read at the other end
         self.written = bytearray()  # since it was last compared
+        self.said = bytearray()  # all that was ever written here, also to a connection that is gone
+        self.heard = bytearray()  # all that was ever read here
 
     def write(self, data: bytes) -> None:
+        self.said += data
         if not self.closed:
             self.under_way += data
             self.written += data
@@ -75,6 +78,7 @@ class End:
         data = bytes(other.under_way[:size])
         del other.under_way[:size]
         if data:
+            self.heard += data
             self.owner.data_received(data)
         elif other.closed:
             self.close()
@@ -112,15 +116,29 @@ class PipedClient:
 
 
 class PipedOverlay:
-    """All brokers of an overlay, in one process. `compiled`: they use the compiled engine."""
+    """All brokers of an overlay, in one process. `compiled`: they use the compiled engine.
+
+    `made` has both ends of every connection that there ever was, that of a broker last if the other is a client.
+    """
 
     def __init__(
-        self, scot: Scot, compiled: bool, clock: Callable[[], float], limits: NetLimits, **options: Any
+        self,
+        scot: Scot,
+        compiled: bool,
+        clock: Callable[[], float],
+        limits: NetLimits,
+        recorders: Mapping[BrokerId, Any] | None = None,
+        **options: Any,
     ) -> None:
         self.scot = scot
+        known = recorders or {}
         self.hosts = {
-            id: BrokerHost(id, scot, now=clock, net_limits=limits, compiled=compiled, **options) for id in scot.brokers
+            id: BrokerHost(
+                id, scot, now=clock, net_limits=limits, compiled=compiled, recorder=known.get(id), **options
+            )
+            for id in scot.brokers
         }
+        self.made: list[tuple[End, End]] = []
         self.clients: dict[str, PipedClient] = {}
         self.links: dict[tuple[BrokerId, BrokerId], tuple[End, End]] = {}
 
@@ -138,6 +156,7 @@ class PipedOverlay:
 
     def connect(self, name: str, at: BrokerId) -> None:
         here, there = piped(name, str(at))
+        self.made.append((here, there))
         client = here.owner = PipedClient(name, at, here)
         there.owner = self.hosts[at].door.accept()
         self.clients[name] = client
@@ -150,6 +169,7 @@ class PipedOverlay:
         if known is not None and not any(end.closed for end in known):
             return
         here, there = self.links[dialling, accepting] = piped(str(dialling), str(accepting))
+        self.made.append((here, there))
         host = self.hosts[dialling]
         here.owner = host.channels.make(Side.DIALLING_BROKER, host.diallers[accepting], 1e6)
         there.owner = self.hosts[accepting].door.accept()

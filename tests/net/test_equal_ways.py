@@ -11,7 +11,7 @@ pieces the history says, the same in both overlays. Two judges:
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter, methodcaller
 from typing import Any
@@ -74,12 +74,15 @@ class Known:
 class Story:
     """One history, told to two overlays."""
 
+    shapes: Sequence[tuple[str, int]] = OVERLAYS
+    routings: Sequence[str] = ROUTINGS
+
     def __init__(self, seed: int, loop: StoppedLoop) -> None:
         self.loop = loop
         self.draw = draw = random.Random(seed)
-        tree, clusters = draw.choice(OVERLAYS)
+        tree, clusters = draw.choice(self.shapes)
         self.scot = Scot(parse_tree(tree), clusters)
-        self.routing = draw.choice(ROUTINGS)
+        self.routing = draw.choice(self.routings)
         rare = draw.random() < 0.5
         self.words = Words(draw, more=draw.choice((0, 0, 4, 80)), rare=rare)
         # Values of rare types end a run for the compiled reader, and `fdr` chooses trees by run: what waits has changed
@@ -98,13 +101,16 @@ class Story:
             window_frames=draw.choice((8, 4096)), heartbeat_s=1e6, overload_s=1e6, link_grace_s=0.5, link_give_up_s=2.0
         )
         self.overlays: list[PipedOverlay] = []
-        for number, compiled in enumerate((True, False)):
+        for number in range(2):
             SECRETS.use(number)
-            self.overlays.append(PipedOverlay(self.scot, compiled, lambda: loop.now_s, limits, **options))
+            self.overlays.append(self.make_overlay(number, limits, options))
         self.known = {f"c{n}": Known() for n in range(draw.randint(3, 6))}
         # by publisher and number
         self.published: dict[tuple[str, str], dict[str, Any]] = {}
         self.refused_wanted: dict[str, list[str]] = {}
+
+    def make_overlay(self, number: int, limits: NetLimits, options: dict[str, Any]) -> PipedOverlay:
+        return PipedOverlay(self.scot, number == 0, lambda: self.loop.now_s, limits, **options)
 
     # -- the same for both
 

@@ -16,8 +16,10 @@ from octopia.errors import InputError
 from octopia.net import RecordOptions
 from octopia.net.broker import live_recording
 from octopia.net.broker.live_recording import FactFiles, LiveRecording, Part
+from octopia.net.frame_queue import Bundle, FrameQueue, Turn
 from octopia.topology import BrokerId
 from octopia.trace import FACTS, REGISTERED, TABLES, assemble, content_of, subscriptions_between
+from octopia.wire import check_parcel, deliver_frame
 from tests.net.live import Live
 
 FOREVER_NS = 1 << 62
@@ -130,14 +132,22 @@ def test_the_log_of_registrations_is_written_anew(tmp_path: Path) -> None:
 
 
 def noted(recording: LiveRecording, count: int) -> Part:
-    recording.facts += [("delivered", "c", f"p{n}", n, n, 1, 2, 0, "x" * 200) for n in range(count)]
+    """A part with so many deliveries."""
+    client = recording.client_observer("c")
+    queue = FrameQueue(Turn(), 100_000, 1 << 30)
+    for number in range(count):
+        delivery = Bundle(deliver_frame(("x" * 200,), check_parcel({"n": number}, f"p{number}", number)[0]))
+        client.entered(queue, delivery, 0)
+        client.left(queue, delivery)
     return recording.take_part()
 
 
 def test_the_oldest_files_give_way_at_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = FactFiles(RecordOptions(tmp_path, bytes_max=1 << 20))
     monkeypatch.setattr(live_recording, "PARTS_WAITING_MAX", 10_000)
-    monkeypatch.setattr(live_recording, "_replace", lambda path, table: (path.write_bytes(bytes(200_000)), 200_000)[1])
+    monkeypatch.setattr(
+        live_recording, "_replace", lambda path, table, **_: (path.write_bytes(bytes(200_000)), 200_000)[1]
+    )
     recording = LiveRecording(BrokerId("a", 0), [], files, 1.0)
     for _ in range(20):
         files.write_facts([noted(recording, 10)])

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from octopia.trace import FACTS, REGISTERED
+from octopia.wire import check_parcel
 
 SECOND_NS = 1_000_000_000
 START = datetime(2024, 1, 2, 10, 0, tzinfo=UTC)
@@ -28,7 +29,7 @@ class Recorded:
         rows = []
         for fact in facts:
             since, till = (START_NS + round(fact[name] * SECOND_NS) for name in ("since", "till"))
-            plain = {**dict.fromkeys(("peer", "publisher", "text")), "share": 1.0}
+            plain = {**dict.fromkeys(("peer", "publisher", "text", "content")), "share": 1.0}
             plain |= dict.fromkeys(("sequence", "serial", "queue"), 0)
             timed = {"at_time": datetime.fromtimestamp(till / SECOND_NS, UTC), "from_ns": since, "until_ns": till}
             rows.append(plain | timed | {key: value for key, value in fact.items() if key not in ("since", "till")})
@@ -54,9 +55,9 @@ def story(
 ) -> list[dict[str, Any]]:
     """A notification from a,0 over b,0: `x` is a client there, `y` at a,0."""
     who = {"publisher": publisher, "sequence": number}
-    text = json.dumps({"n": number, **content})
+    parcel = check_parcel({"n": number, **content}, publisher, number)[0]
     facts = [
-        {"fact": "publish", "broker": "a,0", "since": at, "till": at, "text": text, **who},
+        {"fact": "publish", "broker": "a,0", "since": at, "till": at, "content": parcel, **who},
         {"fact": "sent", "broker": "a,0", "peer": "b,0", "since": at, "till": at, "serial": number, "queue": 3, **who},
     ]
     if not lost:

@@ -126,7 +126,23 @@ class FrameObserver(Protocol):
         """It was handed to a socket that is gone, and waits again."""
 
     def lost(self, queue: "FrameQueue", bundle: Bundle) -> None:
-        """It will never be sent."""
+        """It will never be sent, or never again."""
+
+    def expired(self, queue: "FrameQueue", bundle: Bundle) -> None:
+        """At its turn it was too old, and is not sent."""
+
+
+class Carrier(Protocol):
+    """The way from a queue to its socket, where that takes time or is interrupted."""
+
+    def attached(self, transport: asyncio.WriteTransport) -> None:
+        """The queue has a connection."""
+
+    def room(self, queue: "FrameQueue") -> int:
+        """How many frames may leave the queue now; it is flushed when there is room again."""
+
+    def write(self, transport: asyncio.WriteTransport, data: bytes | memoryview) -> None:
+        """Write frames to the socket, now or later, in order."""
 
 
 class Turn:
@@ -171,6 +187,7 @@ class FrameQueue:
         "_urgent",
         "_urgent_frames",
         "bytes_max",
+        "carrier",
         "confirmed",
         "confirmed_bytes",
         "disguise",
@@ -180,7 +197,6 @@ class FrameQueue:
         "mark_bytes",
         "mark_frames",
         "observer",
-        "pace",
         "sent",
         "still_wanted",
         "too_old_total",
@@ -226,8 +242,7 @@ class FrameQueue:
         self.still_wanted: Callable[[Bundle], list[Bundle]] | None = None
         # The bytes to write in place of frames, where they differ from those kept; sizes count as kept.
         self.disguise: Callable[[list[bytes]], list[bytes]] | None = None
-        # How many frames may be written now, on a link where frames take time.
-        self.pace: Callable[[], int] | None = None
+        self.carrier: Carrier | None = None  # None: frames are written at once
         self.observer: FrameObserver | None = None
         # Queues with frames, for whoever adds up their memory: this one enters itself when something is written.
         self.ledger: dict[FrameQueue, None] | None = None
@@ -450,7 +465,10 @@ class FrameQueue:
         if self.disguise is not None:
             data = b"".join(self.disguise(split_frames(bytes(data))))
         try:
-            transport.write(data)
+            if self.carrier is None:
+                transport.write(data)
+            else:
+                self.carrier.write(transport, data)
         except RuntimeError:
             # uvloop raises this for a closed connection not yet reported as lost: the frames are resent on the next
             self.writable = False
@@ -471,11 +489,9 @@ class FrameQueue:
         if self._unconfirmed_bytes >= WINDOW_BYTES:
             return 0
         room = self.window - self.sent + self.confirmed
-        if self._last is None and self.pace is None:
-            return room
         if self._last is not None:
             room = min(room, self._last - self.sent)
-        return room if self.pace is None or room <= 0 else min(room, self.pace())
+        return room if self.carrier is None or room <= 0 else min(room, self.carrier.room(self))
 
     def _put_first(self, notice: Dropped | TooOld) -> None:
         frame = message_frame(notice)
@@ -564,6 +580,8 @@ class FrameQueue:
         if (self.waits or self._dropped or self._aged) and not self._noted:
             self._noted = True
             self._turn.note(self)
+        if self.carrier is not None:
+            self.carrier.attached(transport)
 
     def detach(self) -> None:
         """The connection is gone; the session waits for another."""
@@ -737,17 +755,24 @@ class FrameQueue:
             if over <= 0:
                 rest.append(bundle)
                 continue
-            for frame in bundle.split():
-                saved = len(frame) - len(_DROPPED_ONE)
-                drops = over > 0 and saved > 0 and droppable(frame)
-                rest.append(Bundle(_DROPPED_ONE if drops else frame))
-                if drops:
+            left: Bundle | None = bundle
+            while left is not None:
+                frame = left.cut(1) if left.frames > 1 else left
+                left = None if frame is left else left
+                saved = len(frame.data) - len(_DROPPED_ONE)
+                if over > 0 and saved > 0 and droppable(bytes(frame.data)):
+                    if self.observer is not None:
+                        self.observer.lost(self, frame)
+                    frame = Bundle(_DROPPED_ONE)
                     self._unconfirmed_bytes -= saved
                     over -= saved
                     dropped += 1
         self._unconfirmed = rest
         self.dropped_total += dropped
         return dropped
+                # not a view, which would keep all of the bundle
+                frame.data = bytes(frame.data)
+                rest.append(frame)
 
     # -- sources that wait for room
 

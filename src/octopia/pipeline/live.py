@@ -51,7 +51,7 @@ SECOND_NS: Final = 1_000_000_000
 _SYSTEM: Final = "live"
 _FACTS_DDL: Final = (
     "fact string, at_time timestamp, broker string, peer string, publisher string, sequence bigint, serial bigint, "
-    "from_ns bigint, until_ns bigint, queue bigint, share double, text string"
+    "from_ns bigint, until_ns bigint, queue bigint, share double, text string, content binary"
 )
 
 # For `truth`, which states for each pair whether the client must or may get it.

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from octopia.net import Address, BrokerHost, RecordedOutbox, Recording, Server, Weather
+from octopia.net import Address, BrokerHost, Recording, Server, Weather
 from octopia.topology import BrokerId, Scot
 
 # How often a restarting broker tries to get its port, and the pause in between.
@@ -75,10 +75,8 @@ class Brokers:
         """End a broker at once; `keep` gets its recording."""
         server = self._servers.pop(id)
         server.abort()
-        for link in server.hosts[id].links.values():
-            if isinstance(link.box, RecordedOutbox):
-                link.box.lose_all()
         dead = self.recordings[id]
+        dead.end_life()
         keep(id, dead)
         self.recordings[id] = dead.next_life()
 

@@ -199,7 +199,7 @@ class Worker:
             requests=sum(recording.requests_total for recording in recordings),
             deliveries=sum(host.counters.deliveries for host in hosts) - self._deliveries_before,
             too_old=sum(host.sessions.too_old_total() for host in hosts),
-            unconfirmed=sum(link.box.held - link.box.waits for link in links),
+            unconfirmed=sum(link.queue.held - link.queue.waits for link in links),
         )
 
     # -- faults
@@ -246,11 +246,11 @@ def _memory_bytes() -> int:
 
 def _waiting(host: BrokerHost) -> int:
     streams: Any = host.broker.streams
-    held = len(host.dispatch.reorder)
+    held = 0 if host.order is None else len(host.order.reorder)
     if streams is not None:
         held += len(streams.owed) + (streams.log.filled > 0)
-    links = sum(link.box.waits for link in host.links.values())
-    return held + links + sum(session.box.held for session in host.sessions.values())
+    links = sum(link.queue.waits for link in host.links.values())
+    return held + links + sum(session.queue.held for session in host.sessions.values())
 
 
 def _tables(hosts: Mapping[BrokerId, BrokerHost], clusters: int) -> Tables:

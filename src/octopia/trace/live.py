@@ -5,8 +5,8 @@ facts of a notification have its publisher and its sequence number. `assemble` j
 ends of every hop, deliveries, requests, queues, in the tables and columns of simulation traces (`schema.py`), so any
 reader of traces can read them.
 
-    publish    a client's notification was taken: `from_ns` came, `until_ns` routed, `text` its content as JSON; `queue`
-               is 1 where it was refused, and `text` says why
+    publish    a client's notification was taken: `from_ns` came, `until_ns` routed, `content` its parcel as it travels
+               (`wire/parcel.py`); `queue` is 1 where it was refused, and `text` says why
     sent       a copy left for the neighbour `peer`: `from_ns` queued, `until_ns` handed to the socket, `queue` messages
                it found before it
     received   a copy from `peer`: `from_ns` came, `until_ns` routed; `text` the CIV in hexadecimal, if it has one
@@ -20,7 +20,6 @@ reader of traces can read them.
 `registered` is a separate log of subscriptions: client, filter, start and end.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -28,8 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from octopia.errors import OctopiaError
+from octopia.language import Value
 from octopia.topology import civ
 from octopia.trace.schema import TABLES
+from octopia.wire import attributes_in
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -46,7 +47,8 @@ FACTS: Final = pa.schema(
         pa.field("until_ns", pa.int64(), nullable=False),
         pa.field("queue", pa.int64(), nullable=False),
         pa.field("share", pa.float64(), nullable=False),  # of notifications that are recorded
-        pa.field("text", pa.string()),
+        pa.field("text", _NAME),
+        pa.field("content", pa.binary()),
     ]
 )
 
@@ -70,7 +72,8 @@ _REQUESTS: Final = """\
 CREATE TABLE published AS
 WITH taken AS (
   SELECT broker, publisher, sequence, MIN(from_ns) AS from_ns, ARG_MIN(until_ns, from_ns) AS until_ns,
-    ARG_MIN(queue, from_ns) AS refused, ARG_MIN(text, from_ns) AS content
+    ARG_MIN(queue, from_ns) AS refused, ARG_MIN(text, from_ns) AS reason,
+    ARG_MIN(content, from_ns) AS content
   FROM facts WHERE fact = 'publish' GROUP BY broker, publisher, sequence
 ), firsts AS (
   SELECT * FROM taken
@@ -146,7 +149,7 @@ ORDER BY delivered_ns, published.request, clients.client""",
     "requests": """\
 SELECT
   request, 'publish' AS kind, clients.client, brokers.number AS broker, from_ns AS issued_ns, until_ns AS handled_ns,
-  request AS row, CASE WHEN refused > 0 THEN content END AS refused
+  request AS row, CASE WHEN refused > 0 THEN reason END AS refused
 FROM published JOIN clients ON clients.name = published.publisher JOIN brokers ON brokers.name = published.broker
 ORDER BY request""",
     "queues": """\
@@ -187,7 +190,7 @@ def assemble(facts: pa.Table, registered: pa.Table, from_ns: int, until_ns: int)
     """The tables of a trace for the notifications that were published in this time.
 
     `facts` may cover a longer time; facts of other notifications are left out. In addition to the tables of
-    `schema.TABLES` there is `published`: who published each request, as facts name it, and its content as JSON.
+    `schema.TABLES` there is `published`: who published each request, as facts name it, and its content (`content_of`).
     """
     try:
         import duckdb
@@ -252,7 +255,6 @@ def subscriptions_between(rows: Iterable[Mapping[str, Any]], from_ns: int, until
     return sorted(found, key=lambda row: (row["from_ns"], row["broker"], row["client"], row["id"]))
 
 
-def content_of(text: str) -> dict[str, Any]:
+def content_of(parcel: bytes) -> dict[str, Value]:
     """A notification as recorded."""
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return attributes_in(parcel)

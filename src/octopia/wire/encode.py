@@ -110,6 +110,11 @@ def delivered_for(delivery: bytes) -> tuple[str, ...]:
     return _decode_subscriptions(delivery[9 : 9 + int.from_bytes(delivery[5:9], "big")])
 
 
+def subscriptions_in(header: bytes) -> tuple[str, ...]:
+    """The same, from the header of such a frame alone."""
+    return _decode_subscriptions(header)
+
+
 def delivered_at(delivery: bytes) -> int | None:
     """When the notification of such a frame was accepted, in ms by its host broker's clock; None: not recorded."""
     return accepted_ms(delivery, 9 + int.from_bytes(delivery[5:9], "big"))

@@ -251,6 +251,12 @@ _READER: Final = ParcelReader(WireLimits())
 def read_parcel(parcel: bytes) -> WireNotification:
     """The notification of a parcel, within the usual limits."""
     return _READER.read(parcel)
+_decode_accepted: Final = Decoder(tuple[Any, ...]).decode
+
+
+def attributes_in(parcel: bytes) -> dict[str, Value]:
+    """The attributes of a parcel that a broker accepted, whatever its limits."""
+    return {name: value_in(value) for name, value in _decode_accepted(parcel)[0].items()}
 
 
 def check_parcel(attributes: dict[str, Any], publisher: str, sequence: int) -> tuple[bytes, Notification]:

@@ -267,7 +267,7 @@ class ClientQueue:
             if not self._is_too_old(bytes(one.data), now_ms):
                 wanted.append(one)
             elif self.frames.observer is not None:
-                self.frames.observer.lost(self.frames, one)
+                self.frames.observer.expired(self.frames, one)
         return wanted
 
     def _is_too_old(self, frame: bytes, now_ms: float) -> bool:

@@ -58,20 +58,20 @@ class RouterLink(Protocol):
 class RouterObserver(Protocol):
     """Is told what a broker handles, and changes nothing."""
 
-    def began(self) -> None:
-        """Something is about to be handled; whatever is queued meanwhile follows from it."""
-
-    def handled(self, event: Event, actions: Sequence[Action], now: float) -> None:
-        """An event of a client or a link was handled."""
-
-    def received(self, sender: BrokerId, message: Message, now: float) -> None:
-        """A message of a neighbour was handled."""
-
     def routed(self, sender: BrokerId | None, outcome: Outcome, now: float) -> None:
-        """Notifications of a client (None) or a neighbour are about to be put into queues; bundles may be tagged."""
+        """Notifications of a client (None) or a neighbour are about to be put into queues; bundles may be tagged.
+
+        Whatever is queued until `ended` follows from them.
+        """
 
     def ended(self) -> None:
-        """All that follows from it has been queued."""
+        """All that follows from these notifications has been queued."""
+
+    def began(self, event: Event) -> None:
+        """An event is about to be handled; whatever is queued until `handled` follows from it."""
+
+    def handled(self, event: Event, actions: Sequence[Action], now: float) -> None:
+        """An event of a client, a neighbour or a link was handled, and its actions were carried out."""
 
     def sampled(self, neighbour: BrokerId, queue: int, entered: int, left: int) -> None:
         """The queue of a link was reported to the core."""
@@ -165,7 +165,6 @@ class Router:
         """Put the bundles of an outcome into their queues, and carry out its actions."""
         observer = self.observer
         if observer is not None:
-            observer.began()
             observer.routed(sender, outcome, now)
         self._counters.deliveries += outcome.deliveries
         for destination, lane, bundle in outcome.bundles:
@@ -179,17 +178,22 @@ class Router:
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Handle an event; returns the actions carried out."""
-        if self.observer is not None:
-            self.observer.began()
-        actions = self._broker.handle(event, now)
-        self._carry_out(actions)
-        if self.observer is not None:
-            self.observer.handled(event, actions, now)
-            self.observer.ended()
+        observer = self.observer
+        if observer is not None:
+            observer.began(event)
+        actions: list[Action] = []
+        try:
+            actions = self._broker.handle(event, now)
+            self._carry_out(actions)
+        finally:
+            if observer is not None:
+                observer.handled(event, actions, now)
         return actions
 
     def restore(self, event: Event, now: float) -> None:
         """Restore a registration of a client that was acknowledged in our previous life."""
+        if self.observer is not None:
+            self.observer.began(event)
         actions = [action for action in self._broker.handle(event, now) if not isinstance(action, Accept)]
         self._carry_out(actions)
         if self.observer is not None:
@@ -197,12 +201,7 @@ class Router:
 
     def receive(self, sender: BrokerId, message: Message, now: float) -> None:
         """Handle a message of a neighbour's core other than a notification."""
-        if self.observer is not None:
-            self.observer.began()
-        self._carry_out(self._broker.handle(Received(sender, message), now))
-        if self.observer is not None:
-            self.observer.received(sender, message, now)
-            self.observer.ended()
+        self.handle(Received(sender, message), now)
 
     def client_left(self, client: str, now: float) -> bool:
         """A client is gone for good; returns whether to call this again, to withdraw more of its registrations."""

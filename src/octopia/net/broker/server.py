@@ -27,6 +27,7 @@ from octopia.net.broker.descriptors import connections_that_fit, raise_files_lim
 from octopia.net.broker.host import SHUTDOWN, BrokerHost
 from octopia.net.broker.links import RESTART
 from octopia.net.broker.listener import Listener
+from octopia.net.broker.live_recording import FLUSH_S, FactFiles, LiveRecording, RecordOptions
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import Exhibits, HttpPeer
 from octopia.net.broker.operations.overlay_report import overlay_report
@@ -56,7 +57,7 @@ class Server:
         tls: Callable[[BrokerId], tuple[ssl.SSLContext, ssl.SSLContext]] | None = None,
         state: Path | None = None,
         recordings: Mapping[BrokerId, Recorder] | None = None,
-        record: Any | None = None,
+        record: RecordOptions | None = None,
         sites: Sites | None = None,
         compiled: bool | None = None,
         **options: Any,
@@ -74,7 +75,14 @@ class Server:
         self._tls = tls
         self._state = state
         self._recordings: dict[BrokerId, Recorder] = dict(recordings or {})
-        self._facts: Any = None
+        self._facts = None if record is None else FactFiles(record)
+        if record is not None and self._facts is not None:
+            for id in self.brokers:
+                neighbours = overlay.a_links(id) + overlay.i_links(id)
+                self._recordings[id] = LiveRecording(id, neighbours, self._facts, record.share)
+            self._write_overlay(record.folder, sites, options)
+            # this clock gives the times of facts
+            options["now"] = time.monotonic
         self._options = options
         self.hosts: dict[BrokerId, BrokerHost] = {}
         self._servers: list[Listener] = []
@@ -90,7 +98,7 @@ class Server:
         config: ServeConfig,
         brokers: Iterable[BrokerId] | None = None,
         state: Path | None = None,
-        record: Any | None = None,
+        record: RecordOptions | None = None,
     ) -> Self:
         """The brokers of a configuration, all or some."""
         return cls(
@@ -254,7 +262,7 @@ class Server:
 
     def _flush_facts(self) -> None:
         """Hand over recorded facts, every few seconds."""
-        self._flusher = asyncio.get_running_loop().call_later(2.0, self._flush_facts)
+        self._flusher = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_facts)
         self.flush_facts()
 
     def flush_facts(self) -> None:
@@ -263,6 +271,11 @@ class Server:
     async def links_up(self) -> None:
         """Wait until every link between brokers of this process is up."""
         while not all(link.is_up for host in self.hosts.values() for n, link in host.links.items() if n in self.hosts):
+        live = [recording for recording in self._recordings.values() if isinstance(recording, LiveRecording)]
+        if self._facts is not None:
+            self._facts.write_facts([recording.take_part() for recording in live])
+        for recording in live:
+            recording.flush_registered()
             await asyncio.sleep(0.005)
 
     async def stop(self, *, for_good: bool = False) -> None:

@@ -18,13 +18,15 @@ from octopia.wire.scanner import NOTES_MAX, PUBLISHERS_MAX
 # follows from them (`STAMP_SETS`, from `STAMP_SETS_AT` on, and its flags). By destination, the last notification sent
 # there; the gaps of one stamp. Of the publishers of a read: the place of the host, or -1 if their copies need Python,
 # the last number, and how many were next in order; the copies that need Python.
+# Of what is recorded: the number of each notification that is, or -1; these, the frames that carry them, where those of
+# each destination begin, and the bytes of parcels and of headers of deliveries (`sample_numba.py`).
 (
     FOUND, COUNTS, MASKS, GROUPS, FIRSTS, SETS, SET_SLOTS, LOCAL, FRAMES, CLIENT_ENDS, CLIENTS, CLIENT_ROWS, KEYS,
-    SORTED_ROWS, SPANS, SPAN_OF, SPAN_SLOTS, OUT, DELIVERS, PLAN_STARTS, PLAN, HEADERS, HEADER_BYTES, EVENTS, STAMPS,
+    SORTED_ROWS, SPANS, SPAN_OF, SPAN_SLOTS, OUT, DELIVERS, PLAN_STARTS, PLAN, HEADERS, HEADER_BYTES, STAMPS,
     STAMP_ENDS, DEST_STARTS, DESTS, STAMP_SETS_AT, STAMP_SETS, STAMP_FLAGS, SENT_TO, GAPS, STREAM_HOST, STREAM_LAST,
-    STREAM_COUNT, LATE, EXPECTED, CHAINS,
-) = range(39)  # fmt: skip
-SHEET_LINES: Final = 39
+    STREAM_COUNT, LATE, EXPECTED, CHAINS, CHOSEN, CHOSEN_NOTES, CHOSEN_FRAMES, CHOSEN_STARTS, CHOSEN_BYTES,
+) = range(43)  # fmt: skip
+SHEET_LINES: Final = 43
 
 # Columns of `FRAMES`, one line per frame before it has bytes: the notification; the destination; where its rows begin,
 # or the number of its header; how many rows, or -1; the bytes of its header; and the next frame for its destination.
@@ -55,8 +57,10 @@ class Arrays:
 
     def __init__(self, brokers: int) -> None:
         self.sheet = sheet = Sheet(SHEET_LINES)
-        for line in (COUNTS, MASKS, GROUPS, FIRSTS):
+        for line in (COUNTS, MASKS, GROUPS, FIRSTS, CHOSEN):
             sheet.put(line, np.zeros(NOTES_MAX, dtype=np.int64))
+        sheet.put(CHOSEN_NOTES, np.zeros((NOTES_MAX, 5), dtype=np.int64))
+        sheet.put(CHOSEN_BYTES, np.zeros(_BYTES_MIN, dtype=np.uint8))
         sheet.put(LOCAL, np.ones(NOTES_MAX, dtype=np.int64))
         sheet.put(DELIVERS, np.ones(NOTES_MAX, dtype=np.int64))
         sheet.put(SET_SLOTS, np.zeros(4 * NOTES_MAX, dtype=np.int32))
@@ -98,7 +102,7 @@ class Arrays:
             put(CLIENT_ROWS, np.zeros((lines, 2), dtype=np.int64))
             put(KEYS, np.zeros(lines, dtype=np.int64))
             put(SORTED_ROWS, np.zeros(lines, dtype=np.int32))
-            put(EVENTS, np.zeros(lines, dtype=np.int32))
+            put(CHOSEN_FRAMES, np.zeros((lines, 5), dtype=np.int64))
 
     def need_destinations(self, destinations: int) -> None:
         if destinations > self._destinations:
@@ -108,6 +112,7 @@ class Arrays:
             self.spans: npt.NDArray[np.int64] = np.zeros((destinations, SPAN_COLUMNS), dtype=np.int64)
             self.sheet.put(SPANS, self.spans)
             self.sheet.put(CHAINS, np.zeros((destinations, 3), dtype=np.int64))
+            self.sheet.put(CHOSEN_STARTS, np.zeros(destinations + 1, dtype=np.int64))
             self.sheet.put(CLIENT_ENDS, np.zeros(destinations // LANES + 1, dtype=np.int32))
 
     def need_set_words(self, words: int) -> None:

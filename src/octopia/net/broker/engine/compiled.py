@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from octopia.matching.tokens import HEADER, PUBLISHER, SEQUENCE, SIGNATURE, STOP
+from octopia.matching.tokens import HEADER, SEQUENCE, SIGNATURE, STOP
 from octopia.net.broker.engine.arrays import (
     CHOSEN_BYTES,
     CHOSEN_FRAMES,
@@ -249,6 +249,10 @@ class ReadNotes:
         self._heads = heads
         self._publisher = publisher
 
+    @property
+    def told(self) -> int:
+        return len(self._spans)
+
     def sample(self, below: int, parcels: bool) -> Sample | None:
         sheet = self._arrays.sheet
         data = np.frombuffer(self._data, np.uint8)
@@ -264,21 +268,15 @@ class ReadNotes:
         lines = sheet[CHOSEN_NOTES][:notes].copy()
         chosen = bytes(sheet[CHOSEN_BYTES].data[:size])
         starts = sheet[CHOSEN_STARTS][: self._found + 1].tolist()
-        if len(self._spans) < self._found:
-            # the log and clients that leave have no bundle: theirs go
-            kept = [(starts[span], starts[span + 1]) for span in self._spans]
-            places = [place for start, stop in kept for place in range(start, stop)]
-            carried, starts = sheet[CHOSEN_FRAMES][places], _starts([stop - start for start, stop in kept])
-        else:
-            carried = sheet[CHOSEN_FRAMES][:frames].copy()
         names = [self._publisher] if self._publisher is not None else self._names(lines)
         return Sample(
             lines,
             chosen[:of_parcels],
             self._heads,
             [plan.decision for plan in self._plans],
-            Carried(names, carried, chosen[of_parcels:]),
-            starts,
+            Carried(names, sheet[CHOSEN_FRAMES][:frames].copy(), chosen[of_parcels:]),
+            # the log, and clients that leave, have no bundle
+            [(starts[span], starts[span + 1]) for span in self._spans],
         )
 
     def _names(self, lines: Numbers) -> list[str]:

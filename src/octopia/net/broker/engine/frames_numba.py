@@ -36,7 +36,6 @@ from octopia.net.broker.engine.arrays import (
     COUNTS,
     DELIVERS,
     EVENT,
-    EVENTS,
     FOUND,
     FRAME_COLUMNS,
     FRAMES,
@@ -415,20 +414,6 @@ def make_frames(data, count, matched, links, accepted_ms, stamped, scan_at, rows
     for span in range(found):
         span_of[spans[span, SPAN_TO]] = -1
     return found, deliveries, size, last
-
-
-@kernel
-def list_events(found, engine_at):  # type: ignore[no-untyped-def]
-    """Write, destination by destination, the notification of each of its frames."""
-    engine = addresses_at(engine_at, SHEET_LINES)
-    frames, spans = int_lines_at(engine, FRAMES, FRAME_COLUMNS), int_lines_at(engine, SPANS, SPAN_COLUMNS)
-    chains = int_lines_at(engine, CHAINS, 3)
-    events, at = short_ints_at(engine, EVENTS), 0
-    for span in range(found):
-        line = chains[span, CHAIN_FIRST]
-        for _ in range(spans[span, SPAN_FRAMES]):
-            events[at] = frames[line, EVENT]
-            line, at = frames[line, NEXT], at + 1
 
 
 @kernel

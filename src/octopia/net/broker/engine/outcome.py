@@ -1,16 +1,37 @@
 """What an engine says about the notifications that it read: the bytes for each queue, and what else is to be done."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
+from zlib import crc32
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from octopia.net.broker.engine.publisher import Publisher
 from octopia.net.channel import Channel
 from octopia.net.frame_queue import Bundle
+from octopia.protocol import Header
 from octopia.routing import Action, Decision, Refusal
 from octopia.topology import BrokerId
 from octopia.wire import Unread
+
+Numbers = npt.NDArray[np.int64]
+
+# Columns of `Sample.notes`: the number of its publisher, its sequence number, the numbers of its header and of its
+# decision, and where its parcel ends among all.
+NOTE_PUBLISHER, NOTE_SEQUENCE, NOTE_HEADER, NOTE_DECISION, NOTE_END = range(5)
+# Columns of `Carried.frames`: its place in its bundle, the number of the publisher, the sequence number, its kind, and
+# where the subscriptions end that it is for.
+PLACE, PUBLISHER, SEQUENCE, KIND, IDS_END = range(5)
+FRAME_COLUMNS: Final = 5
+# Notifications are chosen by a number of 32 bits that follows from publisher and sequence number: those below this.
+ALL: Final = 1 << 32
+
+
+def is_chosen(publisher: str, sequence: int, below: int) -> bool:
+    """Whether the number of a notification is below this."""
+    return below >= ALL or crc32(b"%d" % sequence, crc32(publisher.encode())) < below
 
 
 class Destination(Protocol):
@@ -24,29 +45,50 @@ class Destination(Protocol):
 Addressed = tuple[Destination, int, Bundle]
 
 
+class Carried(Struct, eq=False):
+    """Frames that carry chosen notifications: a line for each, in order, and the subscriptions that they are for.
+
+    `ids` has the headers of deliveries, one after the other.
+    """
+
+    publishers: Sequence[str]
+    frames: Numbers
+    ids: bytes = b""
+
+
+class Sample(Struct, eq=False):
+    """The chosen notifications of an outcome, as columns, and the frames that carry them.
+
+    `bundles` has for each bundle that is told where its frames begin and end in `carried`.
+    """
+
+    notes: Numbers
+    parcels: bytes
+    headers: Sequence[Header]
+    decisions: Sequence[Decision | Refusal]
+    carried: Carried
+    bundles: Sequence[tuple[int, int]] = ()
+    is_probe: bool = False
+
+
 class Notes(Protocol):
-    """The notifications of an outcome, for observers; valid until the next read."""
+    """The notifications of an outcome, for observers; valid until the next read.
+
+    `told`: of how many bundles, from the first on, a sample tells the frames. Those of others are told by their bytes.
+    """
 
     @property
-    def publishers(self) -> Sequence[str]:
-        """The publisher of each."""
+    def told(self) -> int: ...
 
-    @property
-    def sequences(self) -> Sequence[int]:
-        """The number of each among its publisher's."""
-
-    def content(self, at: int) -> bytes:
-        """The parcel of one."""
-
-    def decision(self, at: int) -> Decision | Refusal | None:
-        """The decision about one, if there is one for it."""
+    def sample(self, below: int, parcels: bool) -> Sample | None:
+        """Those whose number is below this, with their parcels or without; None if there are none."""
 
 
 class Outcome(Struct, eq=False):
     """The first notifications of a read: how many there were, and what follows from them.
 
     `after`: where the next frame begins. `frames`: how many were read. `bundles` are put into their queues first; then
-    `actions` are carried out. `events` has for each bundle the notifications that its frames are of, if observed.
+    `actions` are carried out. `notes`: if the engine is observed.
     """
 
     after: int
@@ -55,7 +97,6 @@ class Outcome(Struct, eq=False):
     actions: Sequence[Action] = ()
     deliveries: int = 0
     notes: Notes | None = None
-    events: Sequence[Sequence[int]] = ()
 
 
 class Engine(Protocol):

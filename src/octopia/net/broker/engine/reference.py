@@ -13,15 +13,26 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
+import numpy as np
+
 from octopia.errors import RemoteProtocolError
 from octopia.net.broker.engine.order import Order
-from octopia.net.broker.engine.outcome import Addressed, Destination, Outcome
+from octopia.net.broker.engine.outcome import (
+    FRAME_COLUMNS,
+    NOTE_END,
+    Addressed,
+    Carried,
+    Destination,
+    Outcome,
+    Sample,
+    is_chosen,
+)
 from octopia.net.broker.engine.publisher import Publisher
 from octopia.net.broker.operations.cases import CaseCounts
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.frame_queue import NEVER, Bundle
-from octopia.protocol import Header, Notify
+from octopia.protocol import Notify
 from octopia.routing import Accept, Action, Broker, Decision, Deliver, Recipient, Refusal, Refuse
 from octopia.topology import BrokerId
 from octopia.wire import (
@@ -74,17 +85,15 @@ class EngineLink(Protocol):
 
 
 class Frames:
-    """The frames for each queue, gathered in order; `events` has the notification of each, if observed."""
+    """The frames for each queue, gathered in order."""
 
-    __slots__ = ("_events", "_lanes", "deliveries", "observed")
+    __slots__ = ("_lanes", "deliveries")
 
-    def __init__(self, observed: bool) -> None:
+    def __init__(self) -> None:
         self._lanes: dict[Lane, list[bytes]] = {}
-        self._events: dict[Lane, list[int]] = {}
-        self.observed = observed
         self.deliveries = 0
 
-    def add(self, plan: FramePlan, tail: bytes, event: int) -> None:
+    def add(self, plan: FramePlan, tail: bytes) -> None:
         """Add a notification's frames, which end with these bytes."""
         lanes, length = self._lanes, len(tail)
         for heads, targets in plan:
@@ -94,8 +103,6 @@ class Frames:
                     lanes[target].append(frame)
                 else:
                     lanes[target] = [frame]
-                if self.observed:
-                    self._events.setdefault(target, []).append(event)
 
     def bundles(self) -> list[Addressed]:
         made: list[Addressed] = []
@@ -103,10 +110,6 @@ class Frames:
             data = frames[0] if len(frames) == 1 else b"".join(frames)
             made.append((destination, lane, Bundle(data, len(frames), _oldest_ms(frames))))
         return made
-
-    def events(self) -> list[list[int]]:
-        """In the order of the bundles."""
-        return [self._events[lane] for lane in self._lanes] if self.observed else []
 
 
 class BatchNotes:
@@ -119,26 +122,25 @@ class BatchNotes:
         self._decisions = decisions
 
     @property
-    def publishers(self) -> list[str]:
-        return self._batch.publishers
+    def told(self) -> int:
+        """None: some frames may be of earlier notifications."""
+        return 0
 
-    @property
-    def sequences(self) -> list[int]:
-        return self._batch.sequences
-
-    @property
-    def header(self) -> Header:
-        return self._batch.carried
-
-    @property
-    def is_probe(self) -> bool:
-        return is_probe(self._batch.header)
-
-    def content(self, at: int) -> bytes:
-        return self._batch.parcels[at]
-
-    def decision(self, at: int) -> Decision | Refusal:
-        return self._decisions[at]
+    def sample(self, below: int, parcels: bool) -> Sample | None:
+        batch = self._batch
+        names = {name: number for number, name in enumerate(dict.fromkeys(batch.publishers))}
+        lines, kept = [], []
+        for at, (publisher, sequence) in enumerate(zip(batch.publishers, batch.sequences, strict=True)):
+            if is_chosen(publisher, sequence, below):
+                kept.append(batch.parcels[at] if parcels else b"")
+                lines.append((names[publisher], sequence, 0, at, len(kept[-1])))
+        if not lines:
+            return None
+        notes = np.array(lines, dtype=np.int64)
+        notes[:, NOTE_END] = np.cumsum(notes[:, NOTE_END])
+        carried = Carried(list(names), np.empty((0, FRAME_COLUMNS), dtype=np.int64))
+        probes = is_probe(batch.header)
+        return Sample(notes, b"".join(kept), (batch.carried,), self._decisions, carried, is_probe=probes)
 
 
 class ReferenceEngine:
@@ -249,7 +251,7 @@ class ReferenceEngine:
 
     def deliver(self, batch: Batch, now: float) -> Outcome:
         """Handle stamped copies for this broker, which have been forwarded already."""
-        frames = Frames(self.observed)
+        frames = Frames()
         for at in range(len(batch)):
             self._arrived(batch, at, now, frames)
         return self._outcome(batch, [Decision()] * len(batch), frames)
@@ -263,7 +265,7 @@ class ReferenceEngine:
 
     def _routed(self, batch: Batch, decisions: Sequence[Decision | Refusal], came_from: str, now: float) -> Outcome:
         """The outcome of decisions about the notifications of a batch; the first may be refused, and is then alone."""
-        frames = Frames(self.observed)
+        frames = Frames()
         actions: list[Action] = []
         said = batch.header
         probes = is_probe(said)
@@ -304,7 +306,6 @@ class ReferenceEngine:
             actions,
             frames.deliveries,
             notes,
-            frames.events(),
         )
 
     def _add(self, batch: Batch, at: int, decision: Decision, frames: Frames) -> None:
@@ -312,25 +313,25 @@ class ReferenceEngine:
         deliveries, copies = self._plans.get(decision) or self._plan(decision)
         parcel = batch.parcels[at]
         if deliveries:
-            frames.add(deliveries, parcel, at)
+            frames.add(deliveries, parcel)
             frames.deliveries += len(decision.recipients)
             if self._order is not None:
                 self._order.reorder.last[batch.publishers[at]] = batch.sequences[at]
         if self._streams is not None:
             self._add_stamped(batch, at, decision, copies, frames)
         elif copies:
-            frames.add(copies, parcel, at)
+            frames.add(copies, parcel)
 
     def _add_stamped(self, batch: Batch, at: int, decision: Decision, copies: FramePlan, frames: Frames) -> None:
         """Add the copies of a notification of a routing with streams."""
         if batch.stamped:
             # on its way: byte for byte
-            frames.add(copies, batch.stamped[at], at)
+            frames.add(copies, batch.stamped[at])
         elif decision.dests or decision.missed:
             seen, parcel = batch.notification(at), batch.parcels[at]
             stamp = self._streams.sent(seen.publisher, str(seen.sequence), seen, decision, len(parcel))  # type: ignore[union-attr]
             if stamp is not None:
-                frames.add(copies, stamp_block(stamp) + parcel, at)
+                frames.add(copies, stamp_block(stamp) + parcel)
 
     def _is_plain(self, decision: Decision) -> bool:
         """Whether nothing is out of order, and no copy of this decision takes a detour."""
@@ -347,16 +348,16 @@ class ReferenceEngine:
                 recipients = self._core.recipients_of(seen)
             self._traces.note(came_from, seen, decision, tuple(recipients))
             tail = (stamp_block(None) if self._streams is not None else b"") + seen.parcel
-            frames.add(self._copies(decision, said), tail, at)
+            frames.add(self._copies(decision, said), tail)
             return
         if self._streams is not None:
             if decision.here:
                 recipients = self._arrived(batch, at, now, frames)
             else:
-                self._deliver(recipients, seen, frames, at)
+                self._deliver(recipients, seen, frames)
             self._add_stamped(batch, at, decision, self._copies(decision, said), frames)
         else:
-            self._add_in_order(seen, at, decision, now, frames)
+            self._add_in_order(seen, decision, now, frames)
         if said is not None:
             self._traces.note(came_from, seen, decision, tuple(recipients))
 
@@ -393,9 +394,9 @@ class ReferenceEngine:
             found[id(header)][1].append((self._links[to].outgoing, priority))
         return list(found.values())
 
-    def _deliver(self, recipients: Sequence[Recipient], seen: WireNotification, frames: Frames, event: int) -> None:
+    def _deliver(self, recipients: Sequence[Recipient], seen: WireNotification, frames: Frames) -> None:
         if recipients:
-            frames.add(self._deliveries(recipients), seen.parcel, event)
+            frames.add(self._deliveries(recipients), seen.parcel)
             frames.deliveries += len(recipients)
 
     # -- streams
@@ -415,44 +416,44 @@ class ReferenceEngine:
         seen = batch.notification(at)
         delivered: list[Recipient] = []
         for _, released, _, recipients in self._streams.arrived(seen.publisher, stamp, seen, None, now, len(stamped)):  # type: ignore[union-attr]
-            self._deliver(recipients, released, frames, at)
+            self._deliver(recipients, released, frames)
             delivered += recipients
         return delivered
 
     # -- order
 
-    def _add_in_order(self, seen: WireNotification, at: int, decision: Decision, now: float, frames: Frames) -> None:
+    def _add_in_order(self, seen: WireNotification, decision: Decision, now: float, frames: Frames) -> None:
         """Add a notification that may overtake another, or that others wait for."""
         if self._order is None:
-            self._deliver(decision.recipients, seen, frames, at)
-            frames.add(self._copies(decision, seen.header), seen.parcel, at)
+            self._deliver(decision.recipients, seen, frames)
+            frames.add(self._copies(decision, seen.header), seen.parcel)
             return
         publisher, id = seen.publisher, str(seen.sequence)
         if decision.recipients:
-            self._deliver_in_order(Deliver(publisher, id, seen, decision.recipients), now, frames, at)
+            self._deliver_in_order(Deliver(publisher, id, seen, decision.recipients), now, frames)
         ways = self._order.ways
         for (to, header), priority in zip(decision.copies, decision.priorities or repeat(0), strict=False):
             said = seen.header
             if header.civ or ways.taken:
                 said = ways.header(to, Notify(publisher, id, seen, header), now)
-            frames.add([(copy_heads(header, said), [(self._links[to].outgoing, priority)])], seen.parcel, at)
+            frames.add([(copy_heads(header, said), [(self._links[to].outgoing, priority)])], seen.parcel)
 
-    def _deliver_in_order(self, order: Deliver, now: float, frames: Frames, event: int) -> None:
+    def _deliver_in_order(self, order: Deliver, now: float, frames: Frames) -> None:
         reorder, seen = self._order.reorder, order.notification  # type: ignore[union-attr]
         if seen.header is None and not reorder.waiting:  # type: ignore[attr-defined]
             # Nothing was diverted, nothing waits.
             reorder.last[order.publisher] = seen.sequence  # type: ignore[attr-defined]
-            self._deliver(order.recipients, seen, frames, event)  # type: ignore[arg-type]
+            self._deliver(order.recipients, seen, frames)  # type: ignore[arg-type]
             return
         clients = self._clients
         anyhow = [r for r in order.recipients if r.client in clients and clients[r.client].deliveries.takes_any(r[1])]
-        self._deliver(anyhow, seen, frames, event)  # type: ignore[arg-type]
+        self._deliver(anyhow, seen, frames)  # type: ignore[arg-type]
         rest = tuple(r for r in order.recipients if r not in anyhow)
         if rest:
             for released in reorder.take(Deliver(order.publisher, order.id, seen, rest), now):
-                self._release(released, frames, event)
+                self._release(released, frames)
 
-    def _release(self, order: Deliver, frames: Frames, event: int) -> None:
+    def _release(self, order: Deliver, frames: Frames) -> None:
         """Deliver what waited for an earlier one, to subscriptions that were not withdrawn meanwhile."""
         recipients = []
         for name, subscriptions in order.recipients:
@@ -461,7 +462,7 @@ class ReferenceEngine:
                 left = tuple(id for id in subscriptions if id in client.deliveries.policies)
                 if left:
                     recipients.append(Recipient(name, left))
-        self._deliver(recipients, order.notification, frames, event)  # type: ignore[arg-type]
+        self._deliver(recipients, order.notification, frames)  # type: ignore[arg-type]
 
     # -- time
 
@@ -469,9 +470,9 @@ class ReferenceEngine:
         if self._order is None:
             return None
         self._order.ways.forget_old(now)
-        frames = Frames(False)
+        frames = Frames()
         for released in self._order.reorder.release_due(now):
-            self._release(released, frames, 0)
+            self._release(released, frames)
         return Outcome(0, 0, frames.bundles(), (), frames.deliveries)
 
 
