@@ -458,6 +458,9 @@ class FrameQueue:
                 self.sent += bundle.frames
                 if self.observer is not None:
                     self.observer.left(self, bundle)
+            if self._last is not None:
+                # those that were too old are not among the last
+                room = min(room, self._last - self.sent)
         if not pieces:
             return
         self._unconfirmed_bytes += size
@@ -577,11 +580,11 @@ class FrameQueue:
         self._last = None
         self.transport = transport
         self.writable = True
+        if self.carrier is not None:
+            self.carrier.attached(transport)
         if (self.waits or self._dropped or self._aged) and not self._noted:
             self._noted = True
             self._turn.note(self)
-        if self.carrier is not None:
-            self.carrier.attached(transport)
 
     def detach(self) -> None:
         """The connection is gone; the session waits for another."""
@@ -767,12 +770,12 @@ class FrameQueue:
                     self._unconfirmed_bytes -= saved
                     over -= saved
                     dropped += 1
-        self._unconfirmed = rest
-        self.dropped_total += dropped
-        return dropped
                 # not a view, which would keep all of the bundle
                 frame.data = bytes(frame.data)
                 rest.append(frame)
+        self._unconfirmed = rest
+        self.dropped_total += dropped
+        return dropped
 
     # -- sources that wait for room
 

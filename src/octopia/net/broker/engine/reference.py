@@ -196,14 +196,17 @@ class ReferenceEngine:
         batch = batch.first(new)
         permit = publisher.permit
         allowed = new if permit is None else permit.allows_first(batch.values)
-        decisions: Sequence[Decision | Refusal]
-        if permit is not None and not allowed:
-            decisions = [Refusal(permit.reason(batch.notification(0)))]
-        else:
+        decisions: Sequence[Decision | Refusal] = ()
+        if allowed:
             decisions = self._core.publish(publisher.name, batch.values[:allowed], now)
-        batch = batch.first(len(decisions))
+        batch = batch.first(len(decisions) or 1)
         publisher.last_sequence = batch.sequences[-1]
         publisher.published += len(batch)
+        if permit is not None and not allowed:
+            # not traced: the operator's records are of what clients may publish
+            refusal, seen = Refusal(permit.reason(batch.notification(0))), batch.notification(0)
+            actions = refusal.actions(seen.publisher, str(seen.sequence), seen)
+            return self._outcome(batch, [refusal], Frames(), actions)
         if self._wall is not None:
             batch.accept(int(self._wall() * 1000))
         return self._routed(batch, decisions, publisher.name, now)
