@@ -644,7 +644,11 @@ class CompiledEngine:
         for at, size, kind in self._scanner.sheet[READ_HEADERS][:headers].tolist():
             try:
                 carried, said = self._batches.head(kind, data[at : at + size])
-                self._core.check_copies(sender, carried)
+                if self._streams is None:
+                    self._core.check_copies(sender, carried)
+                else:
+                    # the decision, which checks more, is the same for all that have the header
+                    self._core.receive(sender, carried, _ONE)
             except Exception:  # noqa: BLE001  the reference raises it at its turn
                 break
             if said is not None:
