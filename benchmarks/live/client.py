@@ -11,16 +11,17 @@ import pyarrow as pa
 
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.load import Publisher
-from benchmarks.live.workload import advertisement, frames, quotes
-from octopia.language import Filter, parse_filter
+from benchmarks.live.workload import advertisement, quotes
+from octopia.language import Filter
 from octopia.net import Client, SyncClient, run_loop
+from octopia.wire import check_parcel, publish_frame
 
 PUBLICATIONS = 200_000
 POOL = 8_000
 ROUNDS = 5
 PROBES = 2_000
 # A subscriber: how many notifications a round has, how many the publisher writes at once, and what it gets them by.
-DELIVERIES = 40_000
+DELIVERIES = 20_000
 PER_WRITE = 200
 SUBSCRIPTION = "symbol is not null and close > 0"
 
@@ -61,22 +62,24 @@ def client_rate() -> dict[str, Any]:
 def _publish_rounds(port: int, filter: Filter, go: Any) -> None:
     """Publish a round of notifications each time that `go` says so, until it says 0."""
     publisher = Publisher(port, filter)
-    written = frames("P", DELIVERIES)
+    pool, last = quotes(DELIVERIES), 0
     while go.recv():
-        publisher.send(written, PER_WRITE)
+        # A broker delivers a number of a publisher once.
+        parcels = (check_parcel(quote, "P", last + n)[0] for n, quote in enumerate(pool, 1))
+        publisher.send([publish_frame(parcel) for parcel in parcels], PER_WRITE)
+        last += len(pool)
     publisher.close()
 
 
 def subscriber_rate() -> dict[str, Any]:
     """CPU of a process whose only subscription gets every quote and reads one attribute of each.
 
-    The publisher, in a process of its own, advertises all names and `close > 0` and writes 200 notifications at once.
+    The publisher, in a process of its own, advertises what every benchmark does and writes 200 notifications at once.
     """
     brokers = Brokers("path:1", 1).start()
     port = next(iter(brokers.ports.values()))
     go, told = mp.Pipe()
-    advertised = parse_filter(f"{advertisement()} and close > 0")
-    publisher = mp.Process(target=_publish_rounds, args=(port, advertised, told), daemon=True)
+    publisher = mp.Process(target=_publish_rounds, args=(port, advertisement(), told), daemon=True)
     publisher.start()
     url = f"octopia://127.0.0.1:{port}"
     try:

@@ -174,7 +174,7 @@ async def take(subscription: Subscription, count: int) -> list[Delivery]:
 
 def waiting(subscription: Subscription) -> list[Delivery]:
     """Deliveries that have arrived and were not taken, without waiting."""
-    return [delivery for delivery in subscription._inbox if isinstance(delivery, Delivery)]
+    return [delivery for deliveries in subscription._inbox for delivery in deliveries.decoded()]
 
 
 Scene = Callable[[Live], Awaitable[None]]

@@ -63,7 +63,7 @@ async def test_batches_wait_for_more_rows_as_long_as_they_are_told(kernels: str)
         assert rows_of([await waiting]) == ROWS[:40]
         # what is left comes when the time is over, here at the end of the subscription
         waiting = asyncio.ensure_future(anext(batches))
-        await until(lambda: subscription._arrived == 10)
+        await until(lambda: subscription.waiting == 10)
         await subscription.close()
         assert rows_of([await waiting]) == ROWS[40:50]
 

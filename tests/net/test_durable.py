@@ -6,7 +6,7 @@ import pytest
 
 from octopia.errors import OctopiaError
 from octopia.net import Client, KeptClient, KeptSession
-from octopia.wire import Codec, Parcels, WireLimits
+from octopia.wire import Batch, Codec, WireLimits
 from tests.net.live import Live, overlay, take, until
 
 FILTER = "n >= 0"
@@ -36,7 +36,7 @@ class List:
 
     @property
     def numbers(self) -> list[object]:
-        seen = Parcels()
+        seen = Batch()
         Codec(WireLimits()).read_parcels(list(self.parcels), seen)
         return [values["n"] for values in seen.values]
 

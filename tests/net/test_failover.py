@@ -108,7 +108,7 @@ async def test_a_broker_that_stops_is_left_for_the_next_and_everything_is_regist
     host.drain()
     # Not confirmed by a broker that stops: published again at the next.
     await client.publish_many({"n": n} for n in range(100, 200))
-    await until(lambda: not box_of(client).waiting)
+    await until(lambda: not box_of(client).waits)
     host.freeze()
     host.channels.part("shutdown", "the broker stops")
     await until(lambda: client.broker == "(a,1)")

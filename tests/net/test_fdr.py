@@ -88,7 +88,7 @@ async def with_faults(live: Live, brokers: list[str], fault: Fault, *, parts: in
     for client in pairs.publishers.values():
         await client.flush()
     await asyncio.gather(*readers)
-    assert not [c for s in pairs.subscriptions.values() for c in s._inbox]
+    assert not any(s.waiting for s in pairs.subscriptions.values())
     return pairs
 
 

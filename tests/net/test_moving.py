@@ -12,7 +12,7 @@ import pytest
 
 from octopia.net import Client, Subscription
 from octopia.net.client import moving, overlap
-from octopia.wire import AdvertiseRequest, Goodbye, SubscribeRequest
+from octopia.wire import AdvertiseRequest, Goodbye, JoinedDeliveries, SubscribeRequest, connection, load_kernels
 from tests.effort import cases
 from tests.net.fake_broker import FakeBroker, FakeNetwork, virtual
 
@@ -83,11 +83,11 @@ async def until_so(condition: Any) -> None:
 
 
 def numbers(subscription: Subscription) -> list[int]:
-    return [delivery.notification["n"] for delivery in subscription._inbox]  # type: ignore[misc, union-attr]
+    return [int(seen["n"]) for deliveries in subscription._inbox for seen in deliveries.notifications()]
 
 
 def newest(subscription: Subscription) -> int:
-    return subscription._inbox[-1].notification["n"] if subscription._inbox else 0  # type: ignore[return-value, union-attr]
+    return int(subscription._inbox[-1].notifications()[-1]["n"]) if subscription._inbox else 0
 
 
 async def everything_comes(feed: Feed, subscription: Subscription) -> None:
@@ -142,6 +142,25 @@ async def test_a_move_loses_and_repeats_nothing(network: FakeNetwork, slow_old_s
     assert published(network) == list(range(1, count + 1))
     assert old.sessions == {}
     assert new.session.routed != []
+    await client.close()
+
+
+@virtual
+async def test_a_subscriber_that_takes_columns_moves_too(network: FakeNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its deliveries come as bytes, from the broker that it leaves as well."""
+    pytest.importorskip("numba")
+    load_kernels()
+    monkeypatch.setattr(connection, "BYTES_MIN", 0)
+    old, new = brokers = near(network, 0.001, 0.005)
+    client, subscription = await mover(brokers)
+    subscription.joins = True
+    feed = Feed(brokers, {old.port: 0.7, new.port: 0.0})
+    await asyncio.sleep(5)
+    assert isinstance(subscription._inbox[-1], JoinedDeliveries)
+    assert old.crowd() == 1
+    await until_so(lambda: client.moves == 1 and is_over(client))
+    assert client.reconnects == 0
+    await everything_comes(feed, subscription)
     await client.close()
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.net.live import waiting
 from tests.patience import PATIENT_SPARK
 from tests.pipeline.brokers import Brokers
 
@@ -59,7 +60,7 @@ def test_a_task_that_is_tried_again_publishes_under_the_same_ids(tmp_path: Path)
         finally:
             spark.kill()
             spark.wait()
-        got += [(d.publisher, int(d.id), d.notification["n"]) for d in list(subscription._inbox)]
+        got += [(d.publisher, int(d.id), d.notification["n"]) for d in waiting(subscription)]
     again = [delivery for delivery in set(got) if got.count(delivery) > 1]
     assert again, "the first try had published nothing"
     assert {publisher for publisher, _, _ in again} == {"spark/w/0"}

@@ -116,6 +116,28 @@ def outcome(connection: Connection, data: bytes) -> tuple[list[Any], str]:
     return [content(m) if isinstance(m, Delivery) else m for m in one_by_one(came)], error
 
 
+@pytest.mark.parametrize("seed", range(cases(20)))
+def test_deliveries_of_one_read_are_those_that_come_frame_by_frame(seed: int) -> None:
+    """Whatever was changed in the bytes: the same deliveries, the same fault after them."""
+    draw = random.Random(seed)
+    rows = [{"n": draw.choice(VALUES), "text": "x" * draw.randrange(40)} for _ in range(12)]
+    good = delivered(rows, draw) + message_frame(Ping(3)) + delivered(rows, draw)
+    for _ in range(60):
+        data = bytearray(good)
+        for _ in range(draw.choice([0, 1, 3])):
+            at = draw.randrange(len(data))
+            data[at] = draw.choice([draw.randrange(256), data[at] ^ (1 << draw.randrange(8))])
+        single, at, came, error = receiving(joined=False), 0, list[Any](), ""
+        while at < len(data) and not error:
+            stop = at + 4 + int.from_bytes(data[at : at + 4], "big")
+            more, error = outcome(single, bytes(data[at:stop]))
+            came += more
+            at = stop
+        together = receiving(joined=False)
+        assert outcome(together, bytes(data)) == (came, error)
+        assert together.received == single.received
+
+
 @pytest.mark.parametrize("wrong", WRONG_PARCELS.values(), ids=WRONG_PARCELS)
 def test_a_wrong_parcel_among_many_ends_the_connection(wrong: bytes) -> None:
     needs_kernels()
@@ -128,9 +150,9 @@ def test_a_wrong_parcel_among_many_ends_the_connection(wrong: bytes) -> None:
 def batch_of(rows: list[dict[str, Any]], schema: pa.Schema | None = None, **options: Any) -> pa.RecordBatch:
     draw = random.Random(5)
     connection = receiving(joined=True)
-    messages = connection.receive(delivered(rows, draw))
+    connection.feed(delivered(rows, draw))
     asked: dict[str, Any] = {"metadata": False, "unfit": "error"} | options
-    return batch_maker(schema, **asked).batch(messages)
+    return batch_maker(schema, **asked).batch(list(connection.messages()))
 
 
 def as_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

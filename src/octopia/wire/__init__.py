@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING
 
 from octopia.lazy import lazily
 from octopia.wire.arrow.kernels import deliveries_can_join, load_kernels, loading_pays
-from octopia.wire.columnar import (
-    NO_FIT,
-    ParcelColumn,
-    PublishRows,
-    PublishTerms,
-    arrow_rows,
-    batch_maker,
-    fit_of_type,
-    parcel_columns,
-)
+from octopia.wire.arrow.terms import NO_FIT, PublishTerms
+from octopia.wire.columnar import ParcelColumn, PublishRows, arrow_rows, batch_maker, fit_of_type, parcel_columns
 from octopia.wire.connection import BadRequest, Codec, Connection, Side, Unread, reason_text
-from octopia.wire.delivered import Deliveries
+from octopia.wire.delivered import Cut, DecodedDeliveries, Deliveries, JoinedDeliveries
 from octopia.wire.dests import split_stamp, stamp_block, stamp_set_of
 from octopia.wire.encode import (
     Heads,
@@ -26,7 +18,6 @@ from octopia.wire.encode import (
     count_frame,
     deliver_frame,
     deliver_heads,
-    subscriptions_in,
     delivered_at,
     delivered_for,
     message_frame,
@@ -35,6 +26,7 @@ from octopia.wire.encode import (
     publish_frame,
     publisher_of,
     subscribe_frame,
+    subscriptions_in,
     unadvertise_frame,
     unsubscribe_frame,
     with_publisher,
@@ -84,7 +76,6 @@ from octopia.wire.messages import (
     Refused,
     SubscribeRequest,
     TooOld,
-    attributes_in,
     UnadvertiseRequest,
     UnsubscribeRequest,
     Welcome,
@@ -93,6 +84,7 @@ from octopia.wire.parcel import (
     Batch,
     WireNotification,
     accepted_ms,
+    attributes_in,
     check_parcel,
     encode_parcel,
     read_parcel,
@@ -142,6 +134,8 @@ __all__ = [
     "CountRequest",
     "Counted",
     "Crowded",
+    "Cut",
+    "DecodedDeliveries",
     "Deliveries",
     "Delivery",
     "DictFrames",
@@ -152,6 +146,7 @@ __all__ = [
     "Heads",
     "Hello",
     "Hold",
+    "JoinedDeliveries",
     "Kind",
     "Load",
     "ParcelColumn",
@@ -170,12 +165,12 @@ __all__ = [
     "Unread",
     "UnsubscribeRequest",
     "Welcome",
-    "attributes_in",
     "WireLimits",
     "WireNotification",
     "accepted_ms",
     "advertise_frame",
     "arrow_rows",
+    "attributes_in",
     "batch_maker",
     "check_parcel",
     "copy_heads",
@@ -203,12 +198,12 @@ __all__ = [
     "publisher_of",
     "read_parcel",
     "reason_text",
-    "subscriptions_in",
     "split_frames",
     "split_stamp",
     "stamp_block",
     "stamp_set_of",
     "subscribe_frame",
+    "subscriptions_in",
     "timed",
     "unadvertise_frame",
     "unsubscribe_frame",

@@ -2,36 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from octopia.extras import missing
-from octopia.language import Conformity, Filter, Notification
 from octopia.wire.arrow.kernels import kernels
+from octopia.wire.arrow.terms import PublishTerms, Slab
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from octopia.wire.arrow.receive import BatchMaker, Seen
-
-# The result of a fit for a value that does not fit.
-NO_FIT: Final = object()
-
-
-class PublishTerms(NamedTuple):
-    """The publications that a publisher may make."""
-
-    advertisements: Sequence[Filter]
-    promises: Sequence[Conformity]
-    frame_bytes_max: int
-    why_not: Callable[[Notification], str]  # the reason why a notification does not conform
-
-
-class Slab(NamedTuple):
-    """Frames of consecutive rows, their number, and why the next row cannot be published, if so."""
-
-    data: bytes
-    frames: int
-    error: Exception | None
 
 
 class ParcelColumn(Protocol):

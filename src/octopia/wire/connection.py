@@ -28,7 +28,7 @@ from octopia.protocol import PRIORITY_MAX
 from octopia.topology import Scot
 from octopia.wire.arrow.kernels import kernels
 from octopia.wire.batches import BatchReader
-from octopia.wire.delivered import BYTES_MIN, Deliveries, split_deliveries
+from octopia.wire.delivered import BYTES_MIN, Cut, DecodedDeliveries, Deliveries, DeliveryCutter, split_deliveries
 from octopia.wire.frames import FrameBuffer, too_long
 from octopia.wire.kinds import (
     BROKER_TO_BROKER,
@@ -58,12 +58,11 @@ from octopia.wire.messages import (
     AdvertiseRequest,
     Count,
     CountRequest,
-    Delivery,
     Id,
     Name,
     SubscribeRequest,
 )
-from octopia.wire.parcel import ParcelReader
+from octopia.wire.parcel import Batch, ParcelReader
 from octopia.wire.values import array_decoder, filter_in, filter_type
 
 _ARRAY_OF_6: Final = b"\x96"
@@ -71,8 +70,6 @@ _HEAD: Final = Struct(">IB")
 _HEADER_LENGTH: Final = Struct(">I")
 # Frames with notifications for a broker, which reads runs of them at once.
 _UNREAD: Final = COPIES | {Kind.PUBLISH, Kind.PROBE}
-# Head of a frame with a notification, as far as its header: length, kind, length of the header.
-_NOTIFICATION_HEAD_BYTES: Final = 9
 
 
 class Side(Enum):
@@ -120,6 +117,7 @@ class Codec:
         ).decode
         links = LinkReader(limits, overlay)
         self.dests = links.dests
+        self.cut_deliveries = DeliveryCutter(self.read_delivery_header).cut
         self.batches = BatchReader(self._parcels, links)
         self.decoders: dict[int, Callable[[bytes], Any]] = {
             **{kind: Decoder(message).decode for message, kind in KIND_OF.items()},
@@ -167,10 +165,18 @@ class Codec:
         except InputError:
             return CountRequest(number, None)
 
-    def deliver(self, head: bytes, parcel: bytes) -> Delivery:
-        subscriptions = self.read_delivery_header(head)
-        seen = self._parcels.read(parcel)
-        return Delivery(seen, seen.publisher, str(seen.sequence), subscriptions)
+    def deliveries(self, cut: Cut) -> DecodedDeliveries | list[bytes]:
+        """The deliveries in these frames, up to one whose notification is wrong; raises if that is the first."""
+        parcels, subscriptions, _ = cut
+        batch = Batch()
+        try:
+            self._parcels.read_many(parcels, batch)
+        except RemoteProtocolError:
+            if not len(batch):
+                raise
+        rows = list(zip(batch.values, batch.parcels, batch.publishers, batch.sequences, subscriptions, strict=False))
+        first = subscriptions[0]
+        return DecodedDeliveries(rows, first if subscriptions.count(first) == len(subscriptions) else None)
 
 
 class Unread:
@@ -278,7 +284,7 @@ class Connection:
             raise LocalProtocolError(f"no connection between {self._side.value} and {role!r}")
 
     def join_deliveries(self) -> None:
-        """From the next read on, hand on consecutive plain deliveries as `Deliveries`, if numba is loaded."""
+        """From the next read on, hand on plain deliveries as `JoinedDeliveries`, if numba is loaded."""
         if self._deliveries is None:
             self._deliveries = kernels("check")
 
@@ -305,7 +311,7 @@ class Connection:
         self._at = 0
 
     def receive(self, data: bytes) -> list[Any]:
-        """All messages that these bytes complete, with notifications as a `Batch` for each run."""
+        """All messages that these bytes complete: a `Batch` for each run of notifications, deliveries singly."""
         self.feed(data)
         found: list[Any] = []
         for message in self.messages():
@@ -317,6 +323,8 @@ class Connection:
                     raise RemoteProtocolError(reason_text(str(error))) from None
                 message.took(batch.stops[-1], len(batch))
                 found.append(batch)
+            elif type(message) is DecodedDeliveries:
+                found += message.decoded()
             else:
                 found.append(message)
         return found
@@ -349,9 +357,9 @@ class Connection:
                         raise LocalProtocolError("a notification was not read")
                     continue
                 if kind == Kind.DELIVER:
-                    message, self._at = self._delivery(data, at, stop)
-                    self.received += len(message) if type(message) is Deliveries else 1
-                    yield message
+                    deliveries, self._at = self._next_deliveries(data, at)
+                    self.received += len(deliveries)
+                    yield deliveries
                     continue
                 self._at = stop
                 self.received += kind >= FIRST_NUMBERED
@@ -375,20 +383,16 @@ class Connection:
         if at < len(data) and not self.closed:
             self._buffer.keep(data[at:], needed)
 
-    def _delivery(self, data: bytes, at: int, stop: int) -> tuple[Any, int]:
-        """The delivery at this place, or the run of plain deliveries from there on; and where the next frame begins."""
+    def _next_deliveries(self, data: bytes, at: int) -> tuple[Deliveries | list[bytes], int]:
+        """The deliveries from there on, and where the next frame begins."""
         if self._deliveries is not None and len(data) - at >= BYTES_MIN:
             limits = (self._frame_bytes_max, self._codec.limits.attributes_max)
             joined, after = split_deliveries(self._deliveries, data, at, limits, self._codec.read_delivery_header)
             if joined is not None:
                 return joined, after
-        start = at + _NOTIFICATION_HEAD_BYTES
-        if start > stop:
-            raise RemoteProtocolError(f"a frame DELIVER of {stop - at - PREFIX_BYTES} bytes has no room for its header")
-        parcel = start + _HEADER_LENGTH.unpack_from(data, start - 4)[0]
-        if parcel >= stop:
-            raise RemoteProtocolError("a frame DELIVER whose header leaves no room for a notification")
-        return self._codec.deliver(data[start:parcel], data[parcel:stop]), stop
+        cut = self._codec.cut_deliveries(data, at, self._frame_bytes_max)
+        message = self._codec.deliveries(cut)
+        return message, cut.stops[len(message) - 1]
 
     def _allow(self, kinds: Iterable[Kind]) -> None:
         self._allowed = frozenset(map(int, kinds))

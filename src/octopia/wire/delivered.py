@@ -1,16 +1,26 @@
-"""Batches of deliveries kept as bytes, for clients that turn them into columns rather than objects.
+"""Consecutive deliveries of one read, as a client takes them in: decoded, or as bytes that become columns.
 
-A connection cuts and checks them with compiled code (`Connection.join_deliveries`), so the ordinary reader would accept
-every parcel here. `Deliveries` is a value: it can be split and filtered, but never changes.
+    `DecodedDeliveries`   read in Python; an object for a notification is made when a program asks for it
+    `JoinedDeliveries`    cut and checked by compiled code (`Connection.join_deliveries`), for programs that want
+                          columns; the reader in Python would accept every parcel here
 
-numpy is loaded on first use; a client that reads its deliveries one by one does not need it.
+Both are values with the same methods: they can be split and sorted by subscription, but never change. numpy is loaded
+on first use; a client that reads notifications does not need it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+
+from octopia.errors import RemoteProtocolError
+from octopia.language import Value
+from octopia.wire.kinds import Kind
+from octopia.wire.limits import HEADERS_REMEMBERED_MAX, PLAIN_OVERHEAD_BYTES, PREFIX_BYTES
 from octopia.wire.messages import Delivery
-from octopia.wire.parcel import read_parcel
+from octopia.wire.parcel import WireNotification, read_parcel, trusted_notification
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,15 +28,97 @@ if TYPE_CHECKING:
 
     Places: TypeAlias = npt.NDArray[np.int64]
 
-# Frames, and different headers, in one `Deliveries`; a read that brings more makes several.
+# Frames, and different headers, in one `JoinedDeliveries`; a read that brings more makes several.
 FRAMES_MAX: Final = 4096
 HEADERS_MAX: Final = 64
 # Reads shorter than this take the ordinary path, which is faster for one or two deliveries.
 BYTES_MIN: Final = 1024
+_LENGTH: Final = Struct(">I")
+
+Row: TypeAlias = tuple[dict[str, Value], bytes, str, int, tuple[str, ...]]
 
 
-class Deliveries:
-    """Consecutive deliveries: the position of each parcel in `data`, and its subscriptions."""
+class Deliveries(ABC):
+    """One or more consecutive deliveries, in order."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def by_subscription(self) -> "dict[str, Deliveries]":
+        """The deliveries for each subscription."""
+
+    @abstractmethod
+    def cut(self, count: int) -> "tuple[Deliveries, Deliveries]":
+        """Split into the first `count` and the rest."""
+
+    @abstractmethod
+    def notifications(self) -> list[WireNotification]:
+        """The notifications alone."""
+
+    @abstractmethod
+    def decoded(self) -> list[Delivery]:
+        """The deliveries one by one."""
+
+    @abstractmethod
+    def joined(self) -> "JoinedDeliveries":
+        """The same as bytes."""
+
+
+class DecodedDeliveries(Deliveries):
+    """Deliveries whose attributes are decoded: for each its values, parcel, publisher, number and subscriptions."""
+
+    __slots__ = ("_ids", "_rows")
+
+    def __init__(self, rows: list[Row], ids: tuple[str, ...] | None = None) -> None:
+        """`ids`: the subscriptions, if all have the same."""
+        self._rows = rows
+        self._ids = ids
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> "DecodedDeliveries":
+        seen = delivery.notification
+        row = (seen.to_dict(), seen.parcel, seen.publisher, seen.sequence, delivery.subscriptions)
+        return cls([row], delivery.subscriptions)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def by_subscription(self) -> dict[str, Deliveries]:
+        if self._ids is not None:
+            return dict.fromkeys(self._ids, self)
+        parts: dict[str, list[Row]] = {}
+        for row in self._rows:
+            for id in row[4]:
+                parts.setdefault(id, []).append(row)
+        return {id: DecodedDeliveries(rows) for id, rows in parts.items()}
+
+    def cut(self, count: int) -> tuple[Deliveries, Deliveries]:
+        return DecodedDeliveries(self._rows[:count], self._ids), DecodedDeliveries(self._rows[count:], self._ids)
+
+    def notifications(self) -> list[WireNotification]:
+        return [trusted_notification(values, parcel, by, number) for values, parcel, by, number, _ in self._rows]
+
+    def decoded(self) -> list[Delivery]:
+        return [
+            Delivery(trusted_notification(values, parcel, by, number), by, str(number), ids)
+            for values, parcel, by, number, ids in self._rows
+        ]
+
+    def joined(self) -> "JoinedDeliveries":
+        import numpy as np
+
+        parcels = [row[1] for row in self._rows]
+        stops = np.cumsum(np.fromiter(map(len, parcels), dtype=np.int64, count=len(parcels)))
+        starts = np.concatenate(([0], stops[:-1]))
+        headers = np.arange(len(parcels), dtype=np.int32)
+        return JoinedDeliveries(b"".join(parcels), starts, stops, headers, [row[4] for row in self._rows])
+
+
+class JoinedDeliveries(Deliveries):
+    """Deliveries as bytes: the position of each parcel in `data`, and its subscriptions."""
 
     __slots__ = ("data", "headers", "starts", "stops", "subscriptions")
 
@@ -48,20 +140,11 @@ class Deliveries:
     def __len__(self) -> int:
         return len(self.starts)
 
-    @classmethod
-    def of(cls, delivery: Delivery) -> "Deliveries":
-        """A batch of one decoded delivery."""
-        import numpy as np
+    def by_subscription(self) -> dict[str, Deliveries]:
+        ids = dict.fromkeys(id for ids in self.subscriptions for id in ids)
+        return {id: self._for_subscription(id) for id in ids}
 
-        parcel: bytes = delivery.notification.parcel
-        place = np.zeros(1, dtype=np.int64)
-        return cls(parcel, place, place + len(parcel), np.zeros(1, dtype=np.int32), [delivery.subscriptions])
-
-    def ids(self) -> list[str]:
-        """The subscriptions of these deliveries, each once."""
-        return list(dict.fromkeys(id for ids in self.subscriptions for id in ids))
-
-    def for_subscription(self, id: str) -> "Deliveries":
+    def _for_subscription(self, id: str) -> "JoinedDeliveries":
         """The deliveries for one subscription. A small part of a large read is copied, to free the rest."""
         import numpy as np
 
@@ -70,35 +153,101 @@ class Deliveries:
             chosen = self
         else:
             mask = np.array(wanted, dtype=np.bool_)[self.headers]
-            chosen = Deliveries(self.data, self.starts[mask], self.stops[mask], self.headers[mask], self.subscriptions)
+            chosen = JoinedDeliveries(
+                self.data, self.starts[mask], self.stops[mask], self.headers[mask], self.subscriptions
+            )
         size = int((chosen.stops - chosen.starts).sum())
         if 2 * size >= len(self.data):
             return chosen
         data = b"".join([self.data[a:b] for a, b in zip(chosen.starts.tolist(), chosen.stops.tolist(), strict=True)])
         stops = np.cumsum(chosen.stops - chosen.starts)
         starts = stops - (chosen.stops - chosen.starts)
-        return Deliveries(data, starts, stops, chosen.headers, chosen.subscriptions)
+        return JoinedDeliveries(data, starts, stops, chosen.headers, chosen.subscriptions)
 
-    def cut(self, count: int) -> tuple["Deliveries", "Deliveries"]:
-        """Split into the first `count` and the rest."""
+    def cut(self, count: int) -> tuple[Deliveries, Deliveries]:
         return self._part(slice(0, count)), self._part(slice(count, None))
 
-    def _part(self, rows: slice) -> "Deliveries":
-        return Deliveries(self.data, self.starts[rows], self.stops[rows], self.headers[rows], self.subscriptions)
+    def _part(self, rows: slice) -> "JoinedDeliveries":
+        return JoinedDeliveries(self.data, self.starts[rows], self.stops[rows], self.headers[rows], self.subscriptions)
+
+    def notifications(self) -> list[WireNotification]:
+        places = zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [read_parcel(self.data[start:stop]) for start, stop in places]
 
     def decoded(self) -> list[Delivery]:
-        """The same one by one, as a connection returns them otherwise."""
-        made = []
-        places = zip(self.starts.tolist(), self.stops.tolist(), self.headers.tolist(), strict=True)
-        for start, stop, header in places:
-            seen = read_parcel(self.data[start:stop])
-            made.append(Delivery(seen, seen.publisher, str(seen.sequence), self.subscriptions[header]))
+        seen = zip(self.notifications(), self.headers.tolist(), strict=True)
+        return [Delivery(each, each.publisher, str(each.sequence), self.subscriptions[at]) for each, at in seen]
+
+    def joined(self) -> "JoinedDeliveries":
+        return self
+
+
+class Cut(NamedTuple):
+    """Consecutive frames with deliveries: the parcel and the subscriptions of each, and where its frame ends."""
+
+    parcels: list[bytes]
+    subscriptions: list[tuple[str, ...]]
+    stops: list[int]
+
+
+class DeliveryCutter:
+    """Cuts frames with deliveries apart. Headers are decoded once: the same few come over and over."""
+
+    __slots__ = ("_headers", "_read_header")
+
+    def __init__(self, read_header: Callable[[bytes], tuple[str, ...]]) -> None:
+        self._read_header = read_header
+        self._headers: dict[bytes, tuple[str, ...]] = {}
+
+    def cut(self, data: bytes, at: int, frame_bytes_max: int) -> Cut:
+        """The deliveries from `at` on, where there is a whole one within the bound. Ends before one that is wrong."""
+        made = Cut([], [], [])
+        parcels, subscriptions, stops = made
+        same, before, end = b"\0", 0, len(data)
+        ids: tuple[str, ...] = ()
+        while at + PREFIX_BYTES < end:
+            length = _LENGTH.unpack_from(data, at)[0]
+            stop = at + PREFIX_BYTES + length
+            if stop > end or length > frame_bytes_max:
+                break
+            # Most begin like the one before.
+            if at + before >= stop or not data.startswith(same, at + PREFIX_BYTES):
+                if data[at + PREFIX_BYTES] != Kind.DELIVER:
+                    break
+                try:
+                    before, ids = self._header(data, at, stop)
+                except (RemoteProtocolError, msgspec.DecodeError, ValueError, RecursionError):
+                    if parcels:
+                        break
+                    raise
+                same = data[at + PREFIX_BYTES : at + before]
+            parcels.append(data[at + before : stop])
+            subscriptions.append(ids)
+            stops.append(stop)
+            at = stop
         return made
+
+    def _header(self, data: bytes, at: int, stop: int) -> tuple[int, tuple[str, ...]]:
+        """The number of bytes before the parcel, and the subscriptions."""
+        start = at + PLAIN_OVERHEAD_BYTES
+        if start > stop:
+            raise RemoteProtocolError(f"a frame DELIVER of {stop - at - PREFIX_BYTES} bytes has no room for its header")
+        parcel = start + _LENGTH.unpack_from(data, start - 4)[0]
+        if parcel >= stop:
+            raise RemoteProtocolError("a frame DELIVER whose header leaves no room for a notification")
+        header = data[start:parcel]
+        ids = self._headers.get(header)
+        if ids is None:
+            ids = self._read_header(header)
+            if len(self._headers) >= HEADERS_REMEMBERED_MAX:
+                self._headers.clear()
+            self._headers[header] = ids
+        return parcel - at, ids
 
 
 def split_deliveries(
     kernels: Any, data: bytes, at: int, limits: tuple[int, int], read_header: Callable[[bytes], tuple[str, ...]]
-) -> tuple[Deliveries | None, int]:
+) -> tuple[JoinedDeliveries | None, int]:
     """The plain deliveries from `at` on, and where the next frame begins. `limits`: bytes of a frame, attributes."""
     import numpy as np
 
@@ -119,4 +268,4 @@ def split_deliveries(
             break
     if not count:
         return None, at
-    return Deliveries(data, starts[:count], stops[:count], headers[:count], subscriptions), after
+    return JoinedDeliveries(data, starts[:count], stops[:count], headers[:count], subscriptions), after

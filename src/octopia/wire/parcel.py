@@ -67,7 +67,10 @@ _set_sequence: Final = WireNotification.sequence.__set__  # type: ignore[attr-de
 _set_header: Final = WireNotification.header.__set__
 
 
-def _trusted(values: dict[str, Value], parcel: bytes, publisher: str, sequence: int, header: Any) -> WireNotification:
+def trusted_notification(
+    values: dict[str, Value], parcel: bytes, publisher: str, sequence: int, header: Any = None
+) -> WireNotification:
+    """A notification of values that were decoded from this parcel, and so checked; takes ownership of the dict."""
     made: WireNotification = _new(WireNotification)
     _set_values(made, values)
     _set_hash(made, None)
@@ -100,7 +103,7 @@ def accepted_ms(frame: bytes, at: int = 0) -> int | None:
 def wire_notification(notification: Notification, publisher: str, sequence: int) -> WireNotification:
     """A local notification with its parcel, ready to send."""
     parcel = encode_parcel(notification, publisher, sequence)
-    return _trusted(notification.to_dict(), parcel, publisher, sequence, None)
+    return trusted_notification(notification.to_dict(), parcel, publisher, sequence)
 
 
 class Batch:
@@ -134,7 +137,9 @@ class Batch:
         self.is_timed = True
 
     def notification(self, at: int) -> WireNotification:
-        return _trusted(self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], self.header)
+        return trusted_notification(
+            self.values[at], self.parcels[at], self.publishers[at], self.sequences[at], self.header
+        )
 
     def first(self, count: int) -> "Batch":
         """Only the first notifications."""
@@ -164,7 +169,7 @@ class ParcelReader:
     def read(self, parcel: bytes, header: Any = None) -> WireNotification:
         """The notification of a parcel, or `RemoteProtocolError`."""
         values, publisher, sequence = self._read(parcel)
-        return _trusted(values, parcel, publisher, sequence, header)
+        return trusted_notification(values, parcel, publisher, sequence, header)
 
     def _read(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
         if parcel[0] == TIMED:
@@ -246,17 +251,17 @@ def _attributes_said(parcel: bytes) -> int:
 
 
 _READER: Final = ParcelReader(WireLimits())
-
-
-def read_parcel(parcel: bytes) -> WireNotification:
-    """The notification of a parcel, within the usual limits."""
-    return _READER.read(parcel)
 _decode_accepted: Final = Decoder(tuple[Any, ...]).decode
 
 
 def attributes_in(parcel: bytes) -> dict[str, Value]:
     """The attributes of a parcel that a broker accepted, whatever its limits."""
     return {name: value_in(value) for name, value in _decode_accepted(parcel)[0].items()}
+
+
+def read_parcel(parcel: bytes) -> WireNotification:
+    """The notification of a parcel, within the usual limits."""
+    return _READER.read(parcel)
 
 
 def check_parcel(attributes: dict[str, Any], publisher: str, sequence: int) -> tuple[bytes, Notification]:

@@ -277,15 +277,11 @@ class Client:
             raise InputError(f"a deadline of {deadline_ms} ms: 0 (none) to {DEADLINE_MS_MAX:,} are allowed")
         quality = Quality(policy, ordered, priority, deadline_ms)
         parsed = parse_filter(filter)
-        return Subscription(self, self._registry.new_subscription_id(id), parsed, quality, inbox_max)
+        return Subscription(self._registry, self._registry.new_subscription_id(id), parsed, quality, inbox_max)
 
     async def start_subscription(self, subscription: Subscription) -> None:
         """Register the subscription; returns when it is in force everywhere."""
         await self._registry.subscribe(subscription)
-
-    async def stop_subscription(self, subscription: Subscription, *, drain: bool = False) -> None:
-        """Withdraw the subscription; with `drain`, it takes deliveries until the broker has answered."""
-        await self._registry.unsubscribe(subscription, drain=drain)
 
     async def overlapping(self, filter: FilterLike) -> int | None:
         """Count the advertisements that overlap a filter: 0 means that no client publishes anything that matches it.

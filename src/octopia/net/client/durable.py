@@ -20,7 +20,7 @@ from octopia.net.channel import Channel
 from octopia.net.client.client import Client, ClientOptions
 from octopia.net.client.connecting import FINAL
 from octopia.net.frame_queue import Source
-from octopia.wire import Codec, WireLimits
+from octopia.wire import Codec, Cut, WireLimits
 
 SUBSCRIPTION_ID = "kept"
 # How long `leave` waits for the last confirmation to be written.
@@ -55,8 +55,8 @@ class Keeper(Protocol):
 class _Sealed(Codec):
     """Takes deliveries as raw bytes; the reader of the stored bytes decodes them."""
 
-    def deliver(self, head: bytes, parcel: bytes) -> bytes:  # type: ignore[override]
-        return parcel
+    def deliveries(self, cut: Cut) -> list[bytes]:
+        return cut.parcels
 
 
 class KeptClient(Client):
@@ -139,10 +139,8 @@ class KeptClient(Client):
     def keep(self, channel: Channel, given: Iterable[Any]) -> list[Any]:
         """Take the deliveries of one read; returns the rest, which the session handles before `kept`."""
         messages = list(given)
-        self._parcels = [message for message in messages if type(message) is bytes]
-        if len(self._parcels) == len(messages):
-            return []
-        return [message for message in messages if type(message) is not bytes]
+        self._parcels = [parcel for message in messages if type(message) is list for parcel in message]
+        return [message for message in messages if type(message) is not list]
 
     def kept(self, channel: Channel) -> None:
         """All of this read has been handled: store its deliveries."""

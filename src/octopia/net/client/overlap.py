@@ -48,6 +48,8 @@ from octopia.wire import (
     Codec,
     Connection,
     Crowded,
+    DecodedDeliveries,
+    Deliveries,
     Delivery,
     Dropped,
     Goodbye,
@@ -194,8 +196,9 @@ class Move:
         """Handle messages of the new broker before the move is committed."""
         for message in messages:
             kind = type(message)
-            if kind is Delivery:
-                self.hold_back(message, channel)
+            if isinstance(message, Deliveries):
+                for delivery in message.decoded():
+                    self.hold_back(delivery, channel)
             elif kind is Dropped:
                 self._dropped += message.count
             elif kind is TooOld:
@@ -280,7 +283,7 @@ class Move:
         for id in now:
             subscription = self._registry.subscriptions.get(id)
             if subscription is not None:
-                subscription.take_in(delivery, channel)
+                subscription.take_in(DecodedDeliveries.of(delivery), channel)
         if len(now) < len(delivery.subscriptions):
             self._held.append(delivery)
             if len(self._held) >= HELD_MAX and self._full is None:
@@ -290,7 +293,7 @@ class Move:
     def deliver_old(self, delivery: Delivery, channel: Channel) -> None:
         """Hand on a delivery of the old broker, after the move was committed."""
         for id in self._current(delivery):
-            self._subscriptions[id].take_in(delivery, channel)
+            self._subscriptions[id].take_in(DecodedDeliveries.of(delivery), channel)
         self.note(delivery, delivery.subscriptions)
 
     def _current(self, delivery: Delivery) -> list[str]:
@@ -365,7 +368,7 @@ class Move:
         for id in delivery.subscriptions if ids is None else ids:
             subscription = self._registry.subscriptions.get(id)
             if subscription is not None and (id not in seen or subscription is not self._subscriptions.get(id)):
-                subscription.take_in(delivery, channel)
+                subscription.take_in(DecodedDeliveries.of(delivery), channel)
 
     def forget(self, source: Source) -> None:
         """The new broker's connection is gone."""
@@ -407,8 +410,9 @@ class _Tail:
         move = self._move
         for message in messages:
             kind = type(message)
-            if kind is Delivery:
-                move.deliver_old(message, channel)
+            if isinstance(message, Deliveries):
+                for delivery in message.decoded():
+                    move.deliver_old(delivery, channel)
             elif kind is Dropped:
                 # These may still come from the new broker.
                 self._session.count_dropped(message.count)

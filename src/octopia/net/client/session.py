@@ -6,7 +6,7 @@ confirmed position. Sessions are the `Owner` of channels (see `channel.py`).
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from octopia.errors import RefusedError
 from octopia.net.channel import Channel
@@ -33,11 +33,35 @@ from octopia.wire import (
     Welcome,
 )
 
-if TYPE_CHECKING:
-    from octopia.net.client.durable import KeptClient
-    from octopia.net.client.overlap import Move
-
 Lost = Callable[[Channel, str], None]
+
+
+class Keeping(Protocol):
+    """Stores the deliveries of a session before they are confirmed."""
+
+    def began(self, channel: Channel) -> None:
+        """A new session began."""
+
+    def resumed(self, channel: Channel, received: int) -> None:
+        """A session resumes; the broker has `received` of its frames."""
+
+    def keep(self, channel: Channel, given: Iterable[Any]) -> list[Any]:
+        """Take the deliveries of one read; returns the rest, which the session handles before `kept`."""
+
+    def kept(self, channel: Channel) -> None:
+        """All of this read has been handled: store its deliveries."""
+
+
+class Overlap(Protocol):
+    """A move to another broker, while both deliver."""
+
+    old: Channel
+
+    def note(self, delivery: Delivery, ids: tuple[str, ...]) -> None:
+        """Note a delivery of the old broker that was handed on to these subscriptions."""
+
+    def hold_back(self, delivery: Delivery, channel: Channel) -> None:
+        """Hold a delivery of the new broker until the old one is left."""
 
 
 class Session:
@@ -53,14 +77,14 @@ class Session:
         self.dropped = 0
         self.too_old = 0
         self.queue = journal.queue
-        self.keeping: KeptClient | None = None  # stores deliveries before they are confirmed
+        self.keeping: Keeping | None = None
         self._journal = journal
         self._registry = registry
         self._life = life
         self._token = token
         self.session_s = session_s
         self.when_lost: Lost = lambda channel, reason: None
-        self.overlap: Move | None = None  # to another broker, in progress
+        self.overlap: Overlap | None = None
         self.questions = Questions()
         self.moves = False  # whether the client moves when its broker is overloaded
         self.when_crowded: Callable[[], None] = lambda: None
@@ -134,20 +158,10 @@ class Session:
             self.keeping.kept(channel)
 
     def _take_in(self, channel: Channel, messages: Iterable[Any]) -> None:
-        subscriptions = self._registry.subscriptions
         for message in messages:
             kind = type(message)
-            if kind is Delivery:
-                if self.overlap is not None and not self._is_old(channel, message):
-                    continue
-                for id in message.subscriptions:
-                    subscription = subscriptions.get(id)
-                    if subscription is not None:
-                        subscription.take_in(message, channel)
-                        if subscription.joins:
-                            channel.connection.join_deliveries()
-            elif kind is Deliveries:
-                self._take_joined(channel, message)
+            if isinstance(message, Deliveries):
+                self._deliver(channel, message)
             elif kind is Accepted:
                 self._registry.answered(message.request, message.id, None)
             elif kind is Refused:
@@ -172,34 +186,23 @@ class Session:
                 self._journal.note_confirmed()
                 self._registry.note_confirmed()
 
-    def _take_joined(self, channel: Channel, joined: Deliveries) -> None:
-        """Hand on deliveries that arrive as bytes: whole to subscriptions that build columns, to others one by one."""
-        if self.overlap is not None:
-            # During a move, each is compared with the deliveries of the other broker.
-            self._take_in(channel, list(joined.decoded()))
-            return
-        one_by_one: list[Delivery] = []
-        for id in joined.ids():
-            subscription = self._registry.subscriptions.get(id)
-            if subscription is None:
-                continue
-            if subscription.joins:
-                subscription.take_in_joined(joined.for_subscription(id), channel)
-                continue
-            one_by_one = one_by_one or joined.decoded()
-            for delivery in one_by_one:
-                if id in delivery.subscriptions:
-                    subscription.take_in(delivery, channel)
-
-    def _is_old(self, channel: Channel, delivery: Delivery) -> bool:
-        """During a move: whether to hand on this delivery, as one of the old broker; the new one's are held back."""
+    def _deliver(self, channel: Channel, deliveries: Deliveries) -> None:
+        """Hand on deliveries to their subscriptions. During a move, those of the new broker are held back."""
         overlap = self.overlap
-        if overlap is None or channel is overlap.old:
-            if overlap is not None:
+        if overlap is not None:
+            single = deliveries.decoded()
+            if channel is not overlap.old:
+                for delivery in single:
+                    overlap.hold_back(delivery, channel)
+                return
+            for delivery in single:
                 overlap.note(delivery, delivery.subscriptions)
-            return True
-        overlap.hold_back(delivery, channel)
-        return False
+        for id, part in deliveries.by_subscription().items():
+            subscription = self._registry.subscriptions.get(id)
+            if subscription is not None:
+                subscription.take_in(part, channel)
+                if subscription.joins:
+                    channel.connection.join_deliveries()
 
     def count_dropped(self, count: int) -> None:
         """The broker dropped `count` deliveries."""

@@ -4,26 +4,24 @@ Deliveries wait in an inbox of bounded length. When it is full, the client stops
 then the subscription's policy take over. One task at a time reads an inbox. When the client ends, so does the
 iteration: quietly if it was closed, with the reason if it failed.
 
-An inbox holds single deliveries and, once a program has asked for record batches, chunks of hundreds of deliveries as
-raw bytes. Its bound counts notifications in both cases.
+An inbox holds the deliveries of each read together, decoded or, once a program has asked for record batches, as bytes.
+Its bound counts notifications. An object for a notification is made when its turn comes.
 """
 
 import asyncio
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from octopia.errors import InputError, OctopiaError
 from octopia.language import Filter, Notification
+from octopia.net.channel import Channel
+from octopia.net.frame_queue import Source
 from octopia.wire import Deliveries, Delivery, batch_maker, deliveries_can_join, load_kernels, loading_pays
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from octopia.net.channel import Channel
-    from octopia.net.client.client import Client
-    from octopia.net.frame_queue import Source
 
 BATCH_MAX = 1024
 ROWS_MAX = 8192
@@ -39,17 +37,27 @@ class Quality(NamedTuple):
     deadline_ms: int | None = None
 
 
+class Registrar(Protocol):
+    """The part of a client that registers subscriptions."""
+
+    async def subscribe(self, subscription: "Subscription") -> None:
+        """Register it; returns when it is in force everywhere."""
+
+    async def unsubscribe(self, subscription: "Subscription", *, drain: bool = False) -> None:
+        """Withdraw it; with `drain`, it takes deliveries until the broker has answered."""
+
+
 class Subscription:
     """`async with client.subscribe(filter) as s: async for notification in s`."""
 
-    def __init__(self, client: "Client", id: str, filter: Filter, quality: Quality, inbox_max: int) -> None:
+    def __init__(self, registrar: Registrar, id: str, filter: Filter, quality: Quality, inbox_max: int) -> None:
         self.id = id
         self.filter = filter
         self.quality = quality
         self.dropped = 0
-        self._client = client
-        self._inbox: deque[Delivery | Deliveries] = deque()
-        self._arrived = 0  # notifications in the inbox
+        self._registrar = registrar
+        self._inbox: deque[Deliveries] = deque()
+        self.waiting = 0  # notifications in the inbox
         self.joins = False  # whether deliveries may come joined, as bytes
         self._inbox_max = inbox_max
         self._waiter: asyncio.Future[None] | None = None
@@ -60,24 +68,16 @@ class Subscription:
 
     # -- called by the client
 
-    def take_in(self, delivery: Delivery, channel: "Channel") -> None:
-        """Store a delivery from this channel. If the inbox is now full, the channel is no longer read from."""
-        self._inbox.append(delivery)
-        self._came(1, channel)
-
-    def take_in_joined(self, joined: Deliveries, channel: "Channel") -> None:
-        """Like `take_in`, for many at once."""
-        self._inbox.append(joined)
-        self._came(len(joined), channel)
-
-    def _came(self, count: int, channel: "Channel") -> None:
-        self._arrived += count
+    def take_in(self, deliveries: Deliveries, channel: Channel) -> None:
+        """Store deliveries from this channel. If the inbox is now full, the channel is no longer read from."""
+        self._inbox.append(deliveries)
+        self.waiting += len(deliveries)
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
-        if self._arrived >= self._inbox_max:
+        if self.waiting >= self._inbox_max:
             self._channel = channel
             channel.hold(self)
 
@@ -87,7 +87,7 @@ class Subscription:
         if channel is not None:
             channel.release(self)
 
-    def forget(self, source: "Source") -> None:
+    def forget(self, source: Source) -> None:
         """The channel is gone."""
         self._channel = None
 
@@ -102,7 +102,7 @@ class Subscription:
     # -- called by the user
 
     async def __aenter__(self) -> Self:
-        await self._client.start_subscription(self)
+        await self._registrar.subscribe(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -124,20 +124,21 @@ class Subscription:
             self._drains, self._inbox_max = True, _NO_MAX
             self.leave_channel()
             try:
-                await self._client.stop_subscription(self, drain=True)
+                await self._registrar.unsubscribe(self, drain=True)
             finally:
                 self.end()
         else:
             self.end()
-            await self._client.stop_subscription(self)
+            await self._registrar.unsubscribe(self)
 
     def __aiter__(self) -> AsyncIterator[Notification]:
         return self._notifications()
 
     async def _notifications(self) -> AsyncIterator[Notification]:
-        async for batch in self.lists():
-            for delivery in batch:
-                yield delivery.notification
+        while chunks := await self._next_chunks(BATCH_MAX):
+            for chunk in chunks:
+                for notification in chunk.notifications():
+                    yield notification
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
         """Iterate over deliveries: notifications with publisher, id and matching subscriptions."""
@@ -188,25 +189,28 @@ class Subscription:
                 batch = maker.batch(chunks)
             except InputError:
                 self._inbox.extendleft(reversed(chunks))
-                self._arrived += sum(map(_count, chunks))
+                self.waiting += sum(map(len, chunks))
                 raise
             rows = len(batch)
             yield batch
 
     async def next_batch(self, count_max: int = BATCH_MAX) -> list[Delivery]:
         """The deliveries that have arrived, at least one; an empty list once the subscription has ended."""
-        chunks = await self._next_chunks(count_max, 0.0)
         found: list[Delivery] = []
-        for chunk in chunks:
-            if type(chunk) is Delivery:
-                found.append(chunk)
-            elif type(chunk) is Deliveries:
-                found += chunk.decoded()
+        for chunk in await self._next_chunks(count_max):
+            found += chunk.decoded()
         return found
 
-    async def _next_chunks(self, count_max: int, within_s: float) -> list[Delivery | Deliveries]:
+    async def next_notifications(self, count_max: int = BATCH_MAX) -> list[Notification]:
+        """Like `next_batch`, for the notifications alone."""
+        found: list[Notification] = []
+        for chunk in await self._next_chunks(count_max):
+            found += chunk.notifications()
+        return found
+
+    async def _next_chunks(self, count_max: int, within_s: float = 0.0) -> list[Deliveries]:
         """At least one and at most `count_max` notifications that have arrived; none after the end."""
-        while not self._arrived:
+        while not self.waiting:
             if self._ended:
                 if self.error is not None:
                     raise self.error
@@ -215,7 +219,7 @@ class Subscription:
         if within_s:
             await self._wait_for(min(count_max, self._inbox_max), within_s)
         taken = self._take(count_max)
-        if self._channel is not None and self._arrived < self._inbox_max:
+        if self._channel is not None and self.waiting < self._inbox_max:
             self.leave_channel()
         return taken
 
@@ -229,36 +233,32 @@ class Subscription:
         """Wait until `count` notifications have arrived or the time is up."""
         try:
             async with asyncio.timeout(within_s):
-                while self._arrived < count and not self._ended:
+                while self.waiting < count and not self._ended:
                     await self._wait()
         except TimeoutError:
             pass
 
-    def _take(self, count_max: int) -> list[Delivery | Deliveries]:
+    def _take(self, count_max: int) -> list[Deliveries]:
         inbox = self._inbox
-        if self._arrived <= count_max:
+        if self.waiting <= count_max:
             taken = list(inbox)
             inbox.clear()
-            self._arrived = 0
+            self.waiting = 0
             return taken
         taken, left = [], count_max
         while left:
             chunk = inbox.popleft()
-            if type(chunk) is Deliveries and len(chunk) > left:
+            if len(chunk) > left:
                 chunk, rest = chunk.cut(left)
                 inbox.appendleft(rest)
             taken.append(chunk)
-            left -= _count(chunk)
-        self._arrived -= count_max
+            left -= len(chunk)
+        self.waiting -= count_max
         return taken
 
     async def next(self) -> Notification:
         """The next notification; raises `StopAsyncIteration` once the subscription has ended."""
-        batch = await self.next_batch(1)
-        if not batch:
+        found = await self.next_notifications(1)
+        if not found:
             raise StopAsyncIteration
-        return batch[0].notification
-
-
-def _count(chunk: Delivery | Deliveries) -> int:
-    return len(chunk) if type(chunk) is Deliveries else 1
+        return found[0]

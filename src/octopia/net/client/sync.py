@@ -314,9 +314,8 @@ class SyncSubscription:
         self._client.wait(self._subscription.close(drain=drain))
 
     def __iter__(self) -> Iterator[Notification]:
-        for batch in self.lists():
-            for delivery in batch:
-                yield delivery.notification
+        while notifications := self._client.wait(self._subscription.next_notifications()):
+            yield from notifications
 
     def lists(self, count_max: int = BATCH_MAX) -> Iterator[list[Delivery]]:
         """Iterate over lists of deliveries: wait for the first, then take all that have arrived."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from octopia.errors import InputError
 from octopia.wire.arrow.fitting import fit_of, is_text
 from octopia.wire.arrow.kernels import kernels
-from octopia.wire.columnar import NO_FIT
+from octopia.wire.arrow.terms import NO_FIT
 
 # Kinds of values; as in `numba_msgpack`, which is loaded with numba only.
 ABSENT, BOOL, INT, UINT, FLOAT, TEXT, BIG = range(7)

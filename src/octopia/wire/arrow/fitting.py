@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from octopia.language import Value
-from octopia.wire.columnar import NO_FIT
+from octopia.wire.arrow.terms import NO_FIT
 
 _FLOAT32_MAX: Final = 3.4028234663852886e38
 

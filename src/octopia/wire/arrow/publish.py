@@ -29,7 +29,7 @@ from octopia.errors import InputError, LanguageError, RefusedError
 from octopia.language import NOTIFICATION_ATTRIBUTES_MAX, STRING_CHARS_MAX
 from octopia.wire.arrow.conforming import COLUMNS_MAX, ConformingRows
 from octopia.wire.arrow.kernels import kernels
-from octopia.wire.columnar import PublishTerms, Slab
+from octopia.wire.arrow.terms import PublishTerms, Slab
 from octopia.wire.encode import publish_frame
 from octopia.wire.limits import PARCEL_AROUND_BYTES, PLAIN_OVERHEAD_BYTES
 from octopia.wire.parcel import check_parcel

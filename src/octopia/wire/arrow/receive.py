@@ -13,7 +13,6 @@ from octopia.wire.arrow.cells import Cells, ReadCells, fitted, natural
 from octopia.wire.arrow.fitting import fit_of
 from octopia.wire.arrow.kernels import kernels
 from octopia.wire.delivered import Deliveries
-from octopia.wire.messages import Delivery
 from octopia.wire.parcel import read_parcel
 
 PUBLISHER: Final = "_publisher"
@@ -41,9 +40,9 @@ def cells_of_parcels(parcels: Sequence[bytes], names: Sequence[str] | None = Non
     return _cells(b"".join(parcels), stops - sizes, stops, names)
 
 
-def cells_of(chunks: Sequence[Delivery | Deliveries], names: Sequence[str] | None = None) -> Seen:
+def cells_of(chunks: Sequence[Deliveries], names: Sequence[str] | None = None) -> Seen:
     """The same for the deliveries of a subscription."""
-    parts = [chunk if isinstance(chunk, Deliveries) else Deliveries.of(chunk) for chunk in chunks]
+    parts = [chunk.joined() for chunk in chunks]
     if len(parts) == 1:
         return _cells(parts[0].data, parts[0].starts, parts[0].stops, names)
     offsets = np.cumsum([0, *(len(part.data) for part in parts)])
@@ -108,7 +107,7 @@ class BatchMaker:
         if schema is not None:
             _check_schema(schema, metadata)
 
-    def batch(self, chunks: Sequence[Delivery | Deliveries]) -> pa.RecordBatch:
+    def batch(self, chunks: Sequence[Deliveries]) -> pa.RecordBatch:
         """One batch of all of these."""
         schema = self._schema
         seen = cells_of(chunks, None if schema is None else schema.names)
