@@ -202,8 +202,10 @@ def _show(parts: list[_Part], done: "dict[Path, Sweep]", folder: Path) -> int:
 
 
 def _trouble(done: "list[Sweep]") -> int:
+    from octopia.experiments import broken_promises
+
     console = err()
-    broken = [(result, finding) for one in done for result in one.results for finding in result.broken]
+    broken = broken_promises(result for one in done for result in one.results)
     failures = [failure for one in done for failure in one.failures]
     lines = [f"run {each.cell.experiment} {each.cell.name} failed: {each.reason}" for each in failures]
     lines += [f"run {each.cell.experiment} {each.cell.name}: not true: {finding.rule}" for each, finding in broken]

@@ -332,10 +332,10 @@ def _print_titled(console: "Console", title: str, heads: list[str], rows: list[l
 def _print_end(console: "Console", done: "Sweep", wanted: int, folder: Path) -> int:
     from rich.text import Text
 
-    from octopia.experiments import REPORT_FILE
+    from octopia.experiments import REPORT_FILE, broken_promises
 
     trouble = err()
-    broken = [(result, finding) for result in done.results for finding in result.broken]
+    broken = broken_promises(done.results)
     for failure in done.failures[:_SHOWN_MAX]:
         say(trouble, f"run {failure.cell.name} failed: {failure.reason}", "red")
     for result, finding in broken[:_SHOWN_MAX]:

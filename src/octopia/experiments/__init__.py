@@ -18,7 +18,15 @@ from octopia.experiments.numbers import shown_interval
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome
 from octopia.experiments.page import write_page
 from octopia.experiments.plots import bars_plot
-from octopia.experiments.result import METRICS_SCHEMA, SERIES_SCHEMA, MetricRow, Result, metrics_table, rows_of_table
+from octopia.experiments.result import (
+    METRICS_SCHEMA,
+    SERIES_SCHEMA,
+    MetricRow,
+    Result,
+    broken_promises,
+    metrics_table,
+    rows_of_table,
+)
 from octopia.experiments.run_cell import (
     RESULT_FILE,
     facts_of_cell,
@@ -71,6 +79,7 @@ __all__ = [
     "WorkloadTables",
     "axis_of",
     "bars_plot",
+    "broken_promises",
     "cell_bytes",
     "changed",
     "details_html",

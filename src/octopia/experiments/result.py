@@ -5,6 +5,7 @@ may be a word; `x` is the same as a number, or null.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -73,6 +74,12 @@ class Result(Struct, frozen=True, kw_only=True):
     def broken(self) -> tuple[Finding, ...]:
         """Promises that the run broke."""
         return tuple(finding for finding in self.findings if not finding.passed)
+
+
+def broken_promises(results: Iterable[Result]) -> list[tuple[Result, Finding]]:
+    """The promises that runs broke, the gravest first: the findings of each run are in that order."""
+    found = [(at, result, finding) for result in results for at, finding in enumerate(result.findings)]
+    return [(result, finding) for _, result, finding in sorted(found, key=itemgetter(0)) if not finding.passed]
 
 
 def lines_of(series: pa.Table, metric: str, part: str) -> dict[tuple[str, int, str], Line]:

@@ -18,7 +18,7 @@ from octopia.experiments.html import details_html, page_html, plot_html, table_h
 from octopia.experiments.losses import described
 from octopia.experiments.numbers import shown_interval, signed
 from octopia.experiments.outcome import REPORT_FILE, Outcome, axis_of, make_outcome, read_series, write_tables
-from octopia.experiments.result import Result
+from octopia.experiments.result import Result, broken_promises
 from octopia.experiments.settings import Settings, settings_toml
 from octopia.experiments.sweep import RUNS_FOLDER
 
@@ -90,7 +90,7 @@ def scale_note(outcome: Outcome) -> str:
 
 
 def _checks(results: Sequence[Result]) -> str:
-    broken = [(result, finding) for result in results for finding in result.broken]
+    broken = broken_promises(results)
     if not broken:
         return f"<p class=good>All checks passed in all {len(results)} runs.</p>"
     rows = [(result.cell.name, each.rule, f"{each.cases:,}", "; ".join(each.examples)) for result, each in broken]

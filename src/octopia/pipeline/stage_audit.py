@@ -5,6 +5,8 @@
     unwanted    delivered to a client that did not subscribe to it
     late        a client's last copy came later than `late_after_s` after publication
 
+Rows come in this order, the worst first.
+
 One query serves all systems and sizes, and both engines: DuckDB runs it for traces of up to `DUCKDB_ROWS_MAX` rows, in
 a fraction of a second where Spark takes several to plan and start its stages; Spark runs it for all others, and if
 DuckDB is not installed. It reads the trace and the truth, which share no code; a notification that its broker refused
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 KINDS: Final = ("lost", "duplicated", "unwanted", "late")
+# To sort by.
+WORST_FIRST: Final = " ".join(["CASE finding", *(f"WHEN '{kind}' THEN {at}" for at, kind in enumerate(KINDS)), "END"])
 INPUTS: Final = (
     "truth",
     "publishers",
@@ -110,7 +114,7 @@ WITH published AS (
 SELECT placed.*, COALESCE(arrivals.arrived, 0) AS arrived
 FROM placed LEFT JOIN arrivals
   ON arrivals.system = placed.system AND arrivals.request = placed.request AND arrivals.receiver = placed.broker
-ORDER BY system, finding, request, client"""
+ORDER BY {worst_first}, system, request, client"""
 
 
 def make_audit(work: Work[PipelineSpec]) -> Outputs:
@@ -143,7 +147,8 @@ def audit_sql(late_after_s: float | None = None, *, changing: bool = False, want
     `wanted` is an alternative definition of who may and who must get what: a table of that name, after `published`.
     """
     late_after_ns = "NULL" if late_after_s is None else str(round(late_after_s * _SECOND_NS))
-    return _SQL.format(wanted=wanted or (WANTED if changing else _WANTED), late_after_ns=late_after_ns)
+    wanted = wanted or (WANTED if changing else _WANTED)
+    return _SQL.format(wanted=wanted, late_after_ns=late_after_ns, worst_first=WORST_FIRST)
 
 
 AUDIT: Final = Stage(

@@ -30,7 +30,7 @@ from octopia.experiments import (
 from octopia.pipeline import quality
 from octopia.pipeline.manifest import read_record, record_of
 from octopia.pipeline.spec import PipelineSpec, made_with
-from octopia.pipeline.stage_audit import KINDS
+from octopia.pipeline.stage_audit import KINDS, WORST_FIRST
 from octopia.pipeline.stage_run import results_of_runs
 from octopia.pipeline.stages import Outputs, Stage, Work
 from octopia.pipeline.storage import Store
@@ -116,7 +116,7 @@ def _what_was_run(cells: Sequence[Cell]) -> str:
 
 @dataclass(frozen=True)
 class _Findings:
-    """The audit's findings by kind and system, and the first rows."""
+    """The audit's findings by kind and system, and the first rows, the worst first."""
 
     counts: Mapping[tuple[str, str], int]
     first: Sequence[Mapping[str, Any]]
@@ -128,7 +128,8 @@ def _findings(work: Work[PipelineSpec]) -> _Findings:
         return _Findings({}, ())
     audit = work.tables["audit"]
     counts = {(row.system, row.finding): row["count"] for row in audit.groupBy("system", "finding").count().collect()}
-    first = audit.orderBy("system", "finding", "request", "client").limit(_AUDIT_ROWS_SHOWN).collect()
+    worst_first = audit.selectExpr("*", f"{WORST_FIRST} AS place").orderBy("place", "system", "request", "client")
+    first = worst_first.limit(_AUDIT_ROWS_SHOWN).collect()
     return _Findings(counts, [row.asDict() for row in first])
 
 
