@@ -78,8 +78,10 @@ class Harness:
         self.delivered: dict[str, list[str]] = {}
         self.refused: list[str] = []
         self._first_hops: dict[BrokerId, dict[str, BrokerId | None]] = {}
-        # by publisher and subscriber, the last that was delivered
-        self.last: dict[tuple[str, str], int] = {}
+        # by publisher and subscription, the last that was delivered
+        self.last: dict[tuple[str, Which], int] = {}
+        # how much had been published before each subscription, here, was made
+        self.since: dict[Which, int] = {}
 
     def make_network(self) -> Network:
         network = Network(self.scot, self.routing, on_action=self.observe)
@@ -89,7 +91,10 @@ class Harness:
         return network
 
     def observe(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
-        """At any time: only to who wants it now, with exactly its matching subscriptions, never twice."""
+        """At any time: only to who wants it now, with exactly its matching subscriptions, never twice.
+
+        Where it may have waited for its turn, those made after it arrived do not count.
+        """
         if isinstance(action, Refuse):
             self.refused.append(action.id)
         if not isinstance(action, Deliver):
@@ -97,13 +102,17 @@ class Harness:
         sample = self.published[action.id]
         for client, subscriptions in action.recipients:
             assert self.world.homes[client] == broker
-            assert sorted(subscriptions) == sorted(self.world.matching(client, sample))
+            number, matching = int(action.id[1:]), self.world.matching(client, sample)
+            waits = POLICIES[self.routing].streams is not None
+            older = {id for id in matching if not waits or self.since.get((client, id), 0) <= number}
+            assert older <= set(subscriptions) <= set(matching)
             assert client not in self.delivered[action.id], "delivered twice"
             self.delivered[action.id].append(client)
-            number, stream = int(action.id[1:]), (action.publisher, client)
             if POLICIES[self.routing].promises.in_order:
-                assert self.last.get(stream, -1) < number, "out of order"
-                self.last[stream] = number
+                for id in subscriptions:
+                    stream = action.publisher, (client, id)
+                    assert self.last.get(stream, -1) < number, "out of order"
+                    self.last[stream] = number
 
     # -- operations: each is told to the host broker at once; what it sends stays in flight
 
@@ -122,7 +131,9 @@ class Harness:
         filter = filter_of(spec)
         self.specs[filter] = spec
         self.network.tell(home, Subscribed(name, id, filter))
-        self.world.subscriptions.setdefault((name, id), spec)
+        if (name, id) not in self.world.subscriptions:
+            self.world.subscriptions[name, id] = spec
+            self.since[name, id] = len(self.published)
 
     def unadvertise(self, draw: Random) -> None:
         (name, home), id = self.client(draw), draw.choice(IDS)

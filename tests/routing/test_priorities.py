@@ -48,6 +48,7 @@ class Urgent(Harness):
         if (name, id) not in self.world.subscriptions:
             self.world.subscriptions[name, id] = spec
             self.priorities[name, id] = priority
+            self.since[name, id] = len(self.published)
 
     def observe(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         super().observe(broker, action, cause)

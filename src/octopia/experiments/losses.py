@@ -16,7 +16,16 @@ from octopia.experiments.reach import REACH, RECOVERY
 from octopia.experiments.together import TOGETHER
 from octopia.experiments.urgency import EXPIRIES, URGENCY
 from octopia.metrics import METRICS, Metric
-from octopia.sim import DELIVERY_RULES, BrokerFault, Fault, Finding, compare_deliveries, first_numbers, terms_of
+from octopia.sim import (
+    DELIVERY_RULES,
+    BrokerFault,
+    Fault,
+    Finding,
+    compare_deliveries,
+    first_numbers,
+    late_for_one_subscription,
+    terms_of,
+)
 from octopia.trace import read_columns
 from octopia.workload import Workload
 
@@ -25,9 +34,9 @@ LOSSES: Final = Metric(
     title="Lost and repeated",
     unit="deliveries",
     definition="deliveries that a subscriber wanted and never got (`lost`), deliveries to a subscriber that had got "
-    "the notification before (`repeated`), deliveries after a later one of the same publisher (`out_of_order`), and "
-    "the same where the broker of the publisher and that of the subscriber both stayed up (`lost_live`, "
-    "`repeated_live`, `out_of_order_live`); found by brute force from the workload",
+    "the notification before (`repeated`), deliveries after a later one of the same publisher for the same "
+    "subscription (`out_of_order`), and the same where the broker of the publisher and that of the subscriber both "
+    "stayed up (`lost_live`, `repeated_live`, `out_of_order_live`); found by brute force from the workload",
 )
 # Metrics that are not SQL over one trace.
 _JUDGED = (LOSSES, REACH, RECOVERY, TOGETHER, URGENCY, EXPIRIES)
@@ -63,10 +72,11 @@ def losses_of(workload: Workload, faults: Sequence[Fault], folder: Path) -> Loss
     width = len(clients)
     codes = (request - first) * width + client
     publisher = workload.publications.publisher.astype(np.int64)
+    late = _late(client * len(workload.advertisements) + publisher[request - first], request, at_ns)
     wrong = (
         compare_deliveries(workload, clients, request - first, client, terms_of(workload, folder)).missing,
         _again(codes),
-        codes[_late(client * len(workload.advertisements) + publisher[request - first], request, at_ns)],
+        codes[late_for_one_subscription(workload, folder, request, client, at_ns, late)],
     )
     publisher_up = np.array([registration.broker not in gone for registration in workload.advertisements])
     of_publication, of_client = publisher_up[publisher], np.array(stays_up)
@@ -98,7 +108,6 @@ def despite_crashes(findings: Sequence[Finding], losses: Losses, promised: bool)
     """
     told = [Finding(f.rule, f.cases, f.promised and f.rule == DELIVERY_RULES["unwanted"], f.examples) for f in findings]
     return (
-        *told,
         Finding("between brokers that stay up nothing is lost", losses.lost_live, promised),
         Finding("between brokers that stay up nothing arrives twice", losses.repeated_live, promised),
         Finding(
@@ -106,4 +115,5 @@ def despite_crashes(findings: Sequence[Finding], losses: Losses, promised: bool)
             losses.out_of_order_live,
             promised,
         ),
+        *told,
     )

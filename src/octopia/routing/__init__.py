@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from octopia.lazy import lazily
 
 if TYPE_CHECKING:
-    from octopia.routing.actions import Accept, Action, Deliver, Recipient, Refuse, Send
+    from octopia.routing.actions import Accept, Action, Deliver, Recipient, Refuse, Send, withdraw_from
     from octopia.routing.broker import Broker
     from octopia.routing.by_ways import ByWays
     from octopia.routing.clients import Limits, Registered
@@ -89,12 +89,13 @@ __all__ = [
     "policy_named",
     "why_not_live",
     "why_not_priority",
+    "withdraw_from",
 ]
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "octopia.routing.actions": "Accept Action Deliver Recipient Refuse Send",
+        "octopia.routing.actions": "Accept Action Deliver Recipient Refuse Send withdraw_from",
         "octopia.routing.broker": "Broker",
         "octopia.routing.by_ways": "ByWays",
         "octopia.routing.clients": "Limits Registered",

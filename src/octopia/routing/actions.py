@@ -31,6 +31,20 @@ class Recipient(NamedTuple):
     subscriptions: tuple[str, ...]
 
 
+def withdraw_from(
+    recipients: tuple[Recipient, ...], client: str, id: str | None = None
+) -> tuple[tuple[Recipient, ...], tuple[Recipient, ...]]:
+    """Recipients of a notification after a subscription was withdrawn, or all of a client; and who is none any more."""
+    for at, (name, subscriptions) in enumerate(recipients):
+        if name == client and (id is None or id in subscriptions):
+            before, after = recipients[:at], recipients[at + 1 :]
+            others = tuple(each for each in subscriptions if id not in (None, each))
+            if others:
+                return (*before, Recipient(name, others), *after), ()
+            return before + after, (recipients[at],)
+    return recipients, ()
+
+
 class Deliver(Struct, frozen=True, gc=False):
     """Deliver a notification once to each of these clients; a single action, so that the host encodes it once."""
 

@@ -343,8 +343,13 @@ class Broker:
             self._policy.unadvertise(self._state, registered.key, out)
 
     def _unsubscribed(self, event: Unsubscribed, now: float, out: list[Action]) -> None:
-        registered = self._state.subscriptions.withdraw(event.client, event.id)
-        out.append(Accept(event.client, "unsubscribe", event.id))
+        if self.streams is not None and event.id in self._state.subscriptions.of(event.client):
+            out += self.streams.withdrawn(event.client, event.id)
+        self._unsubscribe(event.client, event.id, out)
+
+    def _unsubscribe(self, client: str, id: str, out: list[Action]) -> None:
+        registered = self._state.subscriptions.withdraw(client, id)
+        out.append(Accept(client, "unsubscribe", id))
         if registered is not None:
             self._policy.unsubscribe(self._state, registered.key, out)
 
@@ -352,7 +357,7 @@ class Broker:
         client = event.client
         some = self._state.subscriptions.some_of(client, DEPARTURE_SLICE_MAX)
         for id in some:
-            self._unsubscribed(Unsubscribed(client, id), now, out)
+            self._unsubscribe(client, id, out)
             if len(out) >= DEPARTURE_ORDERS_MAX:
                 break
         for id in self._state.advertisements.some_of(client, DEPARTURE_SLICE_MAX - len(some)):
@@ -361,6 +366,9 @@ class Broker:
             self._leaving[client] = None
         else:
             self._leaving.pop(client, None)
+            if self.streams is not None:
+                # it is not there to get what waited for it
+                self.streams.withdrawn(client, None)
 
     def _register(
         self,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from octopia.language import Notification
 from octopia.protocol import Key, Stamp
-from octopia.routing.actions import Action, Recipient
+from octopia.routing.actions import Action, Deliver, Recipient
 from octopia.routing.decision import Decision
 
 
@@ -122,8 +122,15 @@ class Streams(Protocol):
     ) -> Sequence[Released]:
         """The deliveries due after an incoming copy: none, the copy itself, or many that waited for it.
 
-        `kept` is returned with the delivery, here or later as the id of a `Deliver`. Notifications without local
-        recipients are left out.
+        Each has the recipients it had when it arrived, without subscriptions that were withdrawn since. `kept` is
+        returned with the delivery, here or later as the id of a `Deliver`. Notifications without local recipients are
+        left out.
+        """
+
+    def withdrawn(self, client: str, subscription: str | None) -> list[Deliver]:
+        """A client withdraws a subscription, or all of them (None): the deliveries that wait for nothing else of it.
+
+        Carry them out before answering. A look at every waiting notification, and nothing if none waits.
         """
 
     def tick(self, now: float) -> list[Action]:

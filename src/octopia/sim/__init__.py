@@ -3,6 +3,7 @@
 from octopia.sim.checkers import DELIVERY_RULES, Finding, check_run
 from octopia.sim.exactly_once import compare as compare_deliveries
 from octopia.sim.faults import BrokerFault, Fault, LinkFault, check_faults, draw_faults
+from octopia.sim.in_order import late_for_one_subscription
 from octopia.sim.model import MODEL_PARTS, MODELS, Model, check_model, links_of, load_model, model_from
 from octopia.sim.numbering import first_numbers
 from octopia.sim.run import (
@@ -40,6 +41,7 @@ __all__ = [
     "compare_deliveries",
     "draw_faults",
     "first_numbers",
+    "late_for_one_subscription",
     "links_of",
     "load_model",
     "load_run",

@@ -2,7 +2,7 @@
 
 A checker reads only the trace and the workload. It shares no code with the index, the routing or the simulator, so a
 bug in those cannot hide here. Every checker returns one `Finding`: the number of violations, and the first few cases by
-name. A rule that a routing does not promise (`routing.Promises`: only SNR promises the hop bound, and no routing
+name. A rule that a routing does not promise (`routing.Promises`: only SNR and FDR promise a hop bound, and only FDR
 promises order) is still reported and marked as such.
 """
 
@@ -20,6 +20,7 @@ from msgspec import Struct
 from octopia.language import Filter, overlaps
 from octopia.routing import Promises, policy_if_known
 from octopia.sim.exactly_once import compare
+from octopia.sim.in_order import late_for_one_subscription
 from octopia.sim.numbering import first_numbers, registrations
 from octopia.sim.run import Run, load_run
 from octopia.sim.terms import terms_of
@@ -52,7 +53,8 @@ class Finding(Struct, frozen=True):
 
 
 def check_run(workload: Workload, overlay: Scot, folder: Path, *, deliveries: bool = True) -> tuple[Finding, ...]:
-    """All checkers on one run; without those of `DELIVERY_RULES` if something else compares its deliveries."""
+    """All checkers on one run, the gravest rule first; without those of `DELIVERY_RULES` if something else compares its
+    deliveries."""
     run = load_run(folder)
     trace = _Trace(workload, overlay, folder)
     # A file must not cause an import: a user's own routing is known only if this process has run it.
@@ -60,14 +62,14 @@ def check_run(workload: Workload, overlay: Scot, folder: Path, *, deliveries: bo
     promises = _PLAIN_PROMISES if policy is None else policy.promises
     return (
         *(_check_deliveries(trace, promises.exactly_once) if deliveries else ()),
-        *_check_deadlines(trace, run),
-        _check_hop_bound(trace, promises),
-        _check_revisits(trace, promises.once_per_broker),
         _check_order(trace, promises.in_order),
+        *_check_deadlines(trace, run),
         _check_requests(trace),
         _check_lost_messages(trace),
         _check_left_behind(trace, run),
         *_check_civs(trace, None if policy is None else policy.keeps_civ),
+        _check_revisits(trace, promises.once_per_broker),
+        _check_hop_bound(trace, promises),
     )
 
 
@@ -189,7 +191,10 @@ def _check_revisits(trace: _Trace, promised: bool) -> Finding:
 
 
 def _check_order(trace: _Trace, promised: bool) -> Finding:
-    """Notifications of one publisher reach a client in the order in which they were published."""
+    """Notifications of one publisher reach a client in the order in which they were published.
+
+    Of a routing that promises order, deliveries to a client with changes are judged by subscription (`in_order.py`).
+    """
     request, client, at_ns = trace.columns("deliveries", "request", "client", "delivered_ns")
     if trace.unordered:
         # these clients accept notifications in any order
@@ -204,6 +209,8 @@ def _check_order(trace: _Trace, promised: bool) -> Finding:
     request, client, publisher = request[order], client[order], publisher[order]
     same = (client[1:] == client[:-1]) & (publisher[1:] == publisher[:-1])
     late = np.flatnonzero(same & (request[1:] < request[:-1])) + 1
+    if promised:
+        late = late_for_one_subscription(trace.workload, trace.folder, request, client, at_ns[order], late)
     codes = request[late].astype(np.int64) * len(trace.clients) + client[late]
     return _finding("notifications of a publisher arrive in order", promised, codes, trace.pair)
 

@@ -21,6 +21,7 @@ is asked.
 
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from octopia.routing.fdr.streams.confirming import SETTLED, Account
@@ -60,7 +61,7 @@ class Stream(Generic[Item]):
 
 class Gate(Generic[Item]):
     """All streams that end at one broker, by host (place) and publisher. `held` counts the waiting notifications in
-    all.
+    all, and `waiting` has the streams in which there are any.
 
     `recent` has by publisher the stream used last, for hosts that have few: none of them is forgotten soon.
     """
@@ -76,6 +77,7 @@ class Gate(Generic[Item]):
         "recent",
         "refusals",
         "repeats",
+        "waiting",
     )
 
     def __init__(
@@ -92,6 +94,7 @@ class Gate(Generic[Item]):
         self._streams_max = streams_max
         self.hosts: dict[int, OrderedDict[str, Stream[Item]]] = {}
         self.recent: dict[str, Stream[Item]] = {}
+        self.waiting: dict[Stream[Item], None] = {}
         self.held = 0
         self.held_bytes = 0
         self.repeats = 0
@@ -147,6 +150,13 @@ class Gate(Generic[Item]):
             self._go_on(stream, released)
         return released
 
+    def revise(self, change: Callable[[Item], Item]) -> None:
+        """Replace each waiting notification; those of a stream in order."""
+        for stream in self.waiting:
+            for number in stream.order:
+                before, item, size = stream.held[number]
+                stream.held[number] = before, change(item), size
+
     def release_all(self, stream: Stream[Item]) -> list[Item]:
         """Release all waiting notifications in order: those they wait for will not come."""
         return self._release(stream, len(stream.order))
@@ -157,6 +167,7 @@ class Gate(Generic[Item]):
             return
         order = stream.order
         stream.held[number] = (before, item, size)
+        self.waiting[stream] = None
         self.held += 1
         self.held_bytes += size
         if not order or number > order[-1]:
@@ -177,6 +188,8 @@ class Gate(Generic[Item]):
             self.held_bytes -= stream.held.pop(youngest)[2]
             self.refusals += 1
             stream.refused = youngest
+            if not order:
+                del self.waiting[stream]
 
     def _comes_again(self, stream: Stream[Item], number: int, before: int) -> list[Item]:
         earlier, item, size = stream.held[number]
@@ -222,4 +235,6 @@ class Gate(Generic[Item]):
         self.held -= count
         stream.last = stream.order[count - 1]
         del stream.order[:count]
+        if not stream.order:
+            del self.waiting[stream]
         return released

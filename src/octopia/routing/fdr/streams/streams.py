@@ -7,10 +7,15 @@ while something was down, since then it may have taken any path. A copy that met
 that link on its path, so it is among them. Notifications that a destination requests are resent as well. No timer
 decides that something is lost.
 
-At a destination (`receiving.py`, `confirming.py`), copies pass the gate, and their receipt is confirmed to the host by
-the same routing: a confirmation is a copy for one broker, and may be lost like any copy. So on the news that a link is
-down, the destination confirms again to hosts whose path from here crosses that link, or that it last confirmed to while
-something was down.
+At a destination (`receiving.py`, `confirming.py`), copies pass the gate. A copy is matched when it arrives, whether or
+not it has to wait, as under every routing. When a subscription is withdrawn, what waits for it is delivered before the
+answer, ahead of its turn; if another subscription of the client matches, it keeps its turn, for that one. What waits
+has no memory of its own for its recipients, as long as the tables do not change: notifications that match the same
+subscriptions share them.
+
+The receipt of copies is confirmed to the host by the same routing: a confirmation is a copy for one broker, and may be
+lost like any copy. So on the news that a link is down, the destination confirms again to hosts whose path from here
+crosses that link, or that it last confirmed to while something was down.
 
 A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the number of
 notifications it missed is counted (`missed`). Whatever waits here for something from such a host is released. Until
@@ -25,7 +30,7 @@ from typing import Any
 from octopia.errors import RemoteProtocolError
 from octopia.language import Notification
 from octopia.protocol import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
-from octopia.routing.actions import Action, Deliver, Recipient, Send
+from octopia.routing.actions import Action, Deliver, Recipient, Send, withdraw_from
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import notify
 from octopia.routing.fdr.state import FdrState
@@ -52,10 +57,7 @@ CONFIRMED_PER_MESSAGE_MAX = 100
 CONFIRMED_ANEW_MAX = 1_000
 
 _NOTHING: tuple[Released, ...] = ()
-# A notification at the gate: its publisher, the host's own data, and the clients that got it before its turn.
-_Waiting = tuple[str, Notification, Any, frozenset[str]]
-_NOBODY: frozenset[str] = frozenset()
-# Avoids the Python call of `Released(...)`: it is made for every delivery.
+# Avoids the Python call of `Released(...)`: it is made for every copy.
 _make = tuple.__new__
 
 
@@ -102,7 +104,8 @@ class DestStreams:
         self._below = state.me - 1
         self.place = state.me.bit_length() - 1
         self.log = StreamLog(self.place, first_sequence)
-        self.gate: Gate[_Waiting] = Gate()
+        # what waits has the recipients it had when it arrived, except for those that need not wait
+        self.gate: Gate[Released] = Gate()
         self._recent = self.gate.recent
         self.owed = Owed()
         # entries to resend by key, oldest first, and their destinations
@@ -236,8 +239,10 @@ class DestStreams:
             stream = gate.stream(host, publisher)
         before = number - stamp.gaps[(dests & self._below).bit_count()]
         last = stream.last
-        waiting = (publisher, notification, kept, _NOBODY)
-        ready = gate.take(stream, number, before, waiting, size)
+        key = self._match_key(notification)
+        recipients = (self._found.get(key) or self._prt.find(key)).recipients
+        arrival = _make(Released, (publisher, notification, kept, recipients))
+        ready = gate.take(stream, number, before, arrival, size)
         if stream.asks:
             self.owed.by(host, publisher, now)
             self._renew_due()
@@ -252,37 +257,41 @@ class DestStreams:
         else:
             stream.account = self.owed.account(host, publisher)
         if ready:
-            return self._release(ready)
-        # in a burst most have to wait, so they are not matched before their turn
-        if self._any_order and number in stream.held and stream.held[number][1] is waiting:
+            return [each for each in ready if each.recipients]
+        if self._any_order and number in stream.held and stream.held[number][1] is arrival:
             return self._overtake(stream, number)
         return _NOTHING
 
     def takes_any(self, subscription: Key) -> None:
         self._state.prt.takes_any(subscription)
 
-    def _release(self, ready: list[_Waiting]) -> list[Released]:
-        released = []
-        find, found, match_key = self._prt.find, self._found, self._match_key
-        for publisher, notification, kept, had in ready:
-            key = match_key(notification)
-            recipients = (found.get(key) or find(key)).recipients
-            if had:
-                recipients = tuple(each for each in recipients if each.client not in had)
-            if recipients:
-                released.append(_make(Released, (publisher, notification, kept, recipients)))
-        return released
-
-    def _overtake(self, stream: Stream[_Waiting], number: int) -> Sequence[Released]:
+    def _overtake(self, stream: Stream[Released], number: int) -> Sequence[Released]:
         """Deliver at once to clients that accept any order; the others wait."""
-        before, (publisher, notification, kept, _), size = stream.held[number]
-        key = self._match_key(notification)
-        early = self._prt.out_of_order((self._found.get(key) or self._prt.find(key)).recipients)
+        before, arrival, size = stream.held[number]
+        early = self._prt.out_of_order(arrival.recipients)
         if not early:
             return _NOTHING
-        had = frozenset(each.client for each in early)
-        stream.held[number] = before, (publisher, notification, kept, had), size
-        return (Released(publisher, notification, kept, early),)
+        rest = tuple(each for each in arrival.recipients if each not in early)
+        stream.held[number] = before, arrival._replace(recipients=rest), size
+        return (arrival._replace(recipients=early),)
+
+    def withdrawn(self, client: str, subscription: str | None) -> list[Deliver]:
+        orders: list[Deliver] = []
+        # many have the same recipients, and these may be many
+        known: dict[int, tuple[tuple[Recipient, ...], ...]] = {}
+
+        def revised(waiting: Released) -> Released:
+            publisher, notification, kept, recipients = waiting
+            found = known.get(id(recipients))
+            if found is None:
+                found = known[id(recipients)] = (*withdraw_from(recipients, client, subscription), recipients)
+            rest, last, _ = found
+            if last:
+                orders.append(Deliver(publisher, kept, notification, last))
+            return waiting if rest is recipients else waiting._replace(recipients=rest)
+
+        self.gate.revise(revised)
+        return orders
 
     def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
         state, known = self._state, self.gate.hosts[host]
@@ -392,8 +401,9 @@ class DestStreams:
             self.owed.forget(place)
             self._unsure.pop(place, None)
             for stream in self.gate.hosts.get(place, {}).values():
-                for publisher, notification, kept, recipients in self._release(self.gate.release_all(stream)):
-                    out.append(Deliver(publisher, kept, notification, recipients))
+                for publisher, notification, kept, recipients in self.gate.release_all(stream):
+                    if recipients:
+                        out.append(Deliver(publisher, kept, notification, recipients))
 
 
 def make(state: FdrState, first_sequence: int) -> DestStreams:
