@@ -38,7 +38,7 @@ from octopia.protocol import (
     Subscribe,
     SubscriptionsComplete,
     SubscriptionsIncomplete,
-    Tree,
+    TreeHeader,
     Unadvertise,
     Unsubscribe,
 )
@@ -135,7 +135,7 @@ def _link_frames() -> list[bytes]:
             frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(dests), stamp))
             frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(dests, 3), stamp))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Dests(1), stamp), CopyHeader(traced=True))
-        frames += link_frames(Notify("p", str(seen.sequence), seen, Tree(KEYS[0])))
+        frames += link_frames(Notify("p", str(seen.sequence), seen, TreeHeader(KEYS[0])))
         frames += link_frames(Notify("p", str(seen.sequence), seen, Routes((Route(OTHER, KEYS[0], ()),))))
     return frames
 

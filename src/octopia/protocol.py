@@ -186,7 +186,7 @@ class Wanted(Struct, frozen=True, cache_hash=True, gc=False):
     entries: ClassVar[int] = 0
 
 
-class Tree(Struct, frozen=True, cache_hash=True, gc=False):
+class TreeHeader(Struct, frozen=True, cache_hash=True, gc=False):
     """Static TID routing: the advertisement tree that this copy follows."""
 
     tid: Key

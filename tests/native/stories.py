@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from octopia.language import parse_filter, parse_notification
-from octopia.protocol import Civ, Dests, Key, Notify, Route, Routes, Subscribe, Tree, Unsubscribe
+from octopia.protocol import Civ, Dests, Key, Notify, Route, Routes, Subscribe, TreeHeader, Unsubscribe
 from octopia.routing import (
     POLICIES,
     Advertised,
@@ -197,8 +197,8 @@ class Story:
         keys = [entry.key for entry in self.twins[id].core.state.srt] or [Key(THERE, 0)]
         if kind is Civ:
             return Civ(draw.choice((0, 0, 0, 0b010, 0b100, 0b110)))
-        if kind is Tree:
-            return Tree(draw.choice(keys))
+        if kind is TreeHeader:
+            return TreeHeader(draw.choice(keys))
         if kind is Dests:
             return Dests(1 << draw.randrange(SCOT.broker_count))
         return Routes((Route(draw.choice(SCOT.brokers), draw.choice(keys), ()),))

@@ -12,7 +12,7 @@ from octopia.protocol import (
     Message,
     Notify,
     Subscribe,
-    Tree,
+    TreeHeader,
     Unadvertise,
     Unsubscribe,
 )
@@ -190,7 +190,7 @@ FORGED: list[tuple[BrokerId, Message, str]] = [
     (B0, Subscribe(Key(B0, 0), STOCK), "which is not in its cluster"),
     (A2, CibSet((Key(HERE, 0),)), "which is not its secondary neighbour"),
     (BrokerId("c", 0), CibClear((Key(HERE, 0),)), "which is not a neighbour"),
-    (B0, Notify("P", "n", QUOTE, Tree(Key(B0, 0))), "which snr routing has not"),
+    (B0, Notify("P", "n", QUOTE, TreeHeader(Key(B0, 0))), "which snr routing has not"),
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.language import Notification, conforms, matches, parse_filter
 from octopia.matching import kernels_in_use
-from octopia.protocol import PLAIN, CibSet, Civ, Dests, Header, Key, Notify, Route, Routes, Subscribe, Tree
+from octopia.protocol import PLAIN, CibSet, Civ, Dests, Header, Key, Notify, Route, Routes, Subscribe, TreeHeader
 from octopia.routing import (
     POLICIES,
     Advertised,
@@ -107,8 +107,8 @@ def drawn_header(broker: Broker, sender: BrokerId, draw: Random) -> Header:
     trees = [entry.key for entry in state.srt] or [Key(broker.id, 0)]
     if POLICIES[broker.routing].header is Civ:
         return Civ(draw.choice((0, 0, 0b01, 0b10, 0b11, 0b110)))
-    if POLICIES[broker.routing].header is Tree:
-        return Tree(draw.choice(trees))
+    if POLICIES[broker.routing].header is TreeHeader:
+        return TreeHeader(draw.choice(trees))
     if POLICIES[broker.routing].header is Dests:
         return Dests(state.me | draw.getrandbits(len(state.places.brokers)) & may_send(broker, sender))
     hosts = [broker.id, *(entry.key.host for entry in state.prt)]

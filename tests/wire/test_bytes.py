@@ -3,7 +3,7 @@
 import struct
 
 from octopia.language import parse_filter, parse_notification
-from octopia.protocol import Advertise, CibSet, Civ, Key, Notify, Tree, Unsubscribe
+from octopia.protocol import Advertise, CibSet, Civ, Key, Notify, TreeHeader, Unsubscribe
 from octopia.topology import BrokerId
 from octopia.wire import (
     PROBE,
@@ -105,7 +105,7 @@ def test_copies_of_a_notification() -> None:
     assert link_frames(Notify("p", "7", seen), PROBE) == [
         b"\x00\x00\x00\x19\x38\x00\x00\x00\x08" + b"\x96\xc4\x00\xc3\x00\x00\x00\xc3" + PRICE
     ]
-    assert link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))) == [
+    assert link_frames(Notify("p", "7", seen, TreeHeader(Key(B2, 5)))) == [
         b"\x00\x00\x00\x1d\x39\x00\x00\x00\x0c" + b"\x92" + KEY + b"\x94\xc4\x00\xc2\x00\x00" + PRICE
     ]
 
@@ -116,7 +116,7 @@ def test_the_publisher_of_a_frame_is_found_whatever_comes_before_it() -> None:
         publish_frame(seen.parcel),
         deliver_frame(("s1", "s2"), seen.parcel),
         *link_frames(Notify("p", "7", seen, Civ(0b100000001)), CopyHeader(traced=True, earlier=6, hold_ms=50)),
-        *link_frames(Notify("p", "7", seen, Tree(Key(B2, 5)))),
+        *link_frames(Notify("p", "7", seen, TreeHeader(Key(B2, 5)))),
     ]
     assert [publisher_of(frame) for frame in frames] == ["öffentlich"] * 4
 

@@ -22,7 +22,7 @@ from octopia.protocol import (
     Routes,
     Subscribe,
     SubscriptionsComplete,
-    Tree,
+    TreeHeader,
     Unadvertise,
     Unsubscribe,
 )
@@ -117,7 +117,7 @@ LINK_MESSAGES: list[Message] = [
     Notify("p", "1", seen()),
     Notify("p", "1", seen(), Civ(1 << 1023)),
     Notify("p", "1", seen(), Civ(5, 2)),
-    Notify("p", "1", seen(), Tree(Key(A0, 3))),
+    Notify("p", "1", seen(), TreeHeader(Key(A0, 3))),
     Notify("p", "1", seen(), Routes((Route(B2, Key(A0, 3), (Key(A0, 1),)), Route(A0, Key(B2, 3), ())))),
 ]
 

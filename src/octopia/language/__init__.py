@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from octopia.language.predicate import Operator, Predicate
     from octopia.language.relations import conforms, contradictory, covers, matches, overlaps
     from octopia.language.sat import Extremes, extremes, impossible, predecessor, successor
-    from octopia.language.values import Kind, Value
+    from octopia.language.values import Value, ValueKind
 
 __all__ = [
     "ALWAYS",
@@ -61,12 +61,12 @@ __all__ = [
     "Extremes",
     "Filter",
     "FilterLike",
-    "Kind",
     "Notification",
     "NotificationLike",
     "Operator",
     "Predicate",
     "Value",
+    "ValueKind",
     "all_hold",
     "conforms",
     "contradictory",
@@ -109,6 +109,6 @@ __getattr__, __dir__ = lazily(
         "octopia.language.parse": "FilterLike NotificationLike parse_filter parse_notification to_padres",
         "octopia.language.predicate": "Operator Predicate",
         "octopia.language.relations": "conforms contradictory covers matches overlaps",
-        "octopia.language.values": "Kind Value",
+        "octopia.language.values": "ValueKind Value",
     },
 )

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 from octopia.errors import LanguageError
 from octopia.language.limits import DISJUNCTS_MAX, PREDICATES_MAX
 from octopia.language.predicate import Operator, Predicate, SortKey
-from octopia.language.values import Kind
+from octopia.language.values import ValueKind
 
 Grouped: TypeAlias = Mapping[str, tuple[Predicate, ...]]
 
@@ -240,10 +240,10 @@ def unequal_count(filter: Filter) -> int:
 
 def _patterns(predicate: Predicate) -> int:
     value = predicate.value
-    if predicate.kind is Kind.STRING:
+    if predicate.kind is ValueKind.STRING:
         if predicate.operator is Operator.EQ or predicate.operator is Operator.NE:
             return 0
         return -(-len(str(value)) // PATTERN_CHARS) or 1
-    if predicate.kind is Kind.NUMBER:
+    if predicate.kind is ValueKind.NUMBER:
         return int(not -_EXACT_MAX < value < _EXACT_MAX)  # type: ignore[operator]
     return 0

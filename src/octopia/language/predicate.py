@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from octopia.errors import LanguageError
 from octopia.hints import did_you_mean, shortened
 from octopia.language.sql_text import predicate_as_sql
-from octopia.language.values import Kind, Value, canonical, checked_name, checked_value
+from octopia.language.values import Value, ValueKind, canonical, checked_name, checked_value
 
 
 class Operator(StrEnum):
@@ -110,11 +110,11 @@ _TESTS: Final[dict[Operator, _Test]] = {
 
 # By the type of the constant: its kind, the types of the values it is compared with, and how it sorts among others.
 _NUMBERS: Final = frozenset({int, float})
-_CONSTANTS: Final[dict[type, tuple[Kind | None, frozenset[type], int, str]]] = {
-    bool: (Kind.BOOL, frozenset({bool}), 0, "bool"),
-    int: (Kind.NUMBER, _NUMBERS, 1, "int"),
-    float: (Kind.NUMBER, _NUMBERS, 1, "float"),
-    str: (Kind.STRING, frozenset({str}), 2, "str"),
+_CONSTANTS: Final[dict[type, tuple[ValueKind | None, frozenset[type], int, str]]] = {
+    bool: (ValueKind.BOOL, frozenset({bool}), 0, "bool"),
+    int: (ValueKind.NUMBER, _NUMBERS, 1, "int"),
+    float: (ValueKind.NUMBER, _NUMBERS, 1, "float"),
+    str: (ValueKind.STRING, frozenset({str}), 2, "str"),
     type(None): (None, frozenset({str, int, float, bool}), -1, ""),
 }
 
@@ -129,7 +129,7 @@ class Predicate:
     operator: Operator
     value: Value | None
     # The fields below are computed once, for `accepts`, which runs for every notification.
-    kind: Kind | None = field(repr=False)
+    kind: ValueKind | None = field(repr=False)
     sort_key: SortKey = field(repr=False)
     _types: frozenset[type] = field(repr=False)
     _test: _Test = field(repr=False)

@@ -22,7 +22,7 @@ from octopia.language.notification import Notification
 from octopia.language.parse import FilterLike, NotificationLike, parse_filter, parse_notification
 from octopia.language.predicate import Operator, Predicate
 from octopia.language.sat import impossible
-from octopia.language.values import Kind
+from octopia.language.values import ValueKind
 
 
 class WorkExhausted(Exception):  # noqa: N818 (not an error: an answer that never leaves the package)
@@ -86,11 +86,11 @@ def _ways_to_fail(part: Conjunction) -> Iterator[tuple[str, Predicate]]:
 
 
 def _of_other_kinds(predicate: Predicate) -> Iterator[Predicate]:
-    if predicate.kind is not Kind.STRING:
+    if predicate.kind is not ValueKind.STRING:
         yield Predicate(predicate.attribute, Operator.PREFIX, "")
-    if predicate.kind is not Kind.NUMBER:
+    if predicate.kind is not ValueKind.NUMBER:
         yield Predicate(predicate.attribute, Operator.LE, inf)
-    if predicate.kind is not Kind.BOOL:
+    if predicate.kind is not ValueKind.BOOL:
         yield Predicate(predicate.attribute, Operator.EQ, True)
         yield Predicate(predicate.attribute, Operator.EQ, False)
 

@@ -22,7 +22,7 @@ from octopia.language import sat_strings
 from octopia.language.filter import Conjunction
 from octopia.language.limits import INTEGER_MAX, STRING_TESTS_MAX
 from octopia.language.predicate import Operator, Predicate
-from octopia.language.values import Kind, Number, Value
+from octopia.language.values import Number, Value, ValueKind
 
 # From here on floats are at least 1 apart, and all of them are integers.
 _FLOATS_ARE_INTEGERS: Final = 2**53
@@ -113,9 +113,9 @@ def solve(predicates: Sequence[Predicate]) -> Answer:
     for predicate in typed:
         if predicate.operator is Operator.EQ:
             return _first_accepted(typed, (predicate.value,))
-    if kind is Kind.BOOL:
+    if kind is ValueKind.BOOL:
         return _first_accepted(typed, (True, False))
-    if kind is Kind.NUMBER:
+    if kind is ValueKind.NUMBER:
         return _first_accepted(typed, number_candidates(typed))
     return _of_strings(typed)
 
@@ -180,7 +180,7 @@ def _ends(predicates: tuple[Predicate, ...]) -> tuple[Value, Value] | None:
     if len(typed) == 1 and typed[0].operator is Operator.EQ:
         value = typed[0].value
         return None if value is None else (value, value)
-    if all(p.kind is Kind.NUMBER and p.operator is not Operator.EQ for p in typed):
+    if all(p.kind is ValueKind.NUMBER and p.operator is not Operator.EQ for p in typed):
         return _numbers(typed)
     witness = solve(typed).witness
     return None if witness is None else (witness, witness)

@@ -20,7 +20,7 @@ Number: TypeAlias = int | float
 _INTEGRAL_MAX: Final = 2.0**63
 
 
-class Kind(IntEnum):
+class ValueKind(IntEnum):
     """The kind of a value; values of different kinds are never equal or ordered. The order is for sorting only."""
 
     BOOL = 0
@@ -28,10 +28,15 @@ class Kind(IntEnum):
     STRING = 2
 
 
-_KINDS: Final[dict[type, Kind]] = {bool: Kind.BOOL, int: Kind.NUMBER, float: Kind.NUMBER, str: Kind.STRING}
+_KINDS: Final[dict[type, ValueKind]] = {
+    bool: ValueKind.BOOL,
+    int: ValueKind.NUMBER,
+    float: ValueKind.NUMBER,
+    str: ValueKind.STRING,
+}
 
 
-def kind_of(value: Value) -> Kind:
+def kind_of(value: Value) -> ValueKind:
     """The kind of a checked value."""
     return _KINDS[type(value)]
 

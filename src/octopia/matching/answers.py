@@ -19,7 +19,7 @@ class Answers(NamedTuple):
     found: npt.NDArray[Any]
 
 
-class Room:
+class AnswerRoom:
     """An array to write answers to; only the part written is kept. It is in no sheet, so it may be resized."""
 
     def __init__(self, count: int, dtype: npt.DTypeLike) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from octopia.errors import LanguageError
-from octopia.matching.answers import Room
+from octopia.matching.answers import AnswerRoom
 from octopia.matching.boxes import EXACT_MAX
 from octopia.matching.columns import Column, Columns
 from octopia.matching.space import Attribute, Space
@@ -30,7 +30,7 @@ def columns_of_batch(batch: pa.RecordBatch, space: Space) -> Columns:
     return Columns(batch.num_rows, [(attribute, _read(array, attribute)) for array, attribute in named])
 
 
-class ArrowRoom(Room):
+class ArrowRoom(AnswerRoom):
     """Memory from Arrow's pool, which reuses freed blocks: new pages from the system cost a tenth of a search."""
 
     def __init__(self, count: int, dtype: npt.DTypeLike) -> None:

@@ -16,7 +16,7 @@ from enum import IntEnum
 from math import inf, nextafter
 from typing import Any, NamedTuple
 
-from octopia.language import Conjunction, Kind, Operator, Predicate, Value, predecessor, successor
+from octopia.language import Conjunction, Operator, Predicate, Value, ValueKind, predecessor, successor
 
 # Up to here every integer is a float, so no integer lies between a float and its successor.
 EXACT_MAX = 2.0**53
@@ -55,7 +55,7 @@ class Parts(NamedTuple):
 
 # Looked up once: reaching a member through its enumeration costs more than the comparison it is used in.
 _NUMBER, _STRING, _BOOL, _PRESENT, _EXACT, _ORDER, _ENDING, _PIECE = Axis
-_KIND_NUMBER, _KIND_STRING, _KIND_BOOL = Kind.NUMBER, Kind.STRING, Kind.BOOL
+_KIND_NUMBER, _KIND_STRING, _KIND_BOOL = ValueKind.NUMBER, ValueKind.STRING, ValueKind.BOOL
 _EQ, _NE, _LT, _LE, _GT, _GE = tuple(Operator)[:6]
 _PREFIX, _POSTFIX, _CONTAINS, _NOT_PREFIX, _NOT_POSTFIX = tuple(Operator)[6:11]
 
@@ -102,7 +102,7 @@ def _all_accept(predicates: tuple[Predicate, ...], value: Value | None) -> bool:
     return value is not None and all(p.accepts(value) for p in predicates)
 
 
-def _equal(attribute: str, kind: Kind, value: Any) -> Span:
+def _equal(attribute: str, kind: ValueKind, value: Any) -> Span:
     """The span of a single value."""
     if kind is _KIND_STRING:
         return attribute, _STRING, value, value

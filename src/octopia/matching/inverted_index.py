@@ -15,7 +15,7 @@ strings are indexed: as keys of a dictionary, 1 and True would be the same.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from octopia.language import Conjunction, Filter, Kind, Notification, Operator, Value, matches
+from octopia.language import Conjunction, Filter, Notification, Operator, Value, ValueKind, matches
 
 # An attribute and a string that it equals.
 Term = tuple[str, str]
@@ -29,7 +29,7 @@ EXAMPLES_MAX: Final = 64
 def terms_of(conjunction: Conjunction) -> Iterator[Term]:
     """The strings that a conjunction asks for."""
     for predicate in conjunction.predicates:
-        if predicate.operator is Operator.EQ and predicate.kind is Kind.STRING:
+        if predicate.operator is Operator.EQ and predicate.kind is ValueKind.STRING:
             yield predicate.attribute, str(predicate.value)
 
 

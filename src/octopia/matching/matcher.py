@@ -34,7 +34,7 @@ from octopia.language import (
     parse_notification,
 )
 from octopia.matching import answers
-from octopia.matching.answers import Answers, Room
+from octopia.matching.answers import AnswerRoom, Answers
 from octopia.matching.box_run import BLOCK_BOXES, Boxes, Rows, Run, joined, portions
 from octopia.matching.boxes import Parts, parts_of
 from octopia.matching.columns import Columns, columns_of, values_of
@@ -43,7 +43,7 @@ from octopia.matching.kernels import compiled, kernels
 from octopia.matching.ladder import Relabelled
 from octopia.matching.merge import Merge
 from octopia.matching.mirror import Mirror
-from octopia.matching.overlap import Questions, Stored
+from octopia.matching.overlap import OverlapQuestions, Stored
 from octopia.matching.own_tokens import OwnTokens
 from octopia.matching.points import Sides, point_of
 from octopia.matching.row_table import IN_NO_RUN, IN_SEVERAL, RowTable
@@ -475,7 +475,7 @@ class Matcher(Generic[Id]):
         else:
             columns = columns_of(seen, self._space)
             if not columns.has_longs:
-                return self._find_columns(columns, np.int32, Room)
+                return self._find_columns(columns, np.int32, AnswerRoom)
         alone = [self.match_rows(one).copy() for one in seen]
         return Answers(np.array(list(map(len, alone)), dtype=np.int64), np.concatenate(alone))
 
@@ -576,7 +576,7 @@ class Matcher(Generic[Id]):
         counts, rows = self._find(self._ready().own.address, self._own.addresses, count, np.int32)
         return Answers(counts.copy(), rows.copy())
 
-    def _find_columns(self, columns: Columns, kind: type, make_room: type[Room]) -> Answers:
+    def _find_columns(self, columns: Columns, kind: type, make_room: type[AnswerRoom]) -> Answers:
         """The rows or ids of all events of columns."""
         view_at, own, find = self._ready().own.address, self._own, kernels().find
         boxes = sum(run.size for run in self._runs.values()) + self._waiting.boxes + 2 * BLOCK_BOXES
@@ -732,7 +732,9 @@ class Matcher(Generic[Id]):
         # nothing but the filters themselves tells about these
         apart = dict.fromkeys((*self._waiting_rows(), *self._unsatisfiable))
         rows = self._overlapping_of(apart, asked, stored)
-        for certain, doubtful, sides in Questions(self._space, stored).ask(asked.conjunctions if self._runs else ()):
+        for certain, doubtful, sides in OverlapQuestions(self._space, stored).ask(
+            asked.conjunctions if self._runs else ()
+        ):
             if len(rows) == len(self):
                 break
             found = np.unique(self._search_kinds(certain, sides))

@@ -22,11 +22,11 @@ from octopia.language import (
     Conjunction,
     Extremes,
     Filter,
-    Kind,
     Notification,
     Operator,
     Predicate,
     Value,
+    ValueKind,
     extremes,
     matches,
 )
@@ -40,7 +40,7 @@ from octopia.matching.wider import distinct
 
 # Strings of a pattern that are searched for one by one; if more satisfy it, `covers` decides about strings.
 STRINGS_MAX = 256
-_AXIS_OF = {Kind.NUMBER: Axis.NUMBER, Kind.STRING: Axis.STRING, Kind.BOOL: Axis.BOOL, None: Axis.PRESENT}
+_AXIS_OF = {ValueKind.NUMBER: Axis.NUMBER, ValueKind.STRING: Axis.STRING, ValueKind.BOOL: Axis.BOOL, None: Axis.PRESENT}
 _Sides = list[tuple[str, Axis, float, float]]
 
 
@@ -268,7 +268,10 @@ def _is_interval(predicates: Sequence[Predicate]) -> bool:
     """Whether the examples say all that the predicates say."""
     if any(p.operator is Operator.EQ for p in predicates):
         return True
-    return all(p.kind is not Kind.STRING and (p.operator is not Operator.NE or p.kind is Kind.BOOL) for p in predicates)
+    return all(
+        p.kind is not ValueKind.STRING and (p.operator is not Operator.NE or p.kind is ValueKind.BOOL)
+        for p in predicates
+    )
 
 
 def _float(number: Value) -> float:

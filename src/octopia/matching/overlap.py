@@ -87,7 +87,7 @@ class _Asked(NamedTuple):
         return next(bool(low) if axis is _BOOL else low for name, axis, low, _ in self.parts.spans if name == attribute)
 
 
-class Questions:
+class OverlapQuestions:
     """The conjunctions of one advertisement, or of one subscription, as searches among the others.
 
     The part that forms decide is computed once for all conjunctions with the same forms, and these are searched for
@@ -210,7 +210,7 @@ def _form(axis: Axis, low: Any, high: Any) -> _Form:
 
 
 def _meets(form: _Form, intervals: tuple[Axis, ...], without: tuple[Axis, ...]) -> bool | None:
-    """Whether a question of this form meets boxes with conditions on these axes: as `Questions._decides`."""
+    """Whether a question of this form meets boxes with conditions on these axes: as `OverlapQuestions._decides`."""
     if form is _Form.IMPOSSIBLE:
         return False
     if form is _Form.POINT or not (intervals or without):

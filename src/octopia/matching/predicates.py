@@ -7,7 +7,7 @@ caller's business. Lines are reused; those of a removed predicate must not be te
 
 import numpy as np
 
-from octopia.language import Kind, Operator, Predicate
+from octopia.language import Operator, Predicate, ValueKind
 from octopia.matching.arena import Arena
 from octopia.matching.tokens import BOOL, NUMBER, TEXT, pair_of
 from octopia.sheets import Sheet
@@ -23,7 +23,7 @@ COLUMNS = 5
 EQ, NE, LT, LE, GT, GE, PREFIX, POSTFIX, CONTAINS, NOT_PREFIX, NOT_POSTFIX, NOT_CONTAINS, PRESENT = range(len(Operator))
 
 _LINES_MIN = 16
-_KINDS = {None: -1, Kind.NUMBER: NUMBER, Kind.STRING: TEXT, Kind.BOOL: BOOL}
+_KINDS = {None: -1, ValueKind.NUMBER: NUMBER, ValueKind.STRING: TEXT, ValueKind.BOOL: BOOL}
 
 
 class PredicateTable:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from octopia.language import Extremes, Filter, Kind, Notification, Operator, extremes
+from octopia.language import Extremes, Filter, Notification, Operator, ValueKind, extremes
 from octopia.matching.box_run import Rows
 from octopia.matching.inverted_index import ByString
 from octopia.matching.matcher import Matcher
@@ -111,4 +111,6 @@ def both(one: npt.NDArray[Number], other: npt.NDArray[Number]) -> npt.NDArray[Nu
 
 
 def _leaves_numbers_out(filter: Filter) -> bool:
-    return any(p.operator is Operator.NE and p.kind is Kind.NUMBER for c in filter.conjunctions for p in c.predicates)
+    return any(
+        p.operator is Operator.NE and p.kind is ValueKind.NUMBER for c in filter.conjunctions for p in c.predicates
+    )

@@ -43,7 +43,7 @@ from octopia.protocol import (
     Subscribe,
     SubscriptionsComplete,
     SubscriptionsIncomplete,
-    Tree,
+    TreeHeader,
     Unadvertise,
     Unsubscribe,
     Waits,
@@ -253,7 +253,7 @@ def _head_of(carried: Header, header: CopyHeader) -> tuple[Kind, bytes]:
         return Kind.NOTIFY, b"" if header == PLAIN else ENCODER.encode(_said(header))
     if isinstance(carried, Dests):
         return Kind.NOTIFY_DESTS, header_bytes(carried, header.traced, header.probe)
-    if isinstance(carried, Tree):
+    if isinstance(carried, TreeHeader):
         return Kind.NOTIFY_TREE, ENCODER.encode((_key_out(carried.tid), _said(header)))
     if isinstance(carried, Routes):
         routes = [(_broker_out(r.destination), _key_out(r.tid), _keys_out(r.left)) for r in carried.routes]
@@ -425,7 +425,7 @@ class LinkReader:
 
     def tree_header(self, head: bytes) -> Head:
         tid, header = self._tree_header(head)
-        return Head(Tree(_key_in(tid)), _beside(header))
+        return Head(TreeHeader(_key_in(tid)), _beside(header))
 
     def routes_header(self, head: bytes) -> Head:
         given, header = self._routes_header(head)

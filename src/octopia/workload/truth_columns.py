@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from octopia.errors import LanguageError
-from octopia.language import Kind, Operator, Predicate, Value
+from octopia.language import Operator, Predicate, Value, ValueKind
 
 Mask = npt.NDArray[np.bool_]
 
@@ -51,7 +51,7 @@ _PATTERNS: Final[dict[Operator, tuple[Callable[..., Any], bool]]] = {
 class Column:
     """A column of one kind of values; `holds` answers a predicate for all rows."""
 
-    def __init__(self, kind: Kind | None, present: Mask) -> None:
+    def __init__(self, kind: ValueKind | None, present: Mask) -> None:
         self._kind = kind
         self._present = present
 
@@ -69,7 +69,7 @@ class Column:
 
 class _Integers(Column):
     def __init__(self, array: pa.Array) -> None:
-        super().__init__(Kind.NUMBER, _valid(array))
+        super().__init__(ValueKind.NUMBER, _valid(array))
         self._values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
 
     def _test(self, operator: Operator, constant: Any) -> Mask:
@@ -96,7 +96,7 @@ class _Integers(Column):
 
 class _Floats(Column):
     def __init__(self, array: pa.Array, name: str, first: int) -> None:
-        super().__init__(Kind.NUMBER, _valid(array))
+        super().__init__(ValueKind.NUMBER, _valid(array))
         self._values = pc.fill_null(array.cast(pa.float64()), 0).to_numpy(zero_copy_only=False)
         if np.isnan(self._values).any():
             raise _nan(name, first + int(np.flatnonzero(np.isnan(self._values))[0]))
@@ -118,7 +118,7 @@ class _Floats(Column):
 
 class _Bools(Column):
     def __init__(self, array: pa.Array) -> None:
-        super().__init__(Kind.BOOL, _valid(array))
+        super().__init__(ValueKind.BOOL, _valid(array))
         self._values = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
 
     def _test(self, operator: Operator, constant: Any) -> Mask:
@@ -128,7 +128,7 @@ class _Bools(Column):
 
 class _Strings(Column):
     def __init__(self, array: pa.Array) -> None:
-        super().__init__(Kind.STRING, _valid(array))
+        super().__init__(ValueKind.STRING, _valid(array))
         encoded = array.cast(pa.large_string()).dictionary_encode()
         self._distinct = encoded.dictionary
         self._codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)

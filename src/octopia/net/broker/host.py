@@ -34,7 +34,7 @@ from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.episodes import Episodes, LinkVerdict
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.operations.paging import Pages
-from octopia.net.broker.operations.report import LinkReport, Report
+from octopia.net.broker.operations.report import LinkFigures, Report
 from octopia.net.broker.operations.streams_report import streams_report
 from octopia.net.broker.operations.traces import Traces
 from octopia.net.broker.qos import ORDINARY, Qos
@@ -420,7 +420,7 @@ class BrokerHost:
             held_back_total=0 if order is None else order.reorder.held_total,
             out_of_order_total=0 if order is None else order.reorder.late_total,
             links=tuple(
-                LinkReport(
+                LinkFigures(
                     str(neighbour),
                     link.is_up,
                     link.channel is not None,

@@ -12,7 +12,7 @@ The consequences for the routes of a copy are computed once per set of matching 
 copy, only the queues are compared.
 """
 
-from octopia.protocol import Routes, Tree
+from octopia.protocol import Routes, TreeHeader
 from octopia.routing.decision import Decision
 from octopia.routing.tid.state import TidState, TreeMatched
 from octopia.topology import BrokerId
@@ -23,7 +23,7 @@ def links_seen(state: TidState) -> int:
     return state.lst.queues_changed
 
 
-def route(state: TidState, matched: TreeMatched, header: Routes | Tree, came_by: BrokerId | None) -> Decision:
+def route(state: TidState, matched: TreeMatched, header: Routes | TreeHeader, came_by: BrokerId | None) -> Decision:
     """At the host broker the header is a tree, and the copy is for all destinations on it."""
     plan = matched.plan(header)
     delivers = came_by is None or plan.is_for_us

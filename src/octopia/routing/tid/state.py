@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from octopia.language import Filter
-from octopia.protocol import Key, Route, Routes, Tree
+from octopia.protocol import Key, Route, Routes, TreeHeader
 from octopia.routing.actions import Action
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.index import MakeIndex
@@ -58,7 +58,7 @@ class TreeMatched(Matched):
         self._here = here
         self._neighbours = neighbours
         self._ways: dict[Key, dict[BrokerId, tuple[Way, ...]]] = {}
-        self._plans: dict[Routes | Tree, RoutePlan] = {}
+        self._plans: dict[Routes | TreeHeader, RoutePlan] = {}
         self._count = count
 
     def hops(self, tid: Key) -> tuple[BrokerId, ...]:
@@ -97,11 +97,11 @@ class TreeMatched(Matched):
             self._ways[tid] = found
         return found
 
-    def plan(self, header: Routes | Tree) -> RoutePlan:
+    def plan(self, header: Routes | TreeHeader) -> RoutePlan:
         """The plan for a copy with this header; a header with a tree goes to every destination on it."""
         found = self._plans.get(header)
         if found is None:
-            if isinstance(header, Tree):
+            if isinstance(header, TreeHeader):
                 routes = Routes(tuple(Route(destination, header.tid, ()) for destination in self.ways(header.tid)))
             else:
                 routes = header

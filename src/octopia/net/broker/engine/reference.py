@@ -59,7 +59,7 @@ PLANS_MAX: Final = 16_384
 _ALL: Final = 1 << 30
 
 
-class Deliveries(Destination, Protocol):
+class ClientDestination(Destination, Protocol):
     """The queue of a client, and what its subscriptions ask for. `policies` has their ids."""
 
     @property
@@ -74,7 +74,7 @@ class EngineClient(Protocol):
     publisher: Publisher
 
     @property
-    def deliveries(self) -> Deliveries: ...
+    def deliveries(self) -> ClientDestination: ...
 
 
 class EngineLink(Protocol):

@@ -8,7 +8,7 @@ from octopia.net.broker.operations.streams_report import StreamsReport
 
 
 @dataclass(frozen=True, slots=True)
-class LinkReport:
+class LinkFigures:
     """The state of one link. `queue` is Q_l; `sent` and `lost` are totals in messages; `element` is CE of Eq. 10."""
 
     neighbour: str
@@ -48,7 +48,7 @@ class Report:
     too_old_total: int
     held_back_total: int
     out_of_order_total: int
-    links: tuple[LinkReport, ...]
+    links: tuple[LinkFigures, ...]
     streams: StreamsReport | None = None
     cases: tuple[CaseReport, ...] = ()  # by case of the routing; () if it has none
     started_s: float = 0.0  # when this broker started, by the wall clock

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from octopia.language import Value
-from octopia.protocol import Dests, Header, Routes, Tree
+from octopia.protocol import Dests, Header, Routes, TreeHeader
 from octopia.routing import Decision, Recipient, Refusal
 from octopia.topology import BrokerId, civ
 from octopia.wire import WireNotification, is_probe
@@ -147,7 +147,7 @@ class Traces:
             return {"destinations": tuple(broker for place, broker in places if header.dests >> place & 1)}
         if isinstance(header, Routes):
             return {"destinations": tuple(str(route.destination) for route in header.routes)}
-        if isinstance(header, Tree):
+        if isinstance(header, TreeHeader):
             return {"tree": str(header.tid.host)}
         return {"civ": civ.to_string(header.civ, self._clusters) if header.civ else ""}
 
