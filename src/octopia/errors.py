@@ -9,6 +9,7 @@
     ├── RefusedError          a broker refused a client's request, and says why
     ├── UnreachableError      no broker answers, or the connection is gone for good
     │   └── UndeliveredError  a client was closed before brokers had confirmed everything it published
+    ├── StateError            brokers stopped for a restart, and could not save everything that it needs
     ├── PipelineError         Spark, the machine or the storage could not do the work
     └── ProtocolError
         ├── LocalProtocolError    our own host or broker broke the protocol: a bug on this side
@@ -104,6 +105,10 @@ class UndeliveredError(UnreachableError):
         self.why = why
         noun = "notification was" if count == 1 else "notifications were"
         super().__init__(f"{count:,} published {noun} not delivered to a broker: {why}")
+
+
+class StateError(OctopiaError):
+    """Brokers stopped for a restart, and not all sessions could be saved: those clients miss what waited for them."""
 
 
 class PipelineError(OctopiaError):

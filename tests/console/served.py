@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from octopia.console import Console, ConsoleSettings, Service, bind
-from octopia.net import Address, Client, NetLimits, Recording
+from octopia.net import Address, Client, NetLimits, OverlayIdentity, Recording
 from octopia.testbed import Brokers
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.watch import Place, Watched
@@ -20,7 +20,7 @@ from tests.net.processes import own_host
 from tests.patience import HANG_S
 
 T = TypeVar("T")
-DIGEST = "tests"
+NAME = "tests"
 # Below the ports that the system gives out, on an address of this process's own.
 PORT, HTTP_PORT, CONSOLE_PORT = 7600, 9600, 8600
 
@@ -67,11 +67,12 @@ class Served:
         recordings = {id: Recording(self.scot.a_links(id) + self.scot.i_links(id), _forget) for id in brokers}
         limits = NetLimits(link_grace_s=0.3, link_give_up_s=2.0)
         self.brokers = Brokers(
-            self.scot, addresses, recordings, http=http, net_limits=limits, overlay_digest=DIGEST, **(options or {})
+            self.scot, addresses, recordings, http=http, net_limits=limits, name=NAME, **(options or {})
         )
         token = (options or {}).get("http_token", "")
         places = {id: Place(f"octopia://{addresses[id]}", f"http://{http[id]}") for id in brokers}
-        self.watched = Watched("tests", self.scot, "idr", DIGEST, places, token)
+        digest = OverlayIdentity(NAME, self.scot, (options or {}).get("routing", "idr")).digest
+        self.watched = Watched(NAME, self.scot, "idr", digest, places, token)
         # Looks come quickly, so that a test need not wait for them.
         given: dict[str, Any] = {
             "host": host,

@@ -123,7 +123,7 @@ window_ms = 25
 
 
 def test_the_smallest_file_and_no_file(tmp_path: Path) -> None:
-    config = load_config(written(tmp_path, '[overlay]\ntree = "path:3"\nclusters = 3\n'))
+    config = load_config(written(tmp_path, '[overlay]\nname = "octopia"\ntree = "path:3"\nclusters = 3\n'))
     default = default_config()
     assert config.scot == default.scot
     assert config.addresses == default.addresses

@@ -9,7 +9,7 @@ import pytest
 
 from octopia.errors import InputError, RefusedError
 from octopia.language import parse_filter
-from octopia.net import Address, Authority, ClientEntry, NetLimits, Rights, Server
+from octopia.net import Address, Authority, ClientEntry, NetLimits, OverlayIdentity, Rights, Server
 from octopia.net.broker import failures, handshake
 from octopia.net.broker.failures import (
     ADDRESSES_MAX,
@@ -214,7 +214,8 @@ NONCE = bytes(range(16))
 
 
 def broker_hello(**fields: Any) -> Hello:
-    return Hello([1], "broker", "(a,0)", to="(b,0)", session=b"a life", **({"nonce": NONCE} | fields))
+    own = {"overlay": OverlayIdentity("", Scot(parse_tree("path:2"), 1), "idr").nameless_digest, "nonce": NONCE}
+    return Hello([1], "broker", "(a,0)", to="(b,0)", session=b"a life", **(own | fields))
 
 
 def proof(token: str, whose: str, theirs: bytes, nonce: bytes = NONCE, dialler: str = "(a,0)") -> bytes:

@@ -9,16 +9,23 @@ from random import Random
 import pytest
 
 from octopia.errors import InputError
-from octopia.net import Address
+from octopia.net import Address, OverlayIdentity
 from octopia.net.broker import saved
-from octopia.net.broker.saved import Place, SavedLink, SavedSession, save, take
-from octopia.topology import BrokerId
+from octopia.net.broker.saved import Place, Room, SavedLink, SavedSession, take
+from octopia.topology import BrokerId, Scot, parse_tree
 
 NOW_S = time.time()
 
 
-def place(folder: Path, digest: str = "d1", broker: str = "b,2", port: int = 7400) -> Place:
-    return Place(folder, digest, BrokerId.parse(broker), Address("127.0.0.1", port))
+def place(
+    folder: Path, name: str = "d1", broker: str = "b,2", port: int = 7400, tree: str = "path:3", routing: str = "idr"
+) -> Place:
+    overlay = OverlayIdentity(name, Scot(parse_tree(tree), 3), routing)
+    return Place(folder, overlay, BrokerId.parse(broker), Address("127.0.0.1", port))
+
+
+def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
+    return Room(place, 0).save(sessions, links, now_s)
 
 
 def session(name: str = "c", frames: int = 3, frame_bytes: int = 10) -> SavedSession:
@@ -71,7 +78,9 @@ def test_damage_of_any_byte_is_found_and_the_file_is_gone(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "other", [{"digest": "d2"}, {"broker": "b,1"}, {"port": 7401}], ids=["overlay", "broker", "address"]
+    "other",
+    [{"name": "d2"}, {"tree": "path:4"}, {"broker": "b,1"}, {"port": 7401}],
+    ids=["overlay", "shape", "broker", "address"],
 )
 def test_brokers_beside_each_other_do_not_mix(tmp_path: Path, other: dict[str, str]) -> None:
     here, there = place(tmp_path), place(tmp_path, **other)  # type: ignore[arg-type]
@@ -91,14 +100,17 @@ def test_a_file_whose_sessions_would_be_over_is_of_no_use(tmp_path: Path, passed
 
 
 def test_what_nobody_came_back_for_is_removed_after_a_day(tmp_path: Path) -> None:
-    for digest, age_s in (("old", 90_000.0), ("young", 80_000.0)):
-        left = place(tmp_path, digest)
+    for name, age_s in (("old", 90_000.0), ("young", 80_000.0)):
+        left = place(tmp_path, name)
         save(left, [session()], [], NOW_S)
-        os.utime(left.path, (NOW_S - age_s, NOW_S - age_s))
+        left.temporary.touch()
+        for file in (left.path, left.temporary):
+            os.utime(file, (NOW_S - age_s, NOW_S - age_s))
     (tmp_path / "something.else").touch()
     os.utime(tmp_path / "something.else", (0.0, 0.0))
     assert take(place(tmp_path), NOW_S, 300.0) is None
-    assert sorted(tmp_path.iterdir()) == sorted([place(tmp_path, "young").path, tmp_path / "something.else"])
+    young = place(tmp_path, "young")
+    assert sorted(tmp_path.iterdir()) == sorted([young.path, young.temporary, tmp_path / "something.else"])
 
 
 def test_another_users_file_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ import trustme
 
 from octopia.errors import RefusedError
 from octopia.language import parse_filter
-from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Server, UnreachableError
+from octopia.net import Authority, Client, ClientEntry, NetLimits, OverlayIdentity, Rights, Server, UnreachableError
 from octopia.net.tls import client_context, server_context
-from octopia.topology import BrokerId
+from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
 from tests.net.live import Live, asynchronous, channel_of, in_overlay, kill_host, overlay, take, until
 from tests.net.processes import own_host
@@ -59,10 +59,10 @@ def test_block_is_a_right() -> None:
                 pass
         assert len(live.host("a,0").broker.state.prt) == 0
         async with reader.subscribe("true"):
-            assert list(live.host("a,0").sessions[reader.name].policies.values()) == ["drop_oldest"]
+            assert list(live.host("a,0").sessions[reader.name].deliveries.policies.values()) == ["drop_oldest"]
         desk = await live.client("a,0", token="t-desk")
         async with desk.subscribe("true", policy="block"):
-            assert list(live.host("a,0").sessions[desk.name].policies.values()) == ["block"]
+            assert list(live.host("a,0").sessions[desk.name].deliveries.policies.values()) == ["block"]
 
     named = [("reader", False), ("desk", True)]
     entries = [
@@ -72,7 +72,7 @@ def test_block_is_a_right() -> None:
 
     async def open_scene(live: Live) -> None:
         subscription = await live.subscriber("a,0", "true", policy="block")
-        assert list(live.host("a,0").sessions[subscription._client.name].policies.values()) == ["block"]
+        assert list(live.host("a,0").sessions[subscription._client.name].deliveries.policies.values()) == ["block"]
 
     in_overlay(open_scene, tree="path:1", clusters=1)
 
@@ -229,6 +229,7 @@ async def converse(url: str, data: bytes) -> bytes:
     return answer
 
 
+OVERLAY = OverlayIdentity("", Scot(parse_tree("path:2"), 1), "idr").nameless_digest
 STRANGERS = {
     "http": (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"speaks HTTP"),
     "tls": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"speaks TLS"),
@@ -238,7 +239,8 @@ STRANGERS = {
     "unknown role": (message_frame(Hello([1], "king")), b"unknown role"),
     "no neighbour": (message_frame(Hello([1], "broker", "(z,9)")), b"is not a neighbour"),
     "wrong broker": (message_frame(Hello([1], "broker", "(b,0)", to="(b,0)")), b"this is broker (a,0)"),
-    "wrong direction": (message_frame(Hello([1], "broker", "(b,0)", to="(a,0)")), b"dials"),
+    "wrong overlay": (message_frame(Hello([1], "broker", "(b,0)", to="(a,0)")), b"started with another overlay"),
+    "wrong direction": (message_frame(Hello([1], "broker", "(b,0)", to="(a,0)", overlay=OVERLAY)), b"dials"),
     "bye": (message_frame(Goodbye("bye")), b"GOODBYE before the handshake"),
     "forged publisher": (b"", b""),
 }

@@ -184,14 +184,14 @@ async def test_brokers_start_in_any_order() -> None:
 async def test_a_wrong_address_is_refused() -> None:
     live = Live("path:2", 1, net_limits=NetLimits(link_give_up_s=0.2))
     one, other = live.scot.brokers
-    server = Server(live.scot, dict.fromkeys(live.scot.brokers, Address("127.0.0.1", 0)), brokers=[other])
+    server = Server(live.scot, dict.fromkeys(live.scot.brokers, Address("127.0.0.1", 0)), brokers=[other], name="y")
     await server.start()
     # `one` believes that its neighbour is where another overlay runs.
     stranger = Server(
         live.scot,
         {one: Address("127.0.0.1", 0), other: server.addresses[other]},
         brokers=[one],
-        overlay_digest="x",
+        name="x",
     )
     await stranger.start()
     host = server.hosts[other]

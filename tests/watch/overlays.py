@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from octopia.net import Address, Client, NetLimits, Server, connect
+from octopia.net import Address, Client, NetLimits, OverlayIdentity, Server, connect
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.watch import Place, Watched
 from tests.net.processes import own_host
@@ -22,7 +22,8 @@ async def watched_overlay(
         await server.links_up()
         places = {b: Place(f"octopia://{server.addresses[b]}", f"http://{server.http[b]}") for b in scot.brokers}
         routing = options.get("routing", "idr")
-        yield server, Watched("test", scot, routing, "", places, options.get("http_token", ""))
+        digest = OverlayIdentity("test", scot, routing).digest
+        yield server, Watched("test", scot, routing, digest, places, options.get("http_token", ""))
 
 
 @asynccontextmanager

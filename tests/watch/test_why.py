@@ -127,7 +127,7 @@ async def test_each_reason_of_the_tables() -> None:
             assert (await cause(watched, "s", {"x": 5, "y": "a"}, publisher="q"))[0] == "client"
             # a broker that does not answer may be the one
             silent = {**watched.places, BrokerId("a", 1): Place("", f"http://{own_host()}:1")}
-            partly = Watched("test", watched.scot, "idr", "", silent)
+            partly = Watched("test", watched.scot, "idr", watched.digest, silent)
             told, lines = await cause(partly, "nobody", {"x": 1})
             assert told == "link"
             assert "(a,1) may, and does not answer" in lines

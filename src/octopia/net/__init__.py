@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from octopia.net.broker.config import ServeConfig, default_config, load_config
     from octopia.net.broker.descriptors import raise_files_limit
     from octopia.net.broker.host import BrokerHost
+    from octopia.net.broker.identity import OverlayIdentity
     from octopia.net.broker.live_recording import RecordOptions
     from octopia.net.broker.operations.log import log_to_stderr
     from octopia.net.broker.qos import Qos
@@ -57,6 +58,7 @@ __all__ = [
     "KeptClient",
     "KeptSession",
     "NetLimits",
+    "OverlayIdentity",
     "Qos",
     "RecordOptions",
     "Recording",
@@ -98,6 +100,7 @@ __getattr__, __dir__ = lazily(
         "octopia.net.broker.config": "ServeConfig default_config load_config",
         "octopia.net.broker.descriptors": "raise_files_limit",
         "octopia.net.broker.host": "BrokerHost",
+        "octopia.net.broker.identity": "OverlayIdentity",
         "octopia.net.broker.live_recording": "RecordOptions",
         "octopia.net.broker.operations.log": "log_to_stderr",
         "octopia.net.broker.qos": "Qos",

@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any
 
 from octopia.errors import InputError, OctopiaError, UnreachableError
-from octopia.net import ServeConfig, default_config, load_config
+from octopia.net import OverlayIdentity, ServeConfig, default_config, load_config
 from octopia.topology import BrokerId, Scot, Tree
 from octopia.watch.fetch import get_json
 
@@ -29,6 +29,11 @@ class Watched:
     digest: str
     places: Mapping[BrokerId, Place]
     token: str = field(default="", repr=False)  # for the brokers' HTTP
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """The digests that its brokers give, including those of the version before."""
+        return frozenset((self.digest, OverlayIdentity(self.name, self.scot, self.routing).nameless_digest))
 
     @classmethod
     def of(cls, config: ServeConfig, token: str = "") -> "Watched":

@@ -69,7 +69,7 @@ class Reader:
         at = self.watched.places[broker].http.partition("://")[2]
         if not isinstance(answer, dict) or "broker" not in answer or not isinstance(answer.get("links"), list):
             return WrongBrokerError(f"what answers at {at} is not a broker")
-        if answer.get("overlay") != self.watched.digest:
+        if answer.get("overlay") not in self.watched.digests:
             return WrongBrokerError(f"{answer['broker']} of another overlay answers at {at}")
         if answer["broker"] != str(broker):
             return WrongBrokerError(f"{answer['broker']} answers at {at}")

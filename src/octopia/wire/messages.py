@@ -68,6 +68,7 @@ class Hello(Body, frozen=True):
     to: Name = ""
     peer: Secret = b""
     nonce: Secret = b""
+    overlay_name: Name = ""
 
 
 class Challenge(_Fields, frozen=True):

@@ -63,7 +63,7 @@ class DemoOverlay:
             routing=config.routing,
             congestion=config.congestion,
             net_limits=_LIMITS,
-            overlay_digest=config.digest,
+            name=config.name,
         )
 
     async def start(self) -> None:

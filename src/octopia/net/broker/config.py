@@ -45,7 +45,6 @@ fix. Missing values have defaults that work on one machine. A setting that would
 file says that it is intended.
 """
 
-import hashlib
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -56,6 +55,7 @@ from typing import Any
 from octopia.errors import InputError
 from octopia.language import Filter, parse_filter
 from octopia.net.addresses import PORT_DEFAULT, Address
+from octopia.net.broker.identity import OverlayIdentity
 from octopia.net.broker.qos import Qos, read_qos
 from octopia.net.broker.rights import Authority, ClientEntry, Rights
 from octopia.net.broker.tokens import AccessTokens, token_keys
@@ -131,9 +131,8 @@ class ServeConfig:
 
     @property
     def digest(self) -> str:
-        """A digest of overlay and routing; brokers with another one are not neighbours."""
-        text = f"{self.scot.tree.edges} {self.scot.tree.nodes} {self.scot.clusters} {self.routing}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        """A digest of the overlay's name, its shape and its routing; brokers with another one are not neighbours."""
+        return OverlayIdentity(self.name, self.scot, self.routing).digest
 
     @property
     def http_bearer(self) -> str:

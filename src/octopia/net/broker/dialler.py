@@ -64,6 +64,7 @@ class Dialler:
         self._log = log
         self._pauses = Pauses()
         self._nonce = b""  # of our last hello
+        self._refused: Goodbye | None = None  # the last answer, if it was a refusal
         self._proved: Channel | None = None  # whose peer has proved that it knows the link token
         self._attempt: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -133,7 +134,10 @@ class Dialler:
 
     def greet(self, channel: Channel, message: Any) -> None:
         if isinstance(message, Goodbye):
-            self._log.warning("link refused", peer=channel.name, code=message.code, reason=message.reason)
+            # The next attempts will be refused, too, and the reason is worth one line.
+            tell = self._log.debug if message == self._refused else self._log.warning
+            tell("link refused", peer=channel.name, code=message.code, reason=message.reason)
+            self._refused = message
             return
         if isinstance(message, Challenge):
             self._prove(channel, message)
@@ -142,6 +146,7 @@ class Dialler:
         if self._authority.wants_proof and self._proved is not channel:
             raise RemoteProtocolError(f"what answers at {self.address} did not prove that it knows the link token")
         self._link.welcomed(channel, message)
+        self._refused = None
         self._pauses.reset()
 
     def _prove(self, channel: Channel, challenge: Challenge) -> None:

@@ -169,8 +169,8 @@ def _greet_broker(door: Door, peer: Channel, hello: Hello) -> None:
         raise RefusedError(f"{hello.name!r} is not a neighbour of {door.identity.broker}")
     if hello.to != str(door.identity.broker):
         raise RefusedError(f"this is broker {door.identity.broker}, not {hello.to}; an address is wrong")
-    if hello.overlay != door.identity.overlay_digest:
-        raise RefusedError(f"{hello.name} was started with another overlay; use the same file everywhere")
+    if reason := door.identity.overlay.why_not(hello):
+        raise RefusedError(reason)
     loopback = is_loopback(peer.name.rpartition(":")[0])
     door.authority.check_broker(link.neighbour, certificate_name(peer), loopback)
     if not door.authority.wants_proof:

@@ -24,7 +24,7 @@ from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.engine.order import Order
 from octopia.net.broker.engine.reference import ReferenceEngine
 from octopia.net.broker.handshake import Door, check_certificate
-from octopia.net.broker.identity import Identity
+from octopia.net.broker.identity import Identity, OverlayIdentity
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.links import RESTART, Link
 from octopia.net.broker.load import LoadWatch
@@ -91,7 +91,7 @@ class BrokerHost:
         wire_limits: WireLimits | None = None,
         net_limits: NetLimits | None = None,
         authority: Authority | None = None,
-        overlay_digest: str = "",
+        name: str = "",
         tls_dial: ssl.SSLContext | None = None,
         turn: Turn | None = None,
         now: Callable[[], float] | None = None,
@@ -101,9 +101,10 @@ class BrokerHost:
         alias_token: str = "",
         compiled: bool = False,
     ) -> None:
-        """`qos` is per cluster; `wall` is the wall clock, for deadlines only; for `alias_token` see `aliases`.
+        """`name` is the overlay's; `qos` is per cluster; `wall` is the wall clock, for deadlines only.
 
-        `compiled`: whether to use the compiled engine from the start; `use_compiled` changes to it later.
+        For `alias_token` see `aliases`. `compiled`: whether to use the compiled engine from the start; `use_compiled`
+        changes to it later.
         """
         if (reason := why_not_live(routing)) is not None:
             raise InputError(reason)
@@ -142,7 +143,10 @@ class BrokerHost:
         self._authority = authority or Authority()
         self._codec = Codec(wire_limits or WireLimits(), overlay)
         self._identity = Identity(
-            id, overlay_digest, self._codec.limits.frame_bytes_max, self.net_limits.link_heartbeat_s
+            id,
+            OverlayIdentity(name, overlay, routing),
+            self._codec.limits.frame_bytes_max,
+            self.net_limits.link_heartbeat_s,
         )
         self.channels = Channels(
             self._codec, self.net_limits, loop, self.counters, self.log, detours=self.broker.streams is not None
@@ -400,7 +404,7 @@ class BrokerHost:
         tables, order = self.broker.state, self.order
         return Report(
             broker=str(self.id),
-            overlay=self._identity.overlay_digest,
+            overlay=self.overlay_identity.digest,
             routing=self.broker.routing,
             takes_clients=not self.draining,
             overloaded=self.load.reason,
@@ -450,6 +454,10 @@ class BrokerHost:
         for neighbour, dialler in self.diallers.items():
             dialler.address = addresses.get(neighbour)
             dialler.dial()
+
+    @property
+    def overlay_identity(self) -> OverlayIdentity:
+        return self._identity.overlay
 
     @property
     def draining(self) -> bool:
@@ -503,6 +511,10 @@ class BrokerHost:
         for session in self.sessions.values():
             session.queue.detach()
 
+    def state_bytes(self) -> int:
+        """The size of the saved state if the broker stopped now; rather more than less."""
+        return restart.size_of_saved(self.broker, self.sessions, self.links)
+
     def save(self) -> tuple[list[SavedSession], list[SavedLink]]:
         """The state needed after a restart; call it once everything is frozen."""
         return restart.save(self.broker, self.sessions, self.links)
@@ -510,7 +522,7 @@ class BrokerHost:
     def restore(self, saved: SavedBroker) -> None:
         """Resume from saved state, before links come up and before peers are admitted."""
         restart.restore(
-            saved, self.id, self.sessions, self.links, authority=self._authority, codec=self._codec, log=self.log
+            saved, self.broker, self.sessions, self.links, authority=self._authority, codec=self._codec, log=self.log
         )
 
 

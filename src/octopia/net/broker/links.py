@@ -216,9 +216,10 @@ class Link:
             session=own.life,
             peer=self.their_life,
             received=self.received,
-            overlay=own.overlay_digest,
+            overlay=own.overlay.nameless_digest,
             to=str(self.neighbour),
             nonce=nonce,
+            overlay_name=own.overlay.spoken_name,
         )
 
     def welcomed(self, channel: Channel, welcome: Welcome) -> None:

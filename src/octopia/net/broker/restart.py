@@ -14,12 +14,15 @@ from octopia.net.broker.rights import Authority
 from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
-from octopia.routing import Broker
+from octopia.routing import Broker, policy_if_known, policy_named
 from octopia.topology import BrokerId
 from octopia.wire import AdvertiseRequest, BadRequest, Codec, SubscribeRequest, advertise_frame, subscribe_frame
 
 # Offsets of the kind and the body of a frame.
 _KIND, _BODY = 4, 5
+# More than an entry of a list, and the fields of a session, take beside their contents.
+_ENTRY_BYTES = 16
+_SESSION_BYTES = 4096
 
 
 def save(
@@ -28,6 +31,16 @@ def save(
     """The state for the next process."""
     saved_links = [SavedLink(str(neighbour), unsent) for neighbour, link in links.items() if (unsent := link.unsent())]
     return sessions.save(lambda session: _registrations(broker, session)), saved_links
+
+
+def size_of_saved(broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]) -> int:
+    """A size that the encoded state does not exceed, and that is not much larger."""
+    size = sum(_ENTRY_BYTES + link.queue.memory_bytes for link in links.values())
+    for session in sessions.values():
+        frames = _registrations(broker, session)
+        size += _SESSION_BYTES + session.queue.memory_bytes + sum(map(len, frames)) + _ENTRY_BYTES * len(frames)
+        size += sum(_ENTRY_BYTES + len(request) + 4 * len(id) for request, id in session.unanswered)
+    return size
 
 
 def _registrations(broker: Broker, session: Session) -> list[bytes]:
@@ -52,7 +65,7 @@ def _registrations(broker: Broker, session: Session) -> list[bytes]:
 
 def restore(
     saved: SavedBroker,
-    broker: BrokerId,
+    broker: Broker,
     sessions: Sessions,
     links: Mapping[BrokerId, Link],
     *,
@@ -62,10 +75,19 @@ def restore(
 ) -> None:
     """Restore the state saved by the previous process."""
     unsent = {link.neighbour: link.frames for link in saved.links}
+    made_by, own = policy_if_known(saved.routing), policy_named(broker.routing)
+    if unsent and (made_by is None or made_by.header is not own.header):
+        log.warning(
+            "saved notifications not used",
+            notifications=sum(map(len, unsent.values())),
+            reason=f"they were on their way to neighbours under {saved.routing or 'another routing'}, "
+            f"and this broker uses {broker.routing}",
+        )
+        unsent = {}
     for neighbour, link in links.items():
         link.restore(unsent.get(str(neighbour), []))
     for session in saved.sessions:
-        rights = authority.rights_of(session.owner, broker)
+        rights = authority.rights_of(session.owner, broker.id)
         if rights is None:
             log.warning("session over", client=session.name, reason="its client may not connect here any more")
             continue

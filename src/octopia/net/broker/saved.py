@@ -7,13 +7,17 @@ client's queue, and its registrations as the frames that the client sent. For a 
 sent are saved; neighbours exchange everything else again.
 
 A file is written atomically (a temporary file, `fsync`, rename) and is readable only by its owner, since it contains
-the secrets of sessions. It is read once, and removed before it is examined. If it is damaged, too old, or belongs to
-another broker, overlay, address or user, that is an `InputError` with the reason, and the broker starts without it. Its
-size is limited by the queues of a running broker; beyond `BYTES_MAX`, the sessions with the longest queues are left out
-and end. Files that are not used within a day are removed.
+the secrets of sessions. The temporary file is made, with the space that it needs, before the broker drains (`Room`), so
+that a broker without room can continue to serve. The file is read once, and removed before it is examined. If it is
+damaged, too old, or belongs to another broker, overlay, address or user, that is an `InputError` with the reason, and
+the broker starts without it. Its size is limited by the queues of a running broker; beyond `BYTES_MAX`, the sessions
+with the longest queues are left out and end. Files that are not used within a day are removed.
 """
 
+import errno
 import os
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -24,11 +28,14 @@ from msgspec import Meta, Struct
 
 from octopia.errors import InputError
 from octopia.net.addresses import Address
+from octopia.net.broker.identity import OverlayIdentity
+from octopia.routing import POLICIES
 from octopia.topology import BrokerId
 
 BYTES_MAX = 1 << 30
 LEFT_BEHIND_S = 86_400.0
 _SUFFIX = ".saved"
+_TEMPORARY_SUFFIX = ".new"
 _MAGIC = b"OCTOPIA\x01"
 _SUM_BYTES = 32
 
@@ -71,53 +78,148 @@ class SavedBroker(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     saved_s: float
     sessions: list[SavedSession]
     links: list[SavedLink]
+    routing: str = ""  # under which the frames of links were made
 
 
 class Place(NamedTuple):
     """The file of one broker, and its identity."""
 
     folder: Path
-    overlay_digest: str
+    overlay: OverlayIdentity
     broker: BrokerId
     address: Address
 
     @property
     def whose(self) -> str:
-        return f"{self.overlay_digest} {self.broker} {self.address}"
+        return self._whose(self.overlay.place_digest)
 
     @property
     def path(self) -> Path:
-        name = blake2b(self.whose.encode(), digest_size=8).hexdigest()
+        return self._path(self.whose)
+
+    @property
+    def temporary(self) -> Path:
+        """Where the file is written before it gets its name."""
+        return self.path.with_suffix(_TEMPORARY_SUFFIX)
+
+    def files(self) -> Iterator[tuple[Path, str, str]]:
+        """Where this broker may have left its state: path, identity, and routing if the file does not contain it.
+
+        Earlier versions named the file after the shape and the routing of the overlay, without its name.
+        """
+        yield self.path, self.whose, ""
+        for routing in POLICIES:
+            whose = self._whose(self.overlay.nameless_digest_with(routing))
+            yield self._path(whose), whose, routing
+
+    def _whose(self, digest: str) -> str:
+        return f"{digest} {self.broker} {self.address}"
+
+    def _path(self, whose: str) -> Path:
+        name = blake2b(whose.encode(), digest_size=8).hexdigest()
         return self.folder / f"{self.broker.region}-{self.broker.cluster}-{name}{_SUFFIX}"
 
 
-def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
-    """Write the file with this wall-clock time; returns the names of sessions that did not fit."""
-    fitting, left_out = _fitting(sessions, BYTES_MAX - sum(len(frame) for link in links for frame in link.frames))
-    body = msgspec.msgpack.encode(SavedBroker(place.whose, now_s, fitting, links))
-    place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = place.path
-    temporary = path.with_suffix(".new")
-    temporary.unlink(missing_ok=True)
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(file, "wb") as out:
-        out.write(_MAGIC + _sum(body))
-        out.write(body)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.rename(path)
-    folder = os.open(place.folder, os.O_RDONLY)
+class Room:
+    """Disk space for the state of one broker, reserved before the broker commits itself to a restart.
+
+    It is the temporary file, of the expected size. `save` fills it and gives it its name; `release` removes it.
+    """
+
+    def __init__(self, place: Place, size: int) -> None:
+        """`OSError` if there is no such room; then nothing is left behind."""
+        self._place = place
+        place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.temporary.unlink(missing_ok=True)
+        self._file = os.open(place.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self._open = True
+        try:
+            _allocate(self._file, size)
+        except OSError:
+            self.release()
+            raise
+
+    def save(self, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
+        """Write the file with this wall-clock time; returns the names of sessions that did not fit.
+
+        After an `OSError`, nothing is left behind.
+        """
+        fitting, left_out = _fitting(sessions, BYTES_MAX - sum(len(frame) for link in links for frame in link.frames))
+        place = self._place
+        body = msgspec.msgpack.encode(SavedBroker(place.whose, now_s, fitting, links, place.overlay.routing))
+        try:
+            start = _MAGIC + _sum(body)
+            _write(self._file, start)
+            _write(self._file, body)
+            os.ftruncate(self._file, len(start) + len(body))
+            os.fsync(self._file)
+            self._close()
+            place.temporary.rename(place.path)
+            _sync_folder(place.folder)
+        except OSError:
+            self.release()
+            with suppress(OSError):
+                place.path.unlink(missing_ok=True)
+            raise
+        return left_out
+
+    def release(self) -> None:
+        """Give the space back."""
+        with suppress(OSError):
+            self._close()
+        with suppress(OSError):
+            self._place.temporary.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._open:
+            self._open = False
+            os.close(self._file)
+
+
+def _allocate(file: int, size: int) -> None:
+    if sys.platform == "darwin":
+        # It cannot reserve space; `save` notices if there is none.
+        return
     try:
-        os.fsync(folder)
+        os.posix_fallocate(file, 0, max(1, size))
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+
+
+def _write(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
     finally:
-        os.close(folder)
-    return left_out
+        os.close(file)
 
 
 def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
     """Read the file and remove it; None if there is none, `InputError` if it cannot be used."""
-    path = place.path
     _remove_left_behind(place.folder, now_s)
+    found: SavedBroker | None = None
+    problem: InputError | None = None
+    for path, whose, routing in place.files():
+        try:
+            saved = _take(path, whose, now_s, age_s_max)
+        except InputError as error:
+            problem = problem or error
+            continue
+        if saved is not None and (found is None or saved.saved_s > found.saved_s):
+            found = saved if saved.routing else msgspec.structs.replace(saved, routing=routing)
+    if found is None and problem is not None:
+        raise problem
+    return found
+
+
+def _take(path: Path, whose: str, now_s: float, age_s_max: float) -> SavedBroker | None:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -137,7 +239,7 @@ def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
             raise InputError(f"{path} has {state.st_size} bytes; {2 * BYTES_MAX} are allowed")
         data = taken.read()
     saved = _decoded(path, data)
-    if saved.whose != place.whose:
+    if saved.whose != whose:
         raise InputError(f"{path} is of another overlay, broker or address")
     if not abs(now_s - saved.saved_s) <= age_s_max:
         raise InputError(f"{path} is {now_s - saved.saved_s:.0f} s old; sessions last {age_s_max:g} s")
@@ -145,10 +247,11 @@ def take(place: Place, now_s: float, age_s_max: float) -> SavedBroker | None:
 
 
 def _remove_left_behind(folder: Path, now_s: float) -> None:
-    for file in folder.glob(f"*{_SUFFIX}"):
-        with suppress(OSError):
-            if now_s - file.stat().st_mtime > LEFT_BEHIND_S:
-                file.unlink()
+    for suffix in (_SUFFIX, _TEMPORARY_SUFFIX):
+        for file in folder.glob(f"*{suffix}"):
+            with suppress(OSError):
+                if now_s - file.stat().st_mtime > LEFT_BEHIND_S:
+                    file.unlink()
 
 
 def _decoded(path: Path, data: bytes) -> SavedBroker:

@@ -1,8 +1,9 @@
 """Running brokers as a process: event loop, signals, draining.
 
-SIGTERM is for a restart, if there is a state directory: brokers drain and save their sessions. SIGINT stops for good:
-brokers drain, sessions end. A second signal ends the process at once. systemd is informed, if it asks. uvloop is used
-if it is installed.
+SIGTERM is for a restart, if there is a state directory: brokers drain and save their sessions. If there is no room for
+that on disk, they say so and continue to serve. SIGINT stops for good: brokers drain, sessions end. A second signal
+ends the process at once. If something could not be saved after all, the process ends with an error. systemd is
+informed, if it asks. uvloop is used if it is installed.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from octopia.errors import InputError
+from octopia.errors import InputError, StateError
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.server import Server
 from octopia.net.broker.systemd import Systemd
@@ -48,32 +49,44 @@ async def serve(
     state: Path | None = None,
     record: Any | None = None,
 ) -> None:
-    """Run these brokers until a signal arrives, then drain; save sessions in `state`, for a restart."""
+    """Run these brokers until a signal arrives, then drain; save sessions in `state`, for a restart.
+
+    `StateError` if that failed.
+    """
     server = Server.of(config, brokers, state, record)
     try:
         await server.start()
     except OSError as error:
         await server.stop(for_good=True)
         raise InputError(f"cannot listen: {error.strerror or error}; is a broker running there already?") from None
-    loop = asyncio.get_running_loop()
-    stopping: asyncio.Future[signal.Signals] = loop.create_future()
-
-    def stop(came: signal.Signals) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # The next signal ends the process at once.
-            loop.remove_signal_handler(number)
-        stopping.set_result(came)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    # From the first moment, so that no signal is missed.
+    coming = _signal()
     if on_ready is not None:
         on_ready(server)
     manager = Systemd()
     manager.ready()
-    came = await stopping
+    while (came := await coming) is signal.SIGTERM and not await server.can_restart():
+        coming = _signal()
     manager.stopping()
-    await server.stop(for_good=came is signal.SIGINT)
+    saved = await server.stop(for_good=came is signal.SIGINT)
     manager.stopped()
+    if not saved:
+        raise StateError("not all sessions could be saved; the log says which and why")
+
+
+def _signal() -> "asyncio.Future[signal.Signals]":
+    """The next SIGTERM or SIGINT; the one after it ends the process at once."""
+    loop = asyncio.get_running_loop()
+    coming: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def came(number: signal.Signals) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+        coming.set_result(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, came, number)
+    return coming
 
 
 def collect_garbage_rarely() -> None:

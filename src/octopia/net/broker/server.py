@@ -32,7 +32,7 @@ from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.http import Exhibits, HttpPeer
 from octopia.net.broker.operations.overlay_report import overlay_report
 from octopia.net.broker.recorder import Recorder
-from octopia.net.broker.saved import Place, save, take
+from octopia.net.broker.saved import BYTES_MAX, Place, Room, take
 from octopia.net.frame_queue import Turn
 from octopia.net.limits import NetLimits
 from octopia.routing import CongestionParameters
@@ -40,6 +40,8 @@ from octopia.topology import BrokerId, Scot, Sites
 
 # Code that is loaded and not compiled takes less, even on a busy machine.
 COMPILING_AFTER_S = 5.0
+# Disk space reserved for a restart beyond what a broker would save now, to which a quarter is added.
+ROOM_BYTES = 1024 * 1024
 
 
 class Server:
@@ -89,6 +91,7 @@ class Server:
         self._tickers: dict[BrokerId, asyncio.TimerHandle] = {}
         self._flusher: asyncio.TimerHandle | None = None
         self._stopped = False
+        self._rooms: dict[BrokerId, Room] = {}  # disk space for a restart that has begun
         self._compiled = compiled
         self._compiling = Compiling(self._use_compiled)
 
@@ -119,7 +122,6 @@ class Server:
             wire_limits=config.wire_limits,
             net_limits=config.net_limits,
             authority=config.authority,
-            overlay_digest=config.digest,
             qos=config.qos,
             alias_token=config.alias_token,
         )
@@ -151,6 +153,7 @@ class Server:
             host = BrokerHost(
                 id,
                 self.overlay,
+                name=self._name,
                 turn=turn,
                 tls_dial=dial,
                 recorder=self._recordings.get(id),
@@ -194,7 +197,7 @@ class Server:
     def _place(self, host: BrokerHost) -> Place | None:
         if self._state is None or not host.can_restart:
             return None
-        return Place(self._state, self._options.get("overlay_digest", ""), host.id, self.addresses[host.id])
+        return Place(self._state, host.overlay_identity, host.id, self.addresses[host.id])
 
     async def _restore(self, host: BrokerHost) -> None:
         place = self._place(host)
@@ -230,11 +233,12 @@ class Server:
 
     def _overlay(self) -> bytes:
         """The description of the overlay that every broker gives, so that one address is enough to find all of them."""
+        identity = next(iter(self.hosts.values())).overlay_identity
         return overlay_report(
             self._name,
             self.overlay,
-            routing=self._options.get("routing", "idr"),
-            digest=self._options.get("overlay_digest", ""),
+            routing=identity.routing,
+            digest=identity.digest,
             tls=self._tls is not None,
             addresses={broker: str(at) for broker, at in self.addresses.items()},
             http={broker: str(at) for broker, at in self.http.items() if at.port},
@@ -267,37 +271,68 @@ class Server:
 
     def flush_facts(self) -> None:
         """Write the facts recorded so far, soon."""
-
-    async def links_up(self) -> None:
-        """Wait until every link between brokers of this process is up."""
-        while not all(link.is_up for host in self.hosts.values() for n, link in host.links.items() if n in self.hosts):
         live = [recording for recording in self._recordings.values() if isinstance(recording, LiveRecording)]
         if self._facts is not None:
             self._facts.write_facts([recording.take_part() for recording in live])
         for recording in live:
             recording.flush_registered()
+
+    async def links_up(self) -> None:
+        """Wait until every link between brokers of this process is up."""
+        while not all(link.is_up for host in self.hosts.values() for n, link in host.links.items() if n in self.hosts):
             await asyncio.sleep(0.005)
 
-    async def stop(self, *, for_good: bool = False) -> None:
-        """Drain, save the state for the next start, and close. Calling it again does nothing.
+    async def can_restart(self) -> bool:
+        """Reserve the disk space for a restart, and say whether there is enough. Without it, nothing has changed.
 
-        `for_good`, or without a state directory: nothing is saved, and sessions end.
+        Without a state directory no space is needed.
+        """
+        for id, host in self.hosts.items():
+            place = self._place(host)
+            if place is None or id in self._rooms:
+                continue
+            # Until everything is drained, some more may come.
+            size = host.state_bytes() * 5 // 4 + ROOM_BYTES
+            try:
+                self._rooms[id] = await asyncio.to_thread(Room, place, min(size, 2 * BYTES_MAX))
+            except OSError as error:
+                self._release_rooms()
+                host.log.warning(
+                    "no restart",
+                    reason=f"the state, about {size} bytes, cannot be saved in {place.folder}: {error.strerror}",
+                    fix="make room there and send SIGTERM again; SIGINT stops for good, and sessions end",
+                )
+                return False
+        return True
+
+    def _release_rooms(self) -> None:
+        for room in self._rooms.values():
+            room.release()
+        self._rooms.clear()
+
+    async def stop(self, *, for_good: bool = False) -> bool:
+        """Drain, save the state for the next start, and close; returns whether everything was saved.
+
+        `for_good`, or without a state directory: nothing is to be saved, and sessions end. Calling it again does
+        nothing.
         """
         if self._stopped:
-            return
+            return True
         self._stopped = True
         self._compiling.stop()
         for server in self._servers:
             server.close()
-        restarting = [id for id, host in self.hosts.items() if not for_good and self._place(host) is not None]
+        wanted = [id for id, host in self.hosts.items() if not for_good and self._place(host) is not None]
+        restarting = wanted if not wanted or await self.can_restart() else []
         await self._drain(restarting)
         for ticker in self._tickers.values():
             ticker.cancel()
         for host in self.hosts.values():
             host.freeze()
-        saved = [id for id in restarting if await self._save(self.hosts[id])]
+        saved = {id: await self._save(self.hosts[id]) for id in restarting}
+        self._release_rooms()
         for id, host in self.hosts.items():
-            if id in saved:
+            if saved.get(id) is not None:
                 host.channels.part(RESTART, "the broker restarts")
             else:
                 host.channels.part(SHUTDOWN, "the broker stops")
@@ -307,6 +342,7 @@ class Server:
             self.flush_facts()
             await asyncio.to_thread(self._facts.close)
         self._servers.clear()
+        return all(saved.get(id) == [] for id in wanted)
 
     def _stop_flushing(self) -> None:
         if self._flusher is not None:
@@ -336,20 +372,17 @@ class Server:
         while loop.time() < until and not all(host.is_drained for host in hosts):
             await asyncio.sleep(0.01)
 
-    async def _save(self, host: BrokerHost) -> bool:
-        """Whether the next start will resume the sessions of this broker."""
-        place = self._place(host)
-        if place is None:
-            return False
+    async def _save(self, host: BrokerHost) -> list[str] | None:
+        """Save the sessions for the next start; returns the names of those that did not fit, or None if it failed."""
         sessions, links = host.save()
         try:
-            left_out = await asyncio.to_thread(save, place, sessions, links, time.time())
+            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, sessions, links, time.time())
         except OSError as error:
-            host.log.fault("state not saved", error, place=str(place.path))
-            return False
+            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(sessions))
+            return None
         if left_out:
             host.log.warning("sessions not saved", clients=left_out, reason="there is too much to save")
-        return True
+        return left_out
 
     async def _closed(self) -> None:
         """Wait for a second until all peers have closed; then close the rest."""
