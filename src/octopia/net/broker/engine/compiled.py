@@ -350,7 +350,8 @@ class CompiledEngine:
     # -- publications
 
     def publish(self, publisher: Publisher, unread: Unread, now: float, lessons: int = 0) -> Outcome:
-        if self._order is not None and self._order.is_busy:
+        order = self._order
+        if order is not None and (order.ways.taken or order.reorder.waiting):
             return self._reference.publish(publisher, unread, now)
         scanner, arrays, raw, epoch = self._scanner, self._arrays, unread.data, self._epoch(now)
         own: Own | None = publisher.terms
@@ -519,7 +520,8 @@ class CompiledEngine:
     # -- copies
 
     def receive(self, sender: BrokerId, unread: Unread, now: float, lessons: int = 0) -> Outcome:
-        if self._order is not None and self._order.is_busy:
+        order = self._order
+        if order is not None and (order.ways.taken or order.reorder.waiting):
             return self._reference.receive(sender, unread, now)
         scanner, raw = self._scanner, unread.data
         data = np.frombuffer(raw, np.uint8)
