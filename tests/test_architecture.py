@@ -204,6 +204,18 @@ def test_only_sheets_resize_arrays_that_compiled_code_reads_by_address() -> None
     assert resizing == ["answers.py", "sheets.py"]
 
 
+def test_a_class_name_means_one_thing_in_all_packages_that_make_a_broker() -> None:
+    """A session has a side at each end."""
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        if part_of(path) in {*CORE, "native", "net", "protocol", "sheets"}:
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(path.name)
+    repeated = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert repeated == {"Session": ["session.py", "sessions.py"]}
+
+
 def test_public_names_are_there_and_sorted() -> None:
     assert [name for name in octopia.__all__ if not hasattr(octopia, name)] == []
     assert sorted(octopia.__all__) == octopia.__all__
