@@ -213,7 +213,7 @@ def test_a_class_name_means_one_thing_in_all_packages_that_make_a_broker() -> No
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found.setdefault(node.name, []).append(path.name)
     repeated = {name: paths for name, paths in found.items() if len(paths) > 1}
-    assert repeated == {"Session": ["session.py", "sessions.py"]}
+    assert repeated == {"Session": ["sessions.py", "session.py"]}
 
 
 def test_public_names_are_there_and_sorted() -> None:
