@@ -12,9 +12,24 @@ import pyarrow as pa
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.load import Publisher
 from benchmarks.live.workload import advertisement, quotes
-from octopia.language import Filter
+from octopia.language import Filter, parse_filter
 from octopia.net import Client, SyncClient, run_loop
-from octopia.wire import check_parcel, publish_frame
+from octopia.net.channel import CONFIRM_S, Channel
+from octopia.net.client.journal import Journal
+from octopia.net.client.life import Life
+from octopia.net.client.registry import Registry
+from octopia.net.client.session import Session
+from octopia.net.client.subscription import Quality, Subscription
+from octopia.wire import (
+    ROLE_BROKER,
+    Codec,
+    Connection,
+    Side,
+    WireLimits,
+    check_parcel,
+    deliver_frame,
+    publish_frame,
+)
 
 PUBLICATIONS = 200_000
 POOL = 8_000
@@ -27,6 +42,11 @@ SUBSCRIPTION = "symbol is not null and close > 0"
 
 
 def client_rate() -> dict[str, Any]:
+    """CPU of a process that only publishes, and of one that only subscribes."""
+    return _publisher_rate() | _subscriber_rate()
+
+
+def _publisher_rate() -> dict[str, Any]:
     """CPU of a process that publishes dicts, and the same as Arrow; without subscribers."""
     brokers = Brokers("path:1", 1).start()
     port = next(iter(brokers.ports.values()))
@@ -71,7 +91,7 @@ def _publish_rounds(port: int, filter: Filter, go: Any) -> None:
     publisher.close()
 
 
-def subscriber_rate() -> dict[str, Any]:
+def _subscriber_rate() -> dict[str, Any]:
     """CPU of a process whose only subscription gets every quote and reads one attribute of each.
 
     The publisher, in a process of its own, advertises what every benchmark does and writes 200 notifications at once.
@@ -84,9 +104,10 @@ def subscriber_rate() -> dict[str, Any]:
     url = f"octopia://127.0.0.1:{port}"
     try:
         figures = {
-            "async for": _median_us(run_loop(_read_async(url, go))),
-            "for, blocking": _median_us(list(_read_blocking(url, go))),
-            "Arrow": _median_us(run_loop(_read_arrow(url, go))),
+            "subscriber": _median_us(run_loop(_read_async(url, go))),
+            "subscriber, without sockets": _median_us(run_loop(_read_in_memory())),
+            "subscriber, blocking": _median_us(list(_read_blocking(url, go))),
+            "subscriber, Arrow": _median_us(run_loop(_read_arrow(url, go))),
         }
         go.send(0)
         publisher.join(5)
@@ -115,6 +136,58 @@ async def _read_async(url: str, go: Any) -> list[float]:
                     break
                 begin = time.process_time()
                 go.send(1)
+    return taken_s
+
+
+class _Nowhere(asyncio.Transport):
+    """The end of a connection to which nothing is written."""
+
+    def write(self, data: Any) -> None: ...
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class _NoEnd:
+    """Has nothing to say before there is a session."""
+
+    def made(self, channel: Channel) -> None: ...
+
+    def greet(self, channel: Channel, message: Any) -> None: ...
+
+    def gone(self, channel: Channel, reason: str) -> None: ...
+
+    def at_fault(self, channel: Channel, error: Exception) -> None:
+        raise error
+
+
+async def _read_in_memory() -> list[float]:
+    """The same from the bytes of a read on: what the system and its sockets take is not in it."""
+    journal, life = Journal(), Life()
+    registry = Registry(journal, life)
+    session = Session(journal, registry, life, name="s", token="", session_s=0.0)
+    subscription = Subscription(registry, "s", parse_filter(SUBSCRIPTION), Quality(), 2 * PER_WRITE)
+    registry.subscriptions["s"] = subscription
+    codec, loop = Codec(WireLimits()), asyncio.get_running_loop()
+    channel = Channel(Connection(Side.CLIENT, codec), _NoEnd(), loop, confirm_s=CONFIRM_S, tells_faults=False)
+    channel.connection_made(_Nowhere())
+    channel.carry(session, ROLE_BROKER, 0)
+    parcels = [check_parcel(quote, "P", n)[0] for n, quote in enumerate(quotes(DELIVERIES), 1)]
+    sent = [deliver_frame(("s",), parcel) for parcel in parcels]
+    reads = [b"".join(sent[at : at + PER_WRITE]) for at in range(0, DELIVERIES, PER_WRITE)]
+    notifications = aiter(subscription)
+    taken_s = []
+    for _ in range(ROUNDS + 1):
+        begin = time.process_time()
+        for data in reads:
+            loop.call_soon(channel.data_received, data)
+            for _ in range(PER_WRITE):
+                assert (await anext(notifications))["symbol"]
+        taken_s.append(time.process_time() - begin)
+    channel.connection_lost(None)
     return taken_s
 
 

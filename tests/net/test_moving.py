@@ -87,7 +87,7 @@ def numbers(subscription: Subscription) -> list[int]:
 
 
 def newest(subscription: Subscription) -> int:
-    return int(subscription._inbox[-1].notifications()[-1]["n"]) if subscription._inbox else 0
+    return int(subscription._inbox[-1].decoded()[-1].notification["n"]) if subscription._inbox else 0
 
 
 async def everything_comes(feed: Feed, subscription: Subscription) -> None:

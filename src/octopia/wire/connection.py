@@ -174,9 +174,8 @@ class Codec:
         except RemoteProtocolError:
             if not len(batch):
                 raise
-        rows = list(zip(batch.values, batch.parcels, batch.publishers, batch.sequences, subscriptions, strict=False))
-        first = subscriptions[0]
-        return DecodedDeliveries(rows, first if subscriptions.count(first) == len(subscriptions) else None)
+        subscriptions = subscriptions[: len(batch)]
+        return DecodedDeliveries(batch.values, batch.parcels, batch.publishers, batch.sequences, subscriptions)
 
 
 class Unread:

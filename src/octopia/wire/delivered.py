@@ -9,7 +9,7 @@ on first use; a client that reads notifications does not need it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 # Frames, and different headers, in one `JoinedDeliveries`; a read that brings more makes several.
 FRAMES_MAX: Final = 4096
 HEADERS_MAX: Final = 64
+# Deliveries that are decoded together. Of objects that are alive at the same time some outlive two collections of
+# garbage, and enough of these make Python look through the whole heap, which costs more than decoding.
+DECODED_MAX: Final = 200
 # Reads shorter than this take the ordinary path, which is faster for one or two deliveries.
 BYTES_MIN: Final = 1024
 _LENGTH: Final = Struct(">I")
-
-Row: TypeAlias = tuple[dict[str, Value], bytes, str, int, tuple[str, ...]]
 
 
 class Deliveries(ABC):
@@ -55,12 +56,17 @@ class Deliveries(ABC):
         """Split into the first `count` and the rest."""
 
     @abstractmethod
-    def notifications(self) -> list[WireNotification]:
-        """The notifications alone."""
+    def subscriptions_each(self) -> Sequence[tuple[str, ...]]:
+        """The subscriptions of each delivery."""
 
     @abstractmethod
+    def notifications(self) -> Iterator[WireNotification]:
+        """The notifications alone, each made when it is asked for."""
+
     def decoded(self) -> list[Delivery]:
         """The deliveries one by one."""
+        both = zip(self.notifications(), self.subscriptions_each(), strict=True)
+        return [Delivery(seen, seen.publisher, str(seen.sequence), ids) for seen, ids in both]
 
     @abstractmethod
     def joined(self) -> "JoinedDeliveries":
@@ -68,53 +74,66 @@ class Deliveries(ABC):
 
 
 class DecodedDeliveries(Deliveries):
-    """Deliveries whose attributes are decoded: for each its values, parcel, publisher, number and subscriptions."""
+    """Deliveries whose attributes are decoded: a list for each part.
 
-    __slots__ = ("_ids", "_rows")
+    Lists rather than an object each, since deliveries that wait would occupy the collector of garbage.
+    """
 
-    def __init__(self, rows: list[Row], ids: tuple[str, ...] | None = None) -> None:
-        """`ids`: the subscriptions, if all have the same."""
-        self._rows = rows
-        self._ids = ids
+    __slots__ = ("_parcels", "_publishers", "_sequences", "_subscriptions", "_values")
+
+    def __init__(
+        self,
+        values: Sequence[dict[str, Value]],
+        parcels: Sequence[bytes],
+        publishers: Sequence[str],
+        sequences: Sequence[int],
+        subscriptions: Sequence[tuple[str, ...]],
+    ) -> None:
+        self._values = values
+        self._parcels = parcels
+        self._publishers = publishers
+        self._sequences = sequences
+        self._subscriptions = subscriptions
 
     @classmethod
     def of(cls, delivery: Delivery) -> "DecodedDeliveries":
         seen = delivery.notification
-        row = (seen.to_dict(), seen.parcel, seen.publisher, seen.sequence, delivery.subscriptions)
-        return cls([row], delivery.subscriptions)
+        return cls([seen.to_dict()], [seen.parcel], [seen.publisher], [seen.sequence], [delivery.subscriptions])
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._values)
+
+    @property
+    def _columns(self) -> tuple[Sequence[Any], ...]:
+        return self._values, self._parcels, self._publishers, self._sequences, self._subscriptions
 
     def by_subscription(self) -> dict[str, Deliveries]:
-        if self._ids is not None:
-            return dict.fromkeys(self._ids, self)
-        parts: dict[str, list[Row]] = {}
-        for row in self._rows:
-            for id in row[4]:
+        first = self._subscriptions[0]
+        if self._subscriptions.count(first) == len(self):
+            return dict.fromkeys(first, self)
+        parts: dict[str, list[tuple[Any, ...]]] = {}
+        for row in zip(*self._columns, strict=True):
+            for id in row[-1]:
                 parts.setdefault(id, []).append(row)
-        return {id: DecodedDeliveries(rows) for id, rows in parts.items()}
+        return {id: DecodedDeliveries(*zip(*rows, strict=True)) for id, rows in parts.items()}
 
     def cut(self, count: int) -> tuple[Deliveries, Deliveries]:
-        return DecodedDeliveries(self._rows[:count], self._ids), DecodedDeliveries(self._rows[count:], self._ids)
+        first, rest = ([column[part] for column in self._columns] for part in (slice(count), slice(count, None)))
+        return DecodedDeliveries(*first), DecodedDeliveries(*rest)
 
-    def notifications(self) -> list[WireNotification]:
-        return [trusted_notification(values, parcel, by, number) for values, parcel, by, number, _ in self._rows]
+    def subscriptions_each(self) -> Sequence[tuple[str, ...]]:
+        return self._subscriptions
 
-    def decoded(self) -> list[Delivery]:
-        return [
-            Delivery(trusted_notification(values, parcel, by, number), by, str(number), ids)
-            for values, parcel, by, number, ids in self._rows
-        ]
+    def notifications(self) -> Iterator[WireNotification]:
+        return map(trusted_notification, self._values, self._parcels, self._publishers, self._sequences)
 
     def joined(self) -> "JoinedDeliveries":
         import numpy as np
 
-        parcels = [row[1] for row in self._rows]
-        stops = np.cumsum(np.fromiter(map(len, parcels), dtype=np.int64, count=len(parcels)))
+        stops = np.cumsum(np.fromiter(map(len, self._parcels), dtype=np.int64, count=len(self)))
         starts = np.concatenate(([0], stops[:-1]))
-        headers = np.arange(len(parcels), dtype=np.int32)
-        return JoinedDeliveries(b"".join(parcels), starts, stops, headers, [row[4] for row in self._rows])
+        headers = np.arange(len(self), dtype=np.int32)
+        return JoinedDeliveries(b"".join(self._parcels), starts, stops, headers, self._subscriptions)
 
 
 class JoinedDeliveries(Deliveries):
@@ -170,13 +189,12 @@ class JoinedDeliveries(Deliveries):
     def _part(self, rows: slice) -> "JoinedDeliveries":
         return JoinedDeliveries(self.data, self.starts[rows], self.stops[rows], self.headers[rows], self.subscriptions)
 
-    def notifications(self) -> list[WireNotification]:
-        places = zip(self.starts.tolist(), self.stops.tolist(), strict=True)
-        return [read_parcel(self.data[start:stop]) for start, stop in places]
+    def subscriptions_each(self) -> Sequence[tuple[str, ...]]:
+        return [self.subscriptions[header] for header in self.headers.tolist()]
 
-    def decoded(self) -> list[Delivery]:
-        seen = zip(self.notifications(), self.headers.tolist(), strict=True)
-        return [Delivery(each, each.publisher, str(each.sequence), self.subscriptions[at]) for each, at in seen]
+    def notifications(self) -> Iterator[WireNotification]:
+        places = zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        return (read_parcel(self.data[start:stop]) for start, stop in places)
 
     def joined(self) -> "JoinedDeliveries":
         return self
@@ -200,12 +218,12 @@ class DeliveryCutter:
         self._headers: dict[bytes, tuple[str, ...]] = {}
 
     def cut(self, data: bytes, at: int, frame_bytes_max: int) -> Cut:
-        """The deliveries from `at` on, where there is a whole one within the bound. Ends before one that is wrong."""
+        """The deliveries from `at` on, where there is a whole one within the bound, up to one that is wrong."""
         made = Cut([], [], [])
         parcels, subscriptions, stops = made
         same, before, end = b"\0", 0, len(data)
         ids: tuple[str, ...] = ()
-        while at + PREFIX_BYTES < end:
+        while at + PREFIX_BYTES < end and len(parcels) < DECODED_MAX:
             length = _LENGTH.unpack_from(data, at)[0]
             stop = at + PREFIX_BYTES + length
             if stop > end or length > frame_bytes_max:

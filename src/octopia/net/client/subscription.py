@@ -135,7 +135,7 @@ class Subscription:
         return self._notifications()
 
     async def _notifications(self) -> AsyncIterator[Notification]:
-        while chunks := await self._next_chunks(BATCH_MAX):
+        while chunks := await self.next_chunks():
             for chunk in chunks:
                 for notification in chunk.notifications():
                     yield notification
@@ -182,7 +182,7 @@ class Subscription:
                 if loading_pays(rows):
                     await asyncio.to_thread(load_kernels)
                 self.joins = deliveries_can_join()
-            chunks = await self._next_chunks(rows_max, within_s)
+            chunks = await self.next_chunks(rows_max, within_s)
             if not chunks:
                 return
             try:
@@ -197,19 +197,12 @@ class Subscription:
     async def next_batch(self, count_max: int = BATCH_MAX) -> list[Delivery]:
         """The deliveries that have arrived, at least one; an empty list once the subscription has ended."""
         found: list[Delivery] = []
-        for chunk in await self._next_chunks(count_max):
+        for chunk in await self.next_chunks(count_max):
             found += chunk.decoded()
         return found
 
-    async def next_notifications(self, count_max: int = BATCH_MAX) -> list[Notification]:
-        """Like `next_batch`, for the notifications alone."""
-        found: list[Notification] = []
-        for chunk in await self._next_chunks(count_max):
-            found += chunk.notifications()
-        return found
-
-    async def _next_chunks(self, count_max: int, within_s: float = 0.0) -> list[Deliveries]:
-        """At least one and at most `count_max` notifications that have arrived; none after the end."""
+    async def next_chunks(self, count_max: int = BATCH_MAX, within_s: float = 0.0) -> list[Deliveries]:
+        """At least one and at most `count_max` deliveries that have arrived; none after the end."""
         while not self.waiting:
             if self._ended:
                 if self.error is not None:
@@ -258,7 +251,6 @@ class Subscription:
 
     async def next(self) -> Notification:
         """The next notification; raises `StopAsyncIteration` once the subscription has ended."""
-        found = await self.next_notifications(1)
-        if not found:
-            raise StopAsyncIteration
-        return found[0]
+        for chunk in await self.next_chunks(1):
+            return next(chunk.notifications())
+        raise StopAsyncIteration

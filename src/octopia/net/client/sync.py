@@ -314,8 +314,9 @@ class SyncSubscription:
         self._client.wait(self._subscription.close(drain=drain))
 
     def __iter__(self) -> Iterator[Notification]:
-        while notifications := self._client.wait(self._subscription.next_notifications()):
-            yield from notifications
+        while chunks := self._client.wait(self._subscription.next_chunks()):
+            for chunk in chunks:
+                yield from chunk.notifications()
 
     def lists(self, count_max: int = BATCH_MAX) -> Iterator[list[Delivery]]:
         """Iterate over lists of deliveries: wait for the first, then take all that have arrived."""
