@@ -36,7 +36,7 @@ SLOW_FIRST = (
     "tests/net/test_qos.py",
     "tests/experiments/test_outcome.py",
     "tests/console/test_page.py",
-    "tests/net/test_dispatch.py",
+    "tests/net/test_equal_engines.py",
     "tests/matching/test_matcher.py",
     "tests/pipeline/test_connect.py",
     "tests/routing/test_covering_properties.py",

@@ -133,9 +133,7 @@ class PipedOverlay:
         self.scot = scot
         known = recorders or {}
         self.hosts = {
-            id: BrokerHost(
-                id, scot, now=clock, net_limits=limits, compiled=compiled, recorder=known.get(id), **options
-            )
+            id: BrokerHost(id, scot, now=clock, net_limits=limits, compiled=compiled, recorder=known.get(id), **options)
             for id in scot.brokers
         }
         self.made: list[tuple[End, End]] = []
@@ -154,14 +152,20 @@ class PipedOverlay:
         for pair in self.links.values():
             yield from pair
 
-    def connect(self, name: str, at: BrokerId) -> None:
+    def connect(self, name: str, at: BrokerId, token: str = "") -> None:
         here, there = piped(name, str(at))
         self.made.append((here, there))
         client = here.owner = PipedClient(name, at, here)
         there.owner = self.hosts[at].door.accept()
         self.clients[name] = client
         there.owner.connection_made(there)
-        here.write(message_frame(Hello([1], "client", name)))
+        here.write(message_frame(Hello([1], "client", name, token)))
+
+    def leave(self, name: str) -> None:
+        """A client is gone without a word, with everything in flight."""
+        end = self.clients.pop(name).end
+        end.closed = True
+        end.other.close()
 
     def link(self, dialling: BrokerId, accepting: BrokerId) -> None:
         """Connect two neighbours, unless they are."""

@@ -1,6 +1,6 @@
 """A recorded broker is the broker that users run: it sends the same bytes, and what is recorded is what happened.
 
-The random histories of `test_equal_ways.py`, told to two overlays with the same engine, one of them recorded. Queues of
+The random histories of `stories.py`, told to two overlays with the same engine, one of them recorded. Queues of
 clients are short, so that deliveries are dropped; links break, so that copies are sent again or lost; links count as
 overloaded, so that copies take detours. The oracle are the bytes at the ends of all connections.
 """
@@ -14,15 +14,27 @@ from zlib import crc32
 
 import pytest
 
+from octopia.language import parse_filter
 from octopia.matching import kernels_in_use
 from octopia.net import EVENT_COLUMNS, SENT_COLUMNS, NetLimits, Recording, RecordOptions
 from octopia.net.broker.live_recording import FactFiles, LiveRecording, fact_table
 from octopia.topology import BrokerId
 from octopia.trace import content_of
-from octopia.wire import COPIES, Dropped, Kind, TooOld, delivered_for, named_in, read_parcel, split_frames
+from octopia.wire import (
+    COPIES,
+    Dropped,
+    Kind,
+    TooOld,
+    advertise_frame,
+    delivered_for,
+    named_in,
+    read_parcel,
+    split_frames,
+)
+from tests.by_hand import Condition
 from tests.effort import cases
-from tests.net.piped import PipedOverlay, StoppedLoop
-from tests.net.test_equal_ways import SECRETS, Story
+from tests.net.piped import CODEC, End, PipedOverlay, StoppedLoop
+from tests.net.stories import SECRETS, Story
 
 NAMED = frozenset((*COPIES, Kind.DELIVER, Kind.PUBLISH, Kind.PROBE))
 # Frames that links exchange beside routing messages.
@@ -36,6 +48,7 @@ class RecordedStory(Story):
 
     shapes = (("path:1", 1), ("path:2", 2), ("path:3", 1), ("path:2", 3), ("path:3", 2))
     routings = ("snr", "idr", "idr", "idr", "fdr", "tid")
+    has_rights = has_leavers = False
 
     def __init__(self, seed: int, loop: StoppedLoop, compiled: bool, folder: Path, share: float | None) -> None:
         """`share`: of notifications whose facts are recorded; None: everything is, as in an experiment."""
@@ -64,8 +77,18 @@ class RecordedStory(Story):
     def steps(self) -> list[Callable[[], Any]]:
         steps = [*super().steps, *[self.advertise, self.publish] * 2]
         if self.lose_a_link in steps:
-            steps += [self.lose_a_link, self.find_links, self.queues_are_long] * 3
+            steps += [self.lose_a_link, self.find_links, self.queues_are_long, self.queues_are_long] * 3
         return steps
+
+    async def prepare(self) -> None:
+        """Little is refused, and much is delivered."""
+        await super().prepare()
+        names = " and ".join(f"{name} is not null" for name in self.words.names)
+        for name in self.known:
+            await self.write(name, advertise_frame("all", parse_filter(names)))
+            if self.draw.random() < 0.5:
+                await self.subscribe_to(name, Condition("true", lambda _: True))
+        await self.rest()
 
     def draw_bound(self) -> int:
         if not hasattr(self, "bound"):
@@ -112,9 +135,10 @@ class RecordedStory(Story):
                     else:
                         wanted["sent"][broker, peer, *about] += 1
                 last = -1
-                for frame, publisher, sequence in self.named(end.heard):
+                for frame, publisher, sequence in self.named(heard_by(end)):
                     if not is_client:
-                        wanted["received"][broker, peer, publisher, sequence] += 1
+                        civ = CODEC.batches.head(frame[4], header_of(frame))[0].civ if frame[4] == Kind.NOTIFY else 0
+                        wanted["received"][broker, peer, publisher, sequence, f"{civ:x}" if civ else None] += 1
                         continue
                     if frame[4] == Kind.PUBLISH:
                         if sequence <= last:
@@ -133,6 +157,8 @@ class RecordedStory(Story):
                     assert (row["text"] is None) == (row["queue"] == 0)
                 elif fact == "delivered":
                     found[fact][row["broker"], row["peer"], *about, tuple(json.loads(row["text"]))] += 1
+                elif fact == "received":
+                    found[fact][row["broker"], row["peer"], *about, row["text"]] += 1
                 elif fact in found:
                     found[fact][row["broker"], row["peer"], *about] += 1
                 if fact in found:
@@ -161,7 +187,7 @@ class RecordedStory(Story):
                 wanted = [named_in(frame) if frame[4] in COPIES else ("", 0) for frame in frames]
                 rows = [row for row in left if row["link"] == link]
                 assert [(words[row["name"]], row["sequence"]) for row in rows] == wanted
-                heard = [frame for end in ends for frame in whole(end.heard) if frame[4] not in BESIDE]
+                heard = [frame for end in ends for frame in whole(heard_by(end)) if frame[4] not in BESIDE]
                 wanted = [named_in(frame) if frame[4] in COPIES else ("", 0) for frame in heard]
                 rows = [row for row in came if row["link"] == link]
                 assert [(words[row["name"]], row["sequence"]) for row in rows] == wanted
@@ -175,6 +201,15 @@ class RecordedStory(Story):
 
 def limits_with(limits: NetLimits, **changes: int) -> NetLimits:
     return NetLimits(**{**{name: getattr(limits, name) for name in limits.__dataclass_fields__}, **changes})
+
+
+def header_of(frame: bytes) -> bytes:
+    return frame[9 : 9 + int.from_bytes(frame[5:9], "big")]
+
+
+def heard_by(end: End) -> bytes | bytearray:
+    """What a broker took in: nothing of a connection that it closed in the handshake."""
+    return b"" if any(frame[4] == Kind.GOODBYE for frame in whole(end.said)) else end.heard
 
 
 def whole(data: bytes | bytearray) -> list[bytes]:

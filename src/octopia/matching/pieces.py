@@ -172,7 +172,9 @@ class PieceTable:
         entries[before, NEXT] = after
 
     def _key_of(self, attribute: int, piece: Piece) -> int:
-        return int(self._key(int.from_bytes(piece.window, "big"), attribute, piece.width))
+        # as compiled code has it: a word of eight bytes may begin with a bit of 1
+        word = int.from_bytes(piece.window, "big", signed=piece.width == 8)
+        return int(self._key(word, attribute, piece.width))
 
     def _slot(self, key: int) -> int:
         """The slot of a window, which is made if there is none."""
