@@ -10,6 +10,17 @@ from octopia.errors import RemoteProtocolError
 from octopia.language import Filter
 from octopia.net.broker.engine.compiled import CompiledEngine
 from octopia.net.broker.engine.order import Order
+from octopia.net.broker.engine.outcome import (
+    ALL,
+    IDS_END,
+    NOTE_DECISION,
+    NOTE_END,
+    NOTE_HEADER,
+    NOTE_PUBLISHER,
+    NOTE_SEQUENCE,
+    Outcome,
+    is_chosen,
+)
 from octopia.net.broker.engine.publisher import Publisher
 from octopia.net.broker.engine.reference import ReferenceEngine
 from octopia.net.broker.operations.cases import CaseCounts
@@ -18,9 +29,9 @@ from octopia.net.broker.operations.traces import Traces
 from octopia.net.broker.rights import Rights
 from octopia.net.channel import Channel
 from octopia.net.frame_queue import Bundle
-from octopia.routing import Action, Broker, Event, Send, Subscribed, Unsubscribed, policy_named
+from octopia.routing import Action, Broker, Event, Refusal, Send, Subscribed, Unsubscribed, policy_named
 from octopia.topology import BrokerId, Scot
-from octopia.wire import Codec, Connection, Side, Unread, WireLimits, split_frames
+from octopia.wire import Codec, Connection, Kind, Side, Unread, WireLimits, read_parcel, split_frames, split_stamp
 
 WALL_S = 1_700_000_000.0
 
@@ -92,6 +103,8 @@ class Half:
         reference = ReferenceEngine(self.core, self.codec, counters=self.counters, traces=traces, **shared)
         self.engine: Any = CompiledEngine(self.core, self.codec, reference, **shared) if compiled else reference
         self.engine.observed = reference.observed = observed
+        self._below = ALL if timed else ALL // 3
+        self._noted: list[Any] = []
 
     def read(self, data: bytes, client: str | None, sender: BrokerId | None, now: float) -> Any:
         """Route the notifications of a read; returns all that is said about them."""
@@ -114,10 +127,35 @@ class Half:
                     destination.put(bundle, lane, None)
                 said += outcome.actions
                 deliveries += outcome.deliveries
+                if outcome.notes is not None:
+                    self._observe(outcome)
                 message.took(outcome.after, outcome.frames)
         except RemoteProtocolError as error:
             said.append(str(error))
         return said, deliveries, connection.received
+
+    def _observe(self, outcome: Outcome) -> None:
+        """Note what an observer is told: notifications that are chosen, and the frames that carry them."""
+        assert outcome.notes is not None
+        sample = outcome.notes.sample(self._below, True)
+        if sample is None:
+            return
+        names, at = sample.carried.publishers, 0
+        for note in sample.notes.tolist():
+            parcel, at = sample.parcels[at : note[NOTE_END]], note[NOTE_END]
+            header, decision = sample.headers[note[NOTE_HEADER]], sample.decisions[note[NOTE_DECISION]]
+            copies = () if isinstance(decision, Refusal) else decision.copies
+            who = names[note[NOTE_PUBLISHER]], note[NOTE_SEQUENCE]
+            self._noted.append((*who, header, copies, read_parcel(parcel), sample.is_probe))
+        for (_, _, bundle), (first, last) in zip(outcome.bundles, sample.bundles, strict=False):
+            begin = int(sample.carried.frames[first - 1, IDS_END]) if first else 0
+            carried = []
+            for place, publisher, sequence, kind, end in sample.carried.frames[first:last].tolist():
+                carried.append((place, names[publisher], sequence, kind, sample.carried.ids[begin:end]))
+                begin = end
+            assert carried == [
+                each for each in carried_by(bytes(bundle.data)) if is_chosen(each[1], each[2], self._below)
+            ]
 
     def told(self) -> Any:
         """What clients and neighbours were sent since the last time, and what is remembered of publishers."""
@@ -128,7 +166,19 @@ class Half:
         published = {name: (c.publisher.last_sequence, c.publisher.published) for name, c in self.clients.items()}
         counted = {name: getattr(self.counters, name) for name in self.counters.__slots__}
         last = None if self.order is None else self.order.reorder.last
-        return clients, links, published, counted, last, self.cases.report()
+        noted, self._noted = self._noted, []
+        return clients, links, published, counted, last, self.cases.report(), noted
+
+
+def carried_by(data: bytes) -> list[tuple[int, str, int, int, bytes]]:
+    """For each frame its place, the publisher and number of its notification, its kind, and whom it is for."""
+    found = []
+    for place, frame in enumerate(split_frames(data)):
+        tail = 9 + int.from_bytes(frame[5:9], "big")
+        seen = read_parcel(split_stamp(frame[tail:])[1] if frame[4] == Kind.NOTIFY_DESTS else frame[tail:])
+        ids = frame[9:tail] if frame[4] == Kind.DELIVER else b""
+        found.append((place, seen.publisher, seen.sequence, frame[4], ids))
+    return found
 
 
 class Twins:
@@ -185,9 +235,10 @@ class Twins:
 
     def _read(self, data: bytes, client: str | None, sender: BrokerId | None, now: float) -> dict[BrokerId, bytes]:
         first, second = (half.read(data, client, sender, now) for half in self.halves)
-        assert first == second, data.hex()
+        assert first == second
         told, other = (half.told() for half in self.halves)
-        assert told == other, data.hex()
+        for one, two in zip(told, other, strict=True):
+            assert one == two
         return {
             neighbour: b"".join(frame for lane in sorted(lanes, reverse=True) for frame in lanes[lane])
             for neighbour, lanes in told[1].items()
@@ -199,7 +250,8 @@ class Twins:
             for destination, lane, bundle in () if outcome is None else outcome.bundles:
                 destination.put(bundle, lane, None)
         told, other = (half.told() for half in self.halves)
-        assert told == other
+        for one, two in zip(told, other, strict=True):
+            assert one == two
 
 
 def sent(actions: list[Action], to: BrokerId) -> list[Any]:

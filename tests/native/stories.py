@@ -36,7 +36,7 @@ class Story:
         self.draw = draw
         self.routing = routing
         self.words = Words(draw, more=draw.choice((0, 4, 80)), rare=draw.random() < 0.5)
-        timed, observed = draw.random() < 0.3, draw.random() < 0.3
+        timed, observed = draw.random() < 0.3, draw.random() < 0.5
         self.twins = {id: Twins(id, SCOT, routing, timed=timed, observed=observed) for id in (HERE, THERE)}
         self.now = 0.0
         self.serial = 0
@@ -166,11 +166,20 @@ class Story:
         """A client publishes, and the copies for the other broker arrive there."""
         draw = self.draw
         id, name = draw.choice(sorted(self.advertised))
-        data = self.frames(name, draw.choice((1, 1, 2, 5, 30, 200)))
+        count = draw.choice((1, 1, 2, 5, 30, 200))
+        data = self.frames(name, count if self.is_steady(id) else 1)
         if draw.random() < 0.05:
             data = self.broken(data)
         copies = self.twins[id].publish(name, data, self.now)
         self.pass_on(id, copies)
+
+    def is_steady(self, id: BrokerId) -> bool:
+        """Whether it does not matter which notifications are decided about together.
+
+        Otherwise those that are take one tree, and the next may take another.
+        """
+        steady = POLICIES[self.routing].is_steady
+        return steady is None or steady(self.twins[id].core.state, self.now)
 
     def pass_on(self, id: BrokerId, copies: dict[BrokerId, bytes]) -> None:
         other = THERE if id == HERE else HERE
