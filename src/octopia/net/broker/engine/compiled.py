@@ -398,7 +398,8 @@ class CompiledEngine:
     def _epoch(self, now: float) -> int:
         """A number that stays as long as decisions and their plans do; -1 if they may differ from read to read."""
         epoch = self._ways.epoch(now)
-        return epoch if epoch < 0 else epoch << 16 | self._forgotten & 0xFFFF
+        # both only increase, so their sum stays only if both do
+        return epoch if epoch < 0 else epoch + self._forgotten
 
     def _expect(self, expected: Expected) -> int:
         """Put what is expected into the arrays, unless it is there; returns how many ways there are."""
