@@ -1,4 +1,7 @@
-"""The arrays in which the compiled engine works, by their lines in its sheet, and how they grow."""
+"""The arrays in which the compiled engine works, by their lines in its sheet, and how they grow.
+
+They grow between two calls of kernels, through the sheet (`octopia/sheets.py`), which tells why no address is stale.
+"""
 
 from typing import Any, Final
 
