@@ -14,10 +14,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from octopia.language import Conjunction, Filter, Operator, Predicate, parse_notification
 from octopia.matching import Matcher
-from octopia.net.broker.warm_up import warm_up
-from octopia.wire import Codec, WireLimits, encode_parcel, publish_frame
+from octopia.net.broker.engine.arrays import Arrays
+from octopia.net.broker.engine.compiled import NO_GROUPS
+from octopia.net.broker.engine.warm_up import warm_up
+from octopia.wire import Kind, Scanner, WireLimits, encode_parcel, notification_frame
 
 COUNT = 200_000
 PER_SYMBOL = 5
@@ -51,18 +55,30 @@ class Calls:
 
 
 class _Reads:
-    """Reads of notifications, as a broker's scanner makes them."""
+    """Reads of notifications, which are read and matched as a broker does it."""
 
     def __init__(self, symbols: int) -> None:
-        self._symbols = symbols
-        self._codec = Codec(WireLimits())
-        self._codec.start_scanning()
+        from octopia.net.broker.engine import read_numba
 
-    def take(self, first: int) -> Any:
-        data = b"".join(publish_frame(encode_parcel(self._notification(first + k), "p", k + 1)) for k in range(READ))
-        scanner = self._codec.scanner
-        assert scanner is not None, "compiled kernels are needed: pip install 'octopia[fast]'"
-        return scanner.take(data, 0, 5, False, 10**6)[0]
+        self._kernel: Any = read_numba.read_copies
+        self._symbols = symbols
+        self._scanner = Scanner(WireLimits())
+        self._scanner.learn(("symbol", "price", "volume"))
+        self._arrays = Arrays(1)
+
+    def take(self, first: int) -> bytes:
+        parcels = [encode_parcel(self._notification(first + k), "p", k + 1) for k in range(READ)]
+        return b"".join(notification_frame(Kind.NOTIFY, b"", parcel) for parcel in parcels)
+
+    def match(self, matcher: Matcher[int], read: bytes) -> None:
+        scanner = self._scanner
+        scanner.scans += 1
+        matcher.attend(READ)
+        count, *_, groups, _, _, _, _ = self._kernel(
+            np.frombuffer(read, np.uint8), 0, 10**6, *scanner.limits, scanner.scans, scanner.sheet.address,
+            self._arrays.sheet.address, NO_GROUPS, matcher.ready(scanner.names), 0, False, 0,
+        )  # fmt: skip
+        assert (count, groups) == (READ, 0)
 
     def _notification(self, number: int) -> Any:
         symbol = f"S{number * 104_729 % self._symbols}"
@@ -83,7 +99,7 @@ def measure(count: int) -> None:
     matcher: Matcher[int] = Matcher()
     reads = _Reads(symbols)
     warm_up()
-    _match(matcher, reads.take(0))
+    reads.match(matcher, reads.take(0))
     gc.collect()
     gc.disable()
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -92,7 +108,7 @@ def measure(count: int) -> None:
         made = _filter(number, symbols)
         adds(matcher.add, number, made)
         if number % READ_EVERY == 0:
-            matches(_match, matcher, reads.take(number))
+            matches(reads.match, matcher, reads.take(number))
     kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
     order = list(range(count))
     Random(1).shuffle(order)
@@ -102,11 +118,6 @@ def measure(count: int) -> None:
     matches.say(f"a read of {READ} notifications")
     removes.say("removing a filter")
     print(f"memory per filter, with its filter object: {1024 * kib / count:,.0f} bytes")
-
-
-def _match(matcher: Matcher[int], haul: Any) -> None:
-    matcher.match_rows_tokens(haul.tokens)
-    haul.done()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,13 @@ sheet passes as one number, and the kernel makes arrays of its lines again (`nat
 
 **Why no address is ever stale.** A sheet holds a reference to every array in it, so none of them is freed. An array in
 a sheet is replaced (`put`) or made longer (`grow`) here and nowhere else, and its line is rewritten in that call.
-Nobody else resizes arrays: `tests/test_architecture.py` allows it in this file only. So a kernel that reads a line
-finds the array that its owner sees.
+Nobody else resizes arrays: `tests/test_architecture.py` allows it in this file only. A kernel is given the address of a
+sheet, which never changes, and looks up its lines in each call, so it finds the arrays that their owners see. Nothing
+is put into a sheet while a kernel reads it: a matcher and an engine belong to one thread.
+
+Where a sheet has the address of another (that of a matcher has those of its runs, `matching/mirror.py`), its owner
+keeps both, and `Matcher.ready` brings it up to date before each search. `tests/native/test_engines.py` lets all tables
+of matcher, rows and engine grow and shrink between reads, with old arrays full of nonsense.
 """
 
 from typing import Any

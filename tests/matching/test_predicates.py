@@ -3,16 +3,16 @@
 import random
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from octopia.errors import LanguageError
 from octopia.language import Operator, Predicate, Value
 from octopia.matching import kernels_in_use
 from octopia.matching.predicates import PredicateTable
-from octopia.matching.tokens import BOOL, NUMBER, TEXT, Tokens, pair_of
+from octopia.matching.tokens import BOOL, NUMBER, TEXT, TOKEN_COLUMNS, pair_of
 from tests.effort import cases
 
 pytestmark = pytest.mark.skipif(kernels_in_use() != "numba", reason="numba is not installed")
@@ -39,22 +39,23 @@ LONG: list[Value] = [2**64, 2**64 + 1, 10**30, 10**30 + 1, -(10**30), 10**400, -
 LETTERS = ("a", "b", "ab", "aab", "é", "日", "\U0001f419", "\0", "\x7f", "\ud7ff", "\ue000", "\U0010ffff")
 
 
-def tokens_of(values: Sequence[Value]) -> tuple[Tokens, np.ndarray[Any, Any]]:
-    """Tokens written by hand: strings as the wire has them, in UTF-8, with other bytes around them."""
-    made = Tokens(1, len(values), 1, 1)
+def tokens_of(values: Sequence[Value]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
+    """Tokens written by hand, their numbers, and strings as the wire has them, with other bytes around them."""
+    tokens = np.empty((len(values), TOKEN_COLUMNS), dtype=np.int32)
+    numbers = np.empty(len(values), dtype=np.float64)
     data = b"\xffaaaaaaaa"
     for at, value in enumerate(values):
         if isinstance(value, str):
             text = value.encode()
-            made.tokens[at] = at, TEXT, len(data), len(data) + len(text)
+            tokens[at] = at, TEXT, len(data), len(data) + len(text)
             data += text + b"ab\xff"
         elif isinstance(value, bool):
-            made.tokens[at] = at, BOOL, -1, -1
-            made.numbers[at] = value
+            tokens[at] = at, BOOL, -1, -1
+            numbers[at] = value
         else:
-            made.numbers[at], rest = pair_of(value)
-            made.tokens[at] = at, NUMBER, rest, -1
-    return made, np.frombuffer(data, dtype=np.uint8)
+            numbers[at], rest = pair_of(value)
+            tokens[at] = at, NUMBER, rest, -1
+    return tokens, numbers, np.frombuffer(data, dtype=np.uint8)
 
 
 def drawn_text(draw: random.Random) -> str:
@@ -90,7 +91,7 @@ def test_a_compiled_test_says_what_the_predicate_says(seed: int) -> None:
     address = table.sheet.address
     values: list[Value] = [drawn_text(draw) for _ in range(20)]
     values += [draw.choice(NUMBERS) for _ in range(20)] + [True, False]
-    tokens, data = tokens_of(values)
+    tokens, numbers, data = tokens_of(values)
     for _ in range(400):
         if stored and draw.random() < 0.3:
             gone = draw.choice(list(stored))
@@ -104,11 +105,11 @@ def test_a_compiled_test_says_what_the_predicate_says(seed: int) -> None:
         assert len(table) == len(stored)
         line, token = draw.choice(list(stored) or [-1]), draw.randrange(len(values))
         if line >= 0:
-            found = holds(address, line, data.ctypes.data, tokens.tokens, tokens.numbers, token)
+            found = holds(address, line, data.ctypes.data, tokens, numbers, token)
             assert found == stored[line].accepts(values[token]), (stored[line], values[token])
     for line, predicate in stored.items():
         for token, value in enumerate(values):
-            found = holds(address, line, data.ctypes.data, tokens.tokens, tokens.numbers, token)
+            found = holds(address, line, data.ctypes.data, tokens, numbers, token)
             assert found == predicate.accepts(value), (predicate, value)
 
 
@@ -116,13 +117,13 @@ def test_all_operators_on_all_numbers() -> None:
     from octopia.matching.predicates_numba import holds
 
     table = PredicateTable()
-    tokens, data = tokens_of(NUMBERS)
+    tokens, numbers, data = tokens_of(NUMBERS)
     for operator in (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE):
         for constant in (*NUMBERS, *LONG):
             predicate = Predicate("x", operator, constant)
             line = table.add(predicate)
             found = [
-                holds(table.sheet.address, line, data.ctypes.data, tokens.tokens, tokens.numbers, token)
+                holds(table.sheet.address, line, data.ctypes.data, tokens, numbers, token)
                 for token in range(len(NUMBERS))
             ]
             assert found == [predicate.accepts(value) for value in NUMBERS], predicate

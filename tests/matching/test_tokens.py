@@ -3,24 +3,17 @@
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from octopia.language import Notification, parse_filter, parse_notification
+from octopia.language import parse_filter, parse_notification
 from octopia.matching import Arena, Matcher, kernels_in_use
-from octopia.wire import Codec, Haul, WireLimits, encode_parcel, publish_frame
+from octopia.wire import Kind, WireLimits, encode_parcel, notification_frame
 from tests.by_hand import Condition, Words
 from tests.effort import cases
+from tests.wire.test_scan import Readers
 
 needs_numba = pytest.mark.skipif(kernels_in_use() != "numba", reason="numba is not installed")
-
-
-def haul_of(codec: Codec, seen: list[Notification]) -> Haul:
-    data = b"".join(publish_frame(encode_parcel(each, "p", n)) for n, each in enumerate(seen))
-    assert codec.scanner is not None
-    haul, after = codec.scanner.take(data, 0, 5, False, 10**6)
-    assert haul is not None
-    assert after == len(data)
-    return haul
 
 
 def readable(words: Words) -> dict[str, Any]:
@@ -40,8 +33,7 @@ def test_tokens_match_what_conditions_say_while_filters_come_and_go(seed: int, m
         # otherwise filters are tested one by one until there are many notifications
         monkeypatch.setattr("octopia.matching.kernels_numba.RUN_COSTS_TESTS", 1)
     words = Words(draw, more=draw.choice((0, 0, 4, 80)), rare=draw.random() < 0.5)
-    codec = Codec(WireLimits())
-    assert codec.start_scanning()
+    readers = Readers(WireLimits())
     matcher: Matcher[int] = Matcher()
     stored: dict[int, Condition] = {}
     added = 0
@@ -59,13 +51,12 @@ def test_tokens_match_what_conditions_say_while_filters_come_and_go(seed: int, m
         if draw.random() < 0.1:
             matcher.settle()
         seen = [readable(words) for _ in range(draw.choice((1, 4, 30)))]
-        haul = haul_of(codec, [parse_notification(each) for each in seen])
-        counts, rows = matcher.match_rows_tokens(haul.tokens)
-        found = iter(matcher.ids_at(rows))
-        got = [sorted(next(found) for _ in range(count)) for count in counts.tolist()]
+        parcels = [encode_parcel(parse_notification(each), "p", n) for n, each in enumerate(seen)]
+        data = b"".join(notification_frame(Kind.NOTIFY, b"", parcel) for parcel in parcels)
+        found = readers.matched(data, matcher)
+        got = [sorted(matcher.ids_at(np.array(rows, dtype=np.int32))) for rows in found]
         assert got == [[id for id, condition in stored.items() if condition.holds(each)] for each in seen]
         assert [sorted(each) for each in matcher.match_many(seen)] == got
-        haul.done()
 
 
 def test_an_arena_keeps_its_pieces_and_uses_places_again() -> None:

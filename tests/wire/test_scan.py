@@ -10,9 +10,9 @@ import pytest
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_notification
-from octopia.matching import kernels_in_use
+from octopia.matching import Matcher, kernels_in_use
 from octopia.matching.tokens import NUMBER, TEXT
-from octopia.net.broker.engine.arrays import Arrays
+from octopia.net.broker.engine.arrays import COUNTS, FOUND, Arrays
 from octopia.protocol import Stamp
 from octopia.topology import Scot, parse_tree
 from octopia.wire import (
@@ -56,7 +56,7 @@ LONG = 2**80
 STAMP = Stamp(0, 7, 1 << 1 | 1 << 11, (1, 7))
 # Reasons for which a scan ends, as in `scan_numba`.
 ENDED, UNUSUAL, NEW, FULL = range(4)
-NO_MATCH = -2
+NO_MATCH, NO_GROUPS = -2, -1
 
 
 class Note(NamedTuple):
@@ -79,6 +79,7 @@ class Readers:
         from octopia.net.broker.engine import read_numba
 
         self._scan: Any = read_numba.read_copies
+        self._match: Any = read_numba.match
         self._codec = Codec(limits, SCOT)
         self._arrays = Arrays(SCOT.broker_count)
         self._bytes_max = limits.frame_bytes_max
@@ -101,6 +102,23 @@ class Readers:
             if new is None or not scanner.can_learn(tuple(new.values)):
                 return notes, after, why
             scanner.learn(tuple(new.values))
+
+    def matched(self, data: bytes, matcher: Matcher[Any]) -> list[list[int]]:
+        """The rows of a matcher that each notification matches; all of them must be for the compiled reader."""
+        notes, after, _ = self.scanned(data, 0)
+        assert after == len(data)
+        scanner, arrays = self.scanner, self._arrays
+        while True:
+            matcher.attend(len(notes))
+            found = self._match(
+                bytes_of(data), len(notes), NO_GROUPS, False, scanner.sheet.address, matcher.ready(scanner.names), 0,
+                arrays.sheet.address,
+            )  # fmt: skip
+            if found >= 0:
+                break
+            arrays.need_rows(2 * len(arrays.sheet[FOUND]))
+        rows = iter(arrays.sheet[FOUND].tolist())
+        return [[next(rows) for _ in range(count)] for count in arrays.sheet[COUNTS][: len(notes)].tolist()]
 
     def _note(self, data: bytes, line: list[int]) -> Note:
         sheet = self.scanner.sheet

@@ -7,19 +7,17 @@ from octopia.matching.covers import CoverIndex
 from octopia.matching.kernels import chosen_kernels, kernels_in_use, use_kernels
 from octopia.matching.matcher import Matcher
 from octopia.matching.predicates import PredicateTable
-from octopia.matching.tokens import Counts, Names, Tokens
+from octopia.matching.tokens import Names
 from octopia.matching.warm_up import warm_up
 
 __all__ = [
     "Answers",
     "Arena",
-    "Counts",
     "CoverIndex",
     "CoverQuery",
     "Matcher",
     "Names",
     "PredicateTable",
-    "Tokens",
     "chosen_kernels",
     "kernels_in_use",
     "use_kernels",

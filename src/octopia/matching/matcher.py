@@ -49,7 +49,7 @@ from octopia.matching.points import Sides, point_of
 from octopia.matching.row_table import IN_NO_RUN, IN_SEVERAL, RowTable
 from octopia.matching.sharded import BLOCK_BITS, ShardedDict
 from octopia.matching.space import FEW_ATTRIBUTES_MAX, Space, waiting_tests
-from octopia.matching.tokens import Names, Tokens
+from octopia.matching.tokens import Names
 from octopia.matching.waiting import Waiting
 from octopia.sheets import Sheet
 
@@ -479,14 +479,6 @@ class Matcher(Generic[Id]):
         alone = [self.match_rows(one).copy() for one in seen]
         return Answers(np.array(list(map(len, alone)), dtype=np.int64), np.concatenate(alone))
 
-    def match_rows_tokens(self, tokens: Tokens) -> Answers:
-        """Like `match_rows_many`, for notifications read as tokens. The rows lie in memory that the next call of any
-        method may overwrite."""
-        self.attend(tokens.counts.notes)
-        addresses = (tokens.data, tokens.notes, tokens.tokens, tokens.numbers)
-        where = tuple(int(array.ctypes.data) for array in addresses)
-        return self._find(self.ready(tokens.names), where, tokens.counts.notes, np.int32)
-
     def ids_at(self, rows: Rows) -> list[Id]:
         """The ids of rows from `match_rows`; valid until a filter is added or removed."""
         ids: list[Id] = self._ids_at(rows).tolist()
@@ -684,10 +676,6 @@ class Matcher(Generic[Id]):
             mine: list[int] = masks[:, 0].tolist()
             return mine
         return [int.from_bytes(line.astype("<u8").tobytes(), "little") for line in masks]
-
-    def match_tokens_groups(self, tokens: Tokens) -> npt.NDArray[np.uint64]:
-        """The same for every notification of a batch of tokens, as `match_batch_groups` gives it."""
-        return self._masks(self.match_rows_tokens(tokens))
 
     def match_batch_groups(self, batch: "pa.RecordBatch") -> npt.NDArray[np.uint64]:
         """The same for every event of a batch: one line of 64-bit words per event, group g in word g // 64."""
