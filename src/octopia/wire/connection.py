@@ -168,6 +168,9 @@ class Codec:
     def deliveries(self, cut: Cut) -> DecodedDeliveries | list[bytes]:
         """The deliveries in these frames, up to one whose notification is wrong; raises if that is the first."""
         parcels, subscriptions, _ = cut
+        if len(parcels) == 1:
+            values, publisher, sequence = self._parcels.read_one(parcels[0])
+            return DecodedDeliveries((values,), parcels, (publisher,), (sequence,), subscriptions)
         batch = Batch()
         try:
             self._parcels.read_many(parcels, batch)
@@ -356,8 +359,8 @@ class Connection:
                         raise LocalProtocolError("a notification was not read")
                     continue
                 if kind == Kind.DELIVER:
-                    deliveries, self._at = self._next_deliveries(data, at)
-                    self.received += len(deliveries)
+                    deliveries, count, self._at = self._next_deliveries(data, at)
+                    self.received += count
                     yield deliveries
                     continue
                 self._at = stop
@@ -382,16 +385,17 @@ class Connection:
         if at < len(data) and not self.closed:
             self._buffer.keep(data[at:], needed)
 
-    def _next_deliveries(self, data: bytes, at: int) -> tuple[Deliveries | list[bytes], int]:
-        """The deliveries from there on, and where the next frame begins."""
+    def _next_deliveries(self, data: bytes, at: int) -> tuple[Deliveries | list[bytes], int, int]:
+        """The deliveries from there on, their number, and where the next frame begins."""
         if self._deliveries is not None and len(data) - at >= BYTES_MIN:
             limits = (self._frame_bytes_max, self._codec.limits.attributes_max)
             joined, after = split_deliveries(self._deliveries, data, at, limits, self._codec.read_delivery_header)
             if joined is not None:
-                return joined, after
+                return joined, len(joined), after
         cut = self._codec.cut_deliveries(data, at, self._frame_bytes_max)
-        message = self._codec.deliveries(cut)
-        return message, cut.stops[len(message) - 1]
+        deliveries = self._codec.deliveries(cut)
+        count = len(deliveries)
+        return deliveries, count, cut[2][count - 1]
 
     def _allow(self, kinds: Iterable[Kind]) -> None:
         self._allowed = frozenset(map(int, kinds))

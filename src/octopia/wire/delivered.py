@@ -11,7 +11,7 @@ on first use; a client that reads notifications does not need it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -108,8 +108,9 @@ class DecodedDeliveries(Deliveries):
         return self._values, self._parcels, self._publishers, self._sequences, self._subscriptions
 
     def by_subscription(self) -> dict[str, Deliveries]:
-        first = self._subscriptions[0]
-        if self._subscriptions.count(first) == len(self):
+        all_ids = self._subscriptions
+        first = all_ids[0]
+        if all_ids.count(first) == len(all_ids):
             return dict.fromkeys(first, self)
         parts: dict[str, list[tuple[Any, ...]]] = {}
         for row in zip(*self._columns, strict=True):
@@ -200,12 +201,8 @@ class JoinedDeliveries(Deliveries):
         return self
 
 
-class Cut(NamedTuple):
-    """Consecutive frames with deliveries: the parcel and the subscriptions of each, and where its frame ends."""
-
-    parcels: list[bytes]
-    subscriptions: list[tuple[str, ...]]
-    stops: list[int]
+# Consecutive frames with deliveries: the parcel and the subscriptions of each, and where its frame ends.
+Cut: TypeAlias = tuple[list[bytes], list[tuple[str, ...]], list[int]]
 
 
 class DeliveryCutter:
@@ -219,10 +216,11 @@ class DeliveryCutter:
 
     def cut(self, data: bytes, at: int, frame_bytes_max: int) -> Cut:
         """The deliveries from `at` on, where there is a whole one within the bound, up to one that is wrong."""
-        made = Cut([], [], [])
-        parcels, subscriptions, stops = made
-        same, before, end = b"\0", 0, len(data)
-        ids: tuple[str, ...] = ()
+        stop, end = at + PREFIX_BYTES + _LENGTH.unpack_from(data, at)[0], len(data)
+        before, ids = self._header(data, at, stop)
+        same = data[at + PREFIX_BYTES : at + before]
+        parcels, subscriptions, stops = [data[at + before : stop]], [ids], [stop]
+        at = stop
         while at + PREFIX_BYTES < end and len(parcels) < DECODED_MAX:
             length = _LENGTH.unpack_from(data, at)[0]
             stop = at + PREFIX_BYTES + length
@@ -235,15 +233,13 @@ class DeliveryCutter:
                 try:
                     before, ids = self._header(data, at, stop)
                 except (RemoteProtocolError, msgspec.DecodeError, ValueError, RecursionError):
-                    if parcels:
-                        break
-                    raise
+                    break
                 same = data[at + PREFIX_BYTES : at + before]
             parcels.append(data[at + before : stop])
             subscriptions.append(ids)
             stops.append(stop)
             at = stop
-        return made
+        return parcels, subscriptions, stops
 
     def _header(self, data: bytes, at: int, stop: int) -> tuple[int, tuple[str, ...]]:
         """The number of bytes before the parcel, and the subscriptions."""

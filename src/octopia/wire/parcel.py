@@ -168,10 +168,11 @@ class ParcelReader:
 
     def read(self, parcel: bytes, header: Any = None) -> WireNotification:
         """The notification of a parcel, or `RemoteProtocolError`."""
-        values, publisher, sequence = self._read(parcel)
+        values, publisher, sequence = self.read_one(parcel)
         return trusted_notification(values, parcel, publisher, sequence, header)
 
-    def _read(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
+    def read_one(self, parcel: bytes) -> tuple[dict[str, Value], str, int]:
+        """The values, the publisher and the number of a parcel, or `RemoteProtocolError`."""
         if parcel[0] == TIMED:
             parcel = _without_time(parcel)
         try:
@@ -186,7 +187,7 @@ class ParcelReader:
     def read_many(self, parcels: list[bytes], into: Batch) -> None:
         """Decode consecutive parcels; an invalid one raises `RemoteProtocolError` after those before it."""
         if len(parcels) == 1:
-            values, publisher, sequence = self._read(parcels[0])
+            values, publisher, sequence = self.read_one(parcels[0])
             into.is_timed = parcels[0][0] == TIMED
             into.parcels, into.values, into.publishers, into.sequences = parcels, [values], [publisher], [sequence]
             return
@@ -213,7 +214,7 @@ class ParcelReader:
     def _read_slowly(self, parcels: list[bytes], into: Batch) -> None:
         """Like `read_many`, if one is rare or invalid, or there are few."""
         for parcel in parcels:
-            values, publisher, sequence = self._read(parcel)
+            values, publisher, sequence = self.read_one(parcel)
             into.is_timed = into.is_timed or parcel[0] == TIMED
             into.parcels.append(parcel)
             into.values.append(values)

@@ -56,7 +56,7 @@ class _Sealed(Codec):
     """Takes deliveries as raw bytes; the reader of the stored bytes decodes them."""
 
     def deliveries(self, cut: Cut) -> list[bytes]:
-        return cut.parcels
+        return cut[0]
 
 
 class KeptClient(Client):
