@@ -30,6 +30,7 @@ from octopia.routing import (
     LinkWentDown,
     Received,
     Send,
+    Unsubscribed,
     policy_named,
 )
 from octopia.topology import BrokerId
@@ -190,6 +191,11 @@ class Router:
                 observer.handled(event, actions, now)
         return actions
 
+    def unsubscribe(self, client: str, id: str, now: float) -> None:
+        """A client withdraws a subscription: it gets what waits for it, and then the answer."""
+        self._put_late(self.engine.withdrawn(client, id))
+        self.handle(Unsubscribed(client, id), now)
+
     def restore(self, event: Event, now: float) -> None:
         """Restore a registration of a client that was acknowledged in our previous life."""
         if self.observer is not None:
@@ -205,6 +211,7 @@ class Router:
 
     def client_left(self, client: str, now: float) -> bool:
         """A client is gone for good; returns whether to call this again, to withdraw more of its registrations."""
+        self.engine.withdrawn(client, None)
         self.handle(ClientLeft(client), now)
         return self._broker.is_leaving(client)
 
@@ -213,13 +220,16 @@ class Router:
         due = self._broker.due
         if due is not None and due <= now:
             self._carry_out(self._broker.tick(now))
-        outcome = self.engine.check_time(now)
+        self._put_late(self.engine.check_time(now))
+        if self._log_mark is not None:
+            self._log_mark.check()
+
+    def _put_late(self, outcome: Outcome | None) -> None:
+        """Put notifications that waited for an earlier one into their queues."""
         if outcome is not None:
             self._counters.deliveries += outcome.deliveries
             for destination, lane, bundle in outcome.bundles:
                 destination.put(bundle, lane, None)
-        if self._log_mark is not None:
-            self._log_mark.check()
 
     # -- the core's actions
 

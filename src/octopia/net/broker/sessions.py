@@ -27,7 +27,7 @@ from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Channel
 from octopia.net.frame_queue import FrameQueue
-from octopia.routing import Advertised, Refuse, Subscribed, Unadvertised, Unsubscribed
+from octopia.routing import Advertised, Refuse, Subscribed, Unadvertised
 from octopia.wire import (
     Accepted,
     AdvertiseRequest,
@@ -184,7 +184,7 @@ class Session:
         return Subscribed(self.name, request.id, request.filter, request.ordered, granted.priority)
 
     def _unsubscribe(self, request: UnsubscribeRequest, now: float) -> None:
-        self._router.handle(Unsubscribed(self.name, request.id), now)
+        self._router.unsubscribe(self.name, request.id, now)
         self.deliveries.unsubscribed(request.id)
 
     def _refuse_bad(self, request: BadRequest, now: float) -> None:

@@ -344,6 +344,9 @@ class CompiledEngine:
         self._logged = b""  # what the last frames say about the log
         self.observed = False
 
+    def withdrawn(self, client: str, subscription: str | None) -> Outcome | None:
+        return self._reference.withdrawn(client, subscription)
+
     def check_time(self, now: float) -> Outcome | None:
         return self._reference.check_time(now)
 

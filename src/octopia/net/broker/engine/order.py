@@ -9,7 +9,8 @@ There are two parts:
   than an earlier one did a moment ago is stamped with the sequence number of that earlier one and with the time that it
   is worth waiting for it.
 - `Reorder`, at the subscriber's broker: a stamped notification waits until the earlier one has arrived or the time is
-  up; later ones of the same publisher queue behind it.
+  up; later ones of the same publisher queue behind it. A subscription that is withdrawn gets what waits for it at
+  once, before the answer, unless the client has another subscription that matches.
 
 No I/O and no clock. As long as nothing is diverted, nothing is remembered, stamped or held back: the cost is one test
 per message. The earlier notification may not be for this broker at all, which it cannot know; then the time runs out,
@@ -22,7 +23,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from octopia.protocol import Notify
-from octopia.routing import Deliver
+from octopia.routing import Deliver, withdraw_from
 from octopia.topology import BrokerId, civ
 from octopia.wire import PLAIN, CopyHeader, WireNotification
 
@@ -156,6 +157,20 @@ class Reorder:
             released.append(self._release(order, sequence))
         self.waiting.pop(publisher, None)
 
+    def withdrawn(self, client: str, subscription: str | None) -> list[Deliver]:
+        """A client withdraws a subscription, or all of them (None): the deliveries that wait for nothing else of it."""
+        found: list[Deliver] = []
+        for waiting in self.waiting.values():
+            for at, (*place, order) in enumerate(waiting):
+                rest, last = withdraw_from(order.recipients, client, subscription)
+                if rest is not order.recipients:
+                    publisher, id, seen = order.publisher, order.id, order.notification
+                    # in its place for those who wait behind it, even without recipients
+                    waiting[at] = (*place, Deliver(publisher, id, seen, rest))  # type: ignore[assignment]
+                    if last:
+                        found.append(Deliver(publisher, id, seen, last))
+        return sorted(found, key=_sequence)
+
     def release_due(self, now: float) -> list[Deliver]:
         """Take the deliveries that have waited long enough."""
         if len(self.last) >= LAST_MAX:
@@ -164,6 +179,10 @@ class Reorder:
         for publisher in list(self.waiting):
             self._release_ready(publisher, now, released)
         return released
+
+
+def _sequence(order: Deliver) -> int:
+    return order.notification.sequence  # type: ignore[attr-defined,no-any-return]  # it came by a wire
 
 
 class Order:

@@ -108,5 +108,9 @@ class Engine(Protocol):
     def receive(self, sender: BrokerId, unread: Unread, now: float) -> Outcome:
         """Copies from a neighbour."""
 
+    def withdrawn(self, client: str, subscription: str | None) -> Outcome | None:
+        """What waits for a subscription that is being withdrawn, or for any of a client that left (None), and for
+        nothing else of this client; it does not wait any more."""
+
     def check_time(self, now: float) -> Outcome | None:
         """What has waited long enough for an earlier notification."""

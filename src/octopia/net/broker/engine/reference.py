@@ -454,18 +454,19 @@ class ReferenceEngine:
         rest = tuple(r for r in order.recipients if r not in anyhow)
         if rest:
             for released in reorder.take(Deliver(order.publisher, order.id, seen, rest), now):
-                self._release(released, frames)
+                self._deliver(released.recipients, released.notification, frames)  # type: ignore[arg-type]
 
-    def _release(self, order: Deliver, frames: Frames) -> None:
-        """Deliver what waited for an earlier one, to subscriptions that were not withdrawn meanwhile."""
-        recipients = []
-        for name, subscriptions in order.recipients:
-            client = self._clients.get(name)
-            if client is not None:
-                left = tuple(id for id in subscriptions if id in client.deliveries.policies)
-                if left:
-                    recipients.append(Recipient(name, left))
-        self._deliver(recipients, order.notification, frames)  # type: ignore[arg-type]
+    def withdrawn(self, client: str, subscription: str | None) -> Outcome | None:
+        if self._order is None:
+            return None
+        return self._delivered(self._order.reorder.withdrawn(client, subscription))
+
+    def _delivered(self, orders: Sequence[Deliver]) -> Outcome:
+        """Deliveries that do not follow from a read."""
+        frames = Frames()
+        for order in orders:
+            self._deliver(order.recipients, order.notification, frames)  # type: ignore[arg-type]
+        return Outcome(0, 0, frames.bundles(), (), frames.deliveries)
 
     # -- time
 
@@ -473,10 +474,7 @@ class ReferenceEngine:
         if self._order is None:
             return None
         self._order.ways.forget_old(now)
-        frames = Frames()
-        for released in self._order.reorder.release_due(now):
-            self._release(released, frames)
-        return Outcome(0, 0, frames.bundles(), (), frames.deliveries)
+        return self._delivered(self._order.reorder.release_due(now))
 
 
 def own_and_new(batch: Batch, publisher: Publisher) -> int:
