@@ -147,7 +147,8 @@ class Half:
             copies = () if isinstance(decision, Refusal) else decision.copies
             who = names[note[NOTE_PUBLISHER]], note[NOTE_SEQUENCE]
             self._noted.append((*who, header, copies, read_parcel(parcel), sample.is_probe))
-        for (_, _, bundle), (first, last) in zip(outcome.bundles, sample.bundles, strict=False):
+        for (_, _, bundle), span in zip(outcome.bundles, sample.spans, strict=False):
+            first, last = sample.starts[span], sample.starts[span + 1]
             begin = int(sample.carried.frames[first - 1, IDS_END]) if first else 0
             carried = []
             for place, publisher, sequence, kind, end in sample.carried.frames[first:last].tolist():

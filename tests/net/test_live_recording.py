@@ -79,7 +79,7 @@ def test_the_trace_is_what_the_clients_know(recorded: tuple[Path, dict[str, list
     }
     delivered: dict[str, list[int]] = {"low": [], "all": []}
     for row in tables["deliveries"].to_pylist():
-        delivered[clients[row["client"]]].append(contents[row["request"]]["n"])
+        delivered[clients[row["client"]]].append(int(contents[row["request"]]["n"]))
         assert brokers[row["broker"]] == places[clients[row["client"]]]
         assert row["delivered_ns"] >= requests[row["request"]]["issued_ns"]
     assert {name: sorted(numbers) for name, numbers in delivered.items()} == {n: sorted(g) for n, g in got.items()}

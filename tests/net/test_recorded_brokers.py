@@ -122,55 +122,63 @@ class RecordedStory(Story):
         frames = [frame for frame in whole(data) if frame[4] in NAMED]
         return [(frame, *about) for frame in frames if self.is_chosen(*(about := named_in(frame)))]
 
-    def compare_facts(self) -> None:
-        overlay = self.overlays[0]
+    def wanted(self) -> dict[str, Counter[Any]]:
+        """The facts, as the bytes at the ends of connections tell them."""
         wanted: dict[str, Counter[Any]] = {fact: Counter() for fact in ("publish", "received", "sent", "delivered")}
-        for here, there in overlay.made:
-            is_client = "," not in here.name.split(" > ")[0]
-            for end in (there,) if is_client else (here, there):
-                broker, peer = (name.strip("()") for name in end.name.split(" > "))
-                for frame, *about in self.named(end.said):
-                    if is_client:
-                        wanted["delivered"][broker, peer, *about, delivered_for(frame)] += 1
-                    else:
-                        wanted["sent"][broker, peer, *about] += 1
-                last = -1
-                for frame, publisher, sequence in self.named(heard_by(end)):
-                    if not is_client:
-                        civ = CODEC.batches.head(frame[4], header_of(frame))[0].civ if frame[4] == Kind.NOTIFY else 0
-                        wanted["received"][broker, peer, publisher, sequence, f"{civ:x}" if civ else None] += 1
-                        continue
-                    if frame[4] == Kind.PUBLISH:
-                        if sequence <= last:
-                            continue
-                        last = sequence
-                    values = read_parcel(frame[9 + int.from_bytes(frame[5:9], "big") :]).to_dict()
-                    wanted["publish"][broker, publisher, sequence, shown(values)] += 1
+        for here, there in self.overlays[0].made:
+            if "," in here.name.split(" > ")[0]:
+                self.add_link(here, wanted)
+                self.add_link(there, wanted)
+            else:
+                self.add_client(there, wanted)
+        return wanted
+
+    def add_link(self, end: End, wanted: dict[str, Counter[Any]]) -> None:
+        broker, peer = (name.strip("()") for name in end.name.split(" > "))
+        for _, *about in self.named(end.said):
+            wanted["sent"][broker, peer, *about] += 1
+        for frame, *about in self.named(heard_by(end)):
+            civ = CODEC.batches.head(frame[4], header_of(frame))[0].civ if frame[4] == Kind.NOTIFY else 0
+            wanted["received"][broker, peer, *about, f"{civ:x}" if civ else None] += 1
+
+    def add_client(self, end: End, wanted: dict[str, Counter[Any]]) -> None:
+        broker, client = (name.strip("()") for name in end.name.split(" > "))
+        for frame, *about in self.named(end.said):
+            wanted["delivered"][broker, client, *about, delivered_for(frame)] += 1
+        last = -1
+        for frame, publisher, sequence in self.named(heard_by(end)):
+            if frame[4] == Kind.PUBLISH:
+                if sequence <= last:
+                    continue
+                last = sequence
+            values = read_parcel(frame[9 + len(header_of(frame)) :]).to_dict()
+            wanted["publish"][broker, publisher, sequence, shown(values)] += 1
+
+    def compare_facts(self) -> None:
+        wanted = self.wanted()
         found: dict[str, Counter[Any]] = {fact: Counter() for fact in (*wanted, "dropped")}
-        refused: Counter[Any] = Counter()
         for recorder in self.recorders.values():
             for row in fact_table(recorder.take_part()).to_pylist():
-                fact, about = row["fact"], (row["publisher"], row["sequence"])
+                fact, broker, peer = row["fact"], row["broker"], row["peer"]
+                if fact not in found:
+                    continue
+                assert row["queue"] >= 0
+                assert fact in ("publish", "received") or row["from_ns"] <= row["until_ns"]
+                whom = row["publisher"], row["sequence"]
                 if fact == "publish":
-                    found[fact][row["broker"], *about, shown(content_of(row["content"]))] += 1
-                    refused[row["publisher"]] += row["queue"]
+                    found[fact][broker, *whom, shown(content_of(row["content"]))] += 1
                     assert (row["text"] is None) == (row["queue"] == 0)
                 elif fact == "delivered":
-                    found[fact][row["broker"], row["peer"], *about, tuple(json.loads(row["text"]))] += 1
-                elif fact == "received":
-                    found[fact][row["broker"], row["peer"], *about, row["text"]] += 1
-                elif fact in found:
-                    found[fact][row["broker"], row["peer"], *about] += 1
-                if fact in found:
-                    assert row["from_ns"] <= row["until_ns"] or fact in ("publish", "received")
-                    assert row["queue"] >= 0
+                    found[fact][broker, peer, *whom, tuple(json.loads(row["text"]))] += 1
+                else:
+                    found[fact][(broker, peer, *whom, row["text"])[: 5 if fact == "received" else 4]] += 1
         for fact, rows in wanted.items():
             assert found[fact] == rows, (fact, found[fact] - rows, rows - found[fact])
         if self.share == 1:
             dropped = Counter[str]()
             for (_, peer, *_), times in found["dropped"].items():
                 dropped[peer] += times
-            assert {name: dropped[name] for name in overlay.clients if dropped[name]} == self.told
+            assert {name: dropped[name] for name in self.overlays[0].clients if dropped[name]} == self.told
 
     def compare_rows(self) -> None:
         """An experiment: messages in the order in which they left, and what came, with what caused it."""

@@ -10,9 +10,10 @@ The broker is the one that users run, and is observed (`recorder.py`):
   without asking any broker.
 - **Columns.** The event loop keeps what engines and queues say as it is: a table for each read, and a line of numbers
   for each bundle. The thread that writes makes facts of them.
-- **Bounds.** A separate thread writes facts to files every `FLUSH_S`, or when there are `FACTS_MAX`. If more than
-  `PARTS_WAITING_MAX` parts wait for the disk, the next one is left out, and a fact `gap` gives its number of facts.
-  Beyond `bytes_max`, the oldest files of this process are deleted. A broker never waits for any of this.
+- **Bounds.** A separate thread writes facts to files every `FLUSH_S`, or when there are `FACTS_MAX` or
+  `KEPT_BYTES_MAX` bytes for them. If more than `PARTS_WAITING_MAX` parts wait for the disk, the next one is left out,
+  and a fact `gap` gives its number of facts. Beyond `bytes_max`, the oldest files of this process are deleted. A broker
+  never waits for any of this.
 
 Files are in `FOLDER/facts`, and for subscriptions and advertisements in `FOLDER/registered` and `FOLDER/advertised`, in
 the schemas of `trace/live.py`. `FOLDER/overlay.json` describes the overlay. A file gets its name when it is complete,
@@ -32,6 +33,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
 
 from octopia.errors import InputError
 from octopia.net.broker.engine.outcome import (
@@ -69,6 +72,8 @@ from octopia.wire import COPIES, Kind, subscriptions_in
 
 FLUSH_S: Final = 2.0
 FACTS_MAX: Final = 50_000
+# The most bytes of contents and subscriptions that wait to be made facts.
+KEPT_BYTES_MAX: Final = 64 << 20
 PARTS_WAITING_MAX: Final = 8
 SECOND_NS: Final = 1_000_000_000
 QUEUE_SAMPLE_NS: Final = SECOND_NS
@@ -139,7 +144,7 @@ class LiveRecording(Tagger):
         return self._peers.setdefault(name, len(self._peers))
 
     def _note_full(self) -> None:
-        if self._part.facts >= FACTS_MAX:
+        if self._part.facts >= FACTS_MAX or self._part.kept_bytes >= KEPT_BYTES_MAX:
             self.flush()
 
     # -- notifications
@@ -150,9 +155,11 @@ class LiveRecording(Tagger):
     def ended(self) -> None:
         sample, sender, now = self._reads.pop()
         if sample is not None:
+            part = self._part
             peer = "" if sender is None else _named(sender)
-            self._part.reads.append(Read(sample, peer, int(now * SECOND_NS), self.clock()))
-            self._part.facts += len(sample.notes)
+            part.reads.append(Read(sample, peer, int(now * SECOND_NS), self.clock()))
+            part.facts += len(sample.notes)
+            part.kept_bytes += len(sample.parcels)
             self._note_full()
 
     def note_frames(self, fact: int, peer: str, tag: FrameTag, until_ns: int) -> None:
@@ -161,6 +168,7 @@ class LiveRecording(Tagger):
         if lines.part != self._parts:
             lines.part, lines.place = self._parts, len(part.tables)
             part.tables.append(lines.carried)
+            part.kept_bytes += len(lines.carried.ids)
         number = self.peer(peer)
         place = lines.place, tag.first, tag.stop, lines.serial
         part.ranges.extend((fact, number, *place, tag.queued_ns, until_ns, tag.shift))
@@ -282,8 +290,7 @@ class RegistrationLog:
         return log, anew
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, eq=False):
     """Recorded notifications of one read: of a client, or of the neighbour `peer`."""
 
     sample: Sample
@@ -308,6 +315,7 @@ class Part:
     peers: list[str] = field(default_factory=list)
     offset_ns: int = 0
     facts: int = 0  # about notifications
+    kept_bytes: int = 0
 
     def __len__(self) -> int:
         return self.facts + len(self.plain)
@@ -418,7 +426,7 @@ def fact_table(part: Part) -> Any:
     from octopia.trace import FACTS
 
     texts = Words(), Words(), Words()
-    notes, contents = _facts_of_reads(part, *texts)
+    notes, ends = _facts_of_reads(part, *texts)
     every = [notes, _facts_of_frames(part, *texts), _facts_of_brokers(part, texts[0])]
     columns: dict[str, Any] = {name: np.concatenate([facts[name] for facts in every]) for name in notes}
     rows = len(columns["fact"])
@@ -430,7 +438,7 @@ def fact_table(part: Part) -> Any:
     columns["at_time"] = pa.array(at_ns // 1000, pa.int64()).cast(FACTS.field("at_time").type)
     columns["broker"] = np.zeros(rows, dtype=np.int64)
     columns["share"] = np.full(rows, part.share)
-    columns["content"] = _padded(contents, rows)
+    columns["content"] = _contents(part, ends, columns["fact"] == PUBLISHED)
     words = dict(zip(("peer", "publisher", "text"), (each.texts for each in texts), strict=True))
     words |= {"fact": list(FACT_NAMES), "broker": [part.broker]}
     arrays = []
@@ -468,10 +476,8 @@ class Words:
         return np.array(found, dtype=np.int64), np.array(counts, dtype=np.int64)
 
 
-def _facts_of_reads(part: Part, peers: Words, publishers: Words, texts: Words) -> tuple[dict[str, Numbers], Any]:
-    """Facts about notifications that came, and the contents of those that clients published."""
-    import pyarrow as pa
-
+def _facts_of_reads(part: Part, peers: Words, publishers: Words, texts: Words) -> tuple[dict[str, Numbers], Numbers]:
+    """Facts about notifications that came, and where the content of each ends."""
     reads = part.reads
     samples = [read.sample for read in reads]
     notes = _joined([sample.notes for sample in samples], 5)
@@ -502,11 +508,7 @@ def _facts_of_reads(part: Part, peers: Words, publishers: Words, texts: Words) -
     sizes = np.diff(notes[:, NOTE_END], prepend=0)
     starts = np.cumsum([0, *counts])[:-1]
     sizes[starts] = notes[starts, NOTE_END]
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    parcels = pa.py_buffer(b"".join([sample.parcels for sample in samples]))
-    valid = pa.array(~is_copy).buffers()[1]
-    contents = pa.Array.from_buffers(pa.large_binary(), len(notes), [valid, pa.py_buffer(ends), parcels])
-    return facts, contents.cast(pa.binary())
+    return facts, np.cumsum(sizes)
 
 
 def _refusal(sample: Sample) -> str | None:
@@ -542,22 +544,24 @@ def _facts_of_frames(part: Part, peers: Words, publishers: Words, texts: Words) 
     }
     delivered = facts["fact"] == DELIVERED
     if delivered.any():
-        # where the subscriptions of each frame begin and end among those of all tables
-        ids_at = np.cumsum([0, *(len(each.ids) for each in tables)])[:-1]
-        ends = frames[:, IDS_END] + np.repeat(ids_at, np.diff(tables_at))
-        begins = np.concatenate([[0], ends[:-1]])
-        ids = b"".join([each.ids for each in tables])
-        known: dict[bytes, int] = {}
-        wanted = at[delivered]
-        found = []
-        for begin, end in zip(begins[wanted].tolist(), ends[wanted].tolist(), strict=True):
-            header = ids[begin:end]
-            number = known.get(header)
-            if number is None:
-                number = known[header] = texts.number(json.dumps(subscriptions_in(header)))
-            found.append(number)
-        facts["text"][delivered] = found
+        numbers = _numbered_ids(tables, frames, texts)
+        facts["text"] = np.where(delivered, numbers[at], -1)
     return facts
+
+
+def _numbered_ids(tables: Sequence[Carried], frames: Numbers, texts: Words) -> Numbers:
+    """For each frame of these tables, the number of the text with its subscriptions; few are distinct."""
+    import pyarrow as pa
+
+    before = np.cumsum([0, *(len(table.ids) for table in tables)])[:-1]
+    ends = frames[:, IDS_END] + np.repeat(before, [len(table.frames) for table in tables])
+    offsets = pa.py_buffer(np.concatenate([[0], ends]).astype(np.int32))
+    ids = pa.py_buffer(b"".join([table.ids for table in tables]))
+    coded = pa.Array.from_buffers(pa.binary(), len(frames), [None, offsets, ids]).dictionary_encode()
+    distinct = [json.dumps(subscriptions_in(header)) if header else "" for header in coded.dictionary.to_pylist()]
+    numbers = np.array([texts.number(text) for text in distinct], dtype=np.int64)
+    found: Numbers = numbers[coded.indices.to_numpy()]
+    return found
 
 
 def _facts_of_brokers(part: Part, peers: Words) -> dict[str, Numbers]:
@@ -581,11 +585,16 @@ def _coded(numbers: Numbers, texts: list[str]) -> Any:
     return pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.string()))
 
 
-def _padded(contents: Any, rows: int) -> Any:
-    """A column that begins with these, followed by nulls."""
+def _contents(part: Part, ends: Numbers, published: npt.NDArray[np.bool_]) -> Any:
+    """The column of contents: the first facts have one each, where they were published."""
     import pyarrow as pa
 
-    return pa.concat_arrays([contents, pa.nulls(rows - len(contents), pa.binary())])
+    offsets = np.zeros(len(published) + 1, dtype=np.int32)
+    offsets[1 : len(ends) + 1] = ends
+    offsets[len(ends) + 1 :] = ends[-1] if len(ends) else 0
+    parcels = pa.py_buffer(b"".join([read.sample.parcels for read in part.reads]))
+    valid = pa.array(published).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), len(published), [valid, pa.py_buffer(offsets), parcels])
 
 
 def _encodings() -> dict[str, Any]:

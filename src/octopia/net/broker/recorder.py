@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from octopia.net.broker.engine.outcome import FRAME_COLUMNS, PLACE, Carried, Outcome, Sample, is_chosen
 from octopia.net.broker.router import RouterObserver
@@ -32,38 +33,34 @@ class Recorder(RouterObserver, Protocol):
         """Observe the queue of a link."""
 
 
-class Lines:
+class Lines(Struct, eq=False):
     """Frames with consecutive serial numbers. `part` and `place`: where a recorder has listed them last."""
 
-    __slots__ = ("carried", "part", "place", "serial")
-
-    def __init__(self, carried: Carried, serial: int) -> None:
-        self.carried = carried
-        self.serial = serial
-        self.part = self.place = -1
+    carried: Carried
+    serial: int
+    part: int = -1
+    place: int = -1
 
 
-class FrameTag:
+class FrameTag(Struct, eq=False):
     """The recorded frames of a bundle: lines from `first` to `stop`.
 
     `base` is the place of the bundle's first frame in the bundle that it was cut from; a frame found as many frames
     before it as its place and `shift` say.
     """
 
-    __slots__ = ("base", "cause", "first", "lines", "queued_ns", "shift", "stop")
-
-    def __init__(self, lines: Lines, first: int, stop: int) -> None:
-        self.lines = lines
-        self.first = first
-        self.stop = stop
-        self.base = self.shift = self.queued_ns = 0
-        self.cause = NO_CAUSE
+    lines: Lines
+    first: int
+    stop: int
+    base: int = 0
+    shift: int = 0
+    queued_ns: int = 0
+    cause: int = NO_CAUSE
 
     def cut(self, frames: int) -> "FrameTag":
         places = self.lines.carried.frames[self.first : self.stop, PLACE]
         middle = self.first + int(np.searchsorted(places, self.base + frames))
-        front = FrameTag(self.lines, self.first, middle)
-        front.base, front.shift, front.queued_ns, front.cause = self.base, self.shift, self.queued_ns, self.cause
+        front = FrameTag(self.lines, self.first, middle, self.base, self.shift, self.queued_ns, self.cause)
         self.first, self.base = middle, self.base + frames
         return front
 
@@ -94,17 +91,15 @@ class Tagger:
         notes = outcome.notes
         if notes is None:
             return None
-        sample, told = notes.sample(self.below, parcels), notes.told
-        if not told:
-            return sample
-        bundles = outcome.bundles
-        for at in range(told):
-            bundles[at][2].tag = NOTHING
-        if sample is not None and len(sample.carried.frames):
-            lines = self.lines(sample.carried)
-            for at, (first, stop) in enumerate(sample.bundles):
-                if first < stop:
-                    bundles[at][2].tag = FrameTag(lines, first, stop)
+        sample, bundles = notes.sample(self.below, parcels), outcome.bundles
+        if sample is None:
+            for at in range(notes.told):
+                bundles[at][2].tag = NOTHING
+        elif sample.spans:
+            lines, starts = self.lines(sample.carried), sample.starts
+            for at, span in enumerate(sample.spans):
+                first, stop = starts[span], starts[span + 1]
+                bundles[at][2].tag = FrameTag(lines, first, stop) if first < stop else NOTHING
         return sample
 
     def lines(self, carried: Carried) -> Lines:
@@ -144,6 +139,8 @@ class QueueObserver:
 
     def entered(self, queue: FrameQueue, bundle: Bundle, waited: int) -> None:
         tag = bundle.tag
+        if tag is NOTHING:
+            return
         if tag is None:
             tag = bundle.tag = self._tagger.read(bundle, self._kinds)
         if type(tag) is FrameTag:

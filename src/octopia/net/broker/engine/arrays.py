@@ -22,14 +22,16 @@ from octopia.wire.scanner import NOTES_MAX, PUBLISHERS_MAX
 # there; the gaps of one stamp. Of the publishers of a read: the place of the host, or -1 if their copies need Python,
 # the last number, and how many were next in order; the copies that need Python.
 # Of what is recorded: the number of each notification that is, or -1; these, the frames that carry them, where those of
-# each destination begin, and the bytes of parcels and of headers of deliveries (`sample_numba.py`).
+# each destination begin, the bytes of parcels and of headers of deliveries, and what is known of each publisher
+# (`sample_numba.py`).
 (
     FOUND, COUNTS, MASKS, GROUPS, FIRSTS, SETS, SET_SLOTS, LOCAL, FRAMES, CLIENT_ENDS, CLIENTS, CLIENT_ROWS, KEYS,
     SORTED_ROWS, SPANS, SPAN_OF, SPAN_SLOTS, OUT, DELIVERS, PLAN_STARTS, PLAN, HEADERS, HEADER_BYTES, STAMPS,
     STAMP_ENDS, DEST_STARTS, DESTS, STAMP_SETS_AT, STAMP_SETS, STAMP_FLAGS, SENT_TO, GAPS, STREAM_HOST, STREAM_LAST,
     STREAM_COUNT, LATE, EXPECTED, CHAINS, CHOSEN, CHOSEN_NOTES, CHOSEN_FRAMES, CHOSEN_STARTS, CHOSEN_BYTES,
-) = range(43)  # fmt: skip
-SHEET_LINES: Final = 43
+    CHOSEN_STATES,
+) = range(44)  # fmt: skip
+SHEET_LINES: Final = 44
 
 # Columns of `FRAMES`, one line per frame before it has bytes: the notification; the destination; where its rows begin,
 # or the number of its header; how many rows, or -1; the bytes of its header; and the next frame for its destination.
@@ -63,6 +65,7 @@ class Arrays:
         for line in (COUNTS, MASKS, GROUPS, FIRSTS, CHOSEN):
             sheet.put(line, np.zeros(NOTES_MAX, dtype=np.int64))
         sheet.put(CHOSEN_NOTES, np.zeros((NOTES_MAX, 5), dtype=np.int64))
+        sheet.put(CHOSEN_STATES, np.zeros((PUBLISHERS_MAX, 3), dtype=np.int64))
         sheet.put(CHOSEN_BYTES, np.zeros(_BYTES_MIN, dtype=np.uint8))
         sheet.put(LOCAL, np.ones(NOTES_MAX, dtype=np.int64))
         sheet.put(DELIVERS, np.ones(NOTES_MAX, dtype=np.int64))

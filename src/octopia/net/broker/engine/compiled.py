@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from octopia.matching.tokens import HEADER, SEQUENCE, SIGNATURE, STOP
 from octopia.net.broker.engine.arrays import (
@@ -99,7 +100,7 @@ _HEAD_BYTES: Final = 9
 # Copies with one header from one neighbour all get the same decision.
 _ONE: tuple[Values, ...] = ({},)
 _ONE_GROUP: Final = [(0, b"")]
-_PLAIN_ONLY: Final = (PLAIN,)
+_PLAIN_ONLY: Final[list[Header]] = [PLAIN]
 # In place of a number of ways: do not match, or match without groups.
 NO_MATCH: Final = -2
 NO_GROUPS: Final = -1
@@ -217,48 +218,32 @@ class CopyHeaders:
         self._end = 0
 
 
-class ReadNotes:
+class ReadNotes(Struct, eq=False):
     """The notifications of a read, for observers; valid until the next read.
 
     `found`: how many destinations have frames; `spans` are those of the bundles. `publisher`: that of all, or None.
     """
 
-    __slots__ = ("_arrays", "_count", "_data", "_found", "_heads", "_kernel", "_plans", "_publisher", "_scan", "_spans")
-
-    def __init__(
-        self,
-        kernel: Any,
-        scan: Sheet,
-        arrays: Arrays,
-        data: bytes,
-        count: int,
-        found: int,
-        spans: list[int],
-        plans: list[Plan],
-        heads: Sequence[Header],
-        publisher: str | None,
-    ) -> None:
-        self._kernel = kernel
-        self._scan = scan
-        self._arrays = arrays
-        self._data = data
-        self._count = count
-        self._found = found
-        self._spans = spans
-        self._plans = plans
-        self._heads = heads
-        self._publisher = publisher
+    kernel: Any
+    scan: Sheet
+    arrays: Arrays
+    data: npt.NDArray[np.uint8]
+    count: int
+    found: int
+    spans: list[int]
+    plans: list[Plan]
+    heads: Sequence[Header]
+    publisher: str | None
 
     @property
     def told(self) -> int:
-        return len(self._spans)
+        return len(self.spans)
 
     def sample(self, below: int, parcels: bool) -> Sample | None:
-        sheet = self._arrays.sheet
-        data = np.frombuffer(self._data, np.uint8)
+        sheet = self.arrays.sheet
         while True:
-            notes, frames, of_parcels, size = self._kernel(
-                data, self._count, self._found, below, parcels, self._scan.address, sheet.address
+            notes, frames, of_parcels, size = self.kernel(
+                self.data, self.count, self.found, below, parcels, self.scan.address, sheet.address
             )
             if size <= len(sheet[CHOSEN_BYTES]):
                 break
@@ -267,26 +252,25 @@ class ReadNotes:
             return None
         lines = sheet[CHOSEN_NOTES][:notes].copy()
         chosen = bytes(sheet[CHOSEN_BYTES].data[:size])
-        starts = sheet[CHOSEN_STARTS][: self._found + 1].tolist()
-        names = [self._publisher] if self._publisher is not None else self._names(lines)
+        names = [self.publisher] if self.publisher is not None else self._names(lines)
         return Sample(
             lines,
             chosen[:of_parcels],
-            self._heads,
-            [plan.decision for plan in self._plans],
+            self.heads,
+            [plan.decision for plan in self.plans],
             Carried(names, sheet[CHOSEN_FRAMES][:frames].copy(), chosen[of_parcels:]),
-            # the log, and clients that leave, have no bundle
-            [(starts[span], starts[span + 1]) for span in self._spans],
+            sheet[CHOSEN_STARTS][: self.found + 1].tolist(),
+            self.spans,
         )
 
     def _names(self, lines: Numbers) -> list[str]:
         """The publishers by number; those that are not chosen have none."""
         numbers = dict.fromkeys(lines[:, NOTE_PUBLISHER].tolist())
         names = [""] * (max(numbers) + 1)
-        places = self._scan[PUBLISHERS]
+        places = self.scan[PUBLISHERS]
         for number in numbers:
             at, size, _ = places[number].tolist()
-            names[number] = self._data[at : at + size].decode()
+            names[number] = self.data[at : at + size].tobytes().decode()
         return names
 
 
@@ -390,13 +374,13 @@ class CompiledEngine:
             if self._streams is not None and any(plan.dests for plan in plans):
                 publisher.last_sequence = sequence
                 publisher.published += count
-                return self._stamped(publisher.name, data, raw, count, after, plans, accepted_ms)
+                return self._stamped(publisher.name, data, count, after, plans, accepted_ms)
             found, deliveries, last = self._frames(data, count, plans, accepted_ms)
         publisher.last_sequence = sequence
         publisher.published += count
         if self._order is not None and last >= 0:
             self._order.reorder.last[publisher.name] = int(self._notes[last, SEQUENCE])
-        return self._outcome(raw, count, after, plans, found, deliveries, publisher=publisher.name)
+        return self._outcome(data, count, after, plans, found, deliveries, publisher=publisher.name)
 
     def _epoch(self, now: float) -> int:
         """A number that stays as long as decisions and their plans do; -1 if they may differ from read to read."""
@@ -433,7 +417,6 @@ class CompiledEngine:
         self,
         publisher: str,
         data: npt.NDArray[np.uint8],
-        raw: bytes,
         count: int,
         after: int,
         plans: list[Plan],
@@ -457,7 +440,7 @@ class CompiledEngine:
                 break
             sheet.put(STAMPS, np.zeros(2 * len(sheet[STAMPS]), dtype=np.uint8))
         found, deliveries, _ = self._frames(data, count, plans, accepted_ms, stamped=True)
-        outcome = self._outcome(raw, count, after, plans, found, deliveries, publisher=publisher)
+        outcome = self._outcome(data, count, after, plans, found, deliveries, publisher=publisher)
         if not union:
             return outcome
         with_dests = np.array([bool(plan.dests) for plan in plans])
@@ -549,7 +532,7 @@ class CompiledEngine:
         if found >= 0 and size < self._arrays.room:
             self._core.check_copies(sender, PLAIN)
             self._index.attend(count)
-            plans, heads = expected.plans, [PLAIN]
+            plans, heads = expected.plans, _PLAIN_ONLY
         else:
             heads = self._heads(sender, raw, headers, now)
             cut = count
@@ -571,7 +554,7 @@ class CompiledEngine:
             found, deliveries, last = self._frames(data, count, plans, -1)
         if self._order is not None and last >= 0:
             self._note_delivered(raw, deliveries, publishers)
-        return self._outcome(raw, count, after, plans, found, deliveries, heads)
+        return self._outcome(data, count, after, plans, found, deliveries, heads)
 
     def _plans_of_copies(self, sender: BrokerId, heads: list[Header], groups: list[tuple[int, bytes]]) -> list[Plan]:
         """The plan of each group, given its first notification and its ways; those behind the last head have none."""
@@ -609,7 +592,7 @@ class CompiledEngine:
             self._find(data, count, NO_GROUPS, False)
         after = int(self._notes[count - 1, STOP])
         found, deliveries, _ = self._frames(data, count, plans, -1, matched=here)
-        outcome = self._outcome(unread.data, count, after, plans, found, deliveries, heads)
+        outcome = self._outcome(data, count, after, plans, found, deliveries, heads)
         if here:
             self._arrays.sheet[LOCAL][:count] = 1
         if late:
@@ -795,7 +778,7 @@ class CompiledEngine:
 
     def _outcome(
         self,
-        raw: bytes,
+        data: npt.NDArray[np.uint8],
         count: int,
         after: int,
         plans: list[Plan],
@@ -810,7 +793,7 @@ class CompiledEngine:
         outcome = Outcome(after, count, self._bundles(found, spans) if found else (), (), deliveries)
         if self.observed:
             outcome.notes = ReadNotes(
-                self._sample, self._scanner.sheet, self._arrays, raw, count, found, spans, plans, heads, publisher
+                self._sample, self._scanner.sheet, self._arrays, data, count, found, spans, plans, heads, publisher
             )
         return outcome
 

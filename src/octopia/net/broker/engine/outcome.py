@@ -59,7 +59,8 @@ class Carried(Struct, eq=False):
 class Sample(Struct, eq=False):
     """The chosen notifications of an outcome, as columns, and the frames that carry them.
 
-    `bundles` has for each bundle that is told where its frames begin and end in `carried`.
+    `spans` has for each bundle that is told a number: where its frames begin in `carried` is there in `starts`, and
+    they end where those of the next number begin.
     """
 
     notes: Numbers
@@ -67,7 +68,8 @@ class Sample(Struct, eq=False):
     headers: Sequence[Header]
     decisions: Sequence[Decision | Refusal]
     carried: Carried
-    bundles: Sequence[tuple[int, int]] = ()
+    starts: Sequence[int] = ()
+    spans: Sequence[int] = ()
     is_probe: bool = False
 
 

@@ -1,7 +1,7 @@
 """The notifications of a read that are recorded, and their frames, as columns (`outcome.py`), compiled.
 
 A notification is chosen by the CRC-32 of its publisher and its sequence number, so that all brokers choose the same
-ones. Most of the digits of consecutive numbers are the same, so only the last three are added each time.
+ones. Most digits of consecutive numbers are the same, so only the last three are worked in each time, from a table.
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ from octopia.net.broker.engine.arrays import (
     CHOSEN_FRAMES,
     CHOSEN_NOTES,
     CHOSEN_STARTS,
+    CHOSEN_STATES,
     EVENT,
     FRAMES,
     GROUPS,
@@ -55,6 +56,17 @@ def _table() -> list[int]:
 _TABLE = np.array(_table(), dtype=np.int64)
 
 
+def _after(text: bytes) -> int:
+    state = 0
+    for byte in text:
+        state = int(_TABLE[(state ^ byte) & 0xFF]) ^ state >> 8
+    return state
+
+
+# The states after three digits, from the state 0. Any other state after them is what it would be after zeros, and this.
+_TAILS = np.array([_after(b"%03d" % number) for number in range(_TAIL)], dtype=np.int64)
+
+
 @kernel
 def _of_bytes(at, size):  # type: ignore[no-untyped-def]
     """The state of a CRC after some bytes."""
@@ -77,33 +89,81 @@ def _with_digits(state, number):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _choose(count, below, base, notes, publishers, chosen):  # type: ignore[no-untyped-def]
-    """Number the chosen notifications; the others have -1. Returns how many are chosen."""
-    found = np.int64(0)
-    publisher = front = np.int64(-1)
-    of_publisher = of_front = np.int64(0)
+def _with_zeros(state):  # type: ignore[no-untyped-def]
+    """The state after three zero bytes, too."""
+    for _ in range(3):
+        state = _TABLE[state & 0xFF] ^ state >> 8
+    return state
+
+
+@kernel
+def _choose(count, below, base, notes, publishers, states, chosen):  # type: ignore[no-untyped-def]
+    """Number the chosen notifications; the others have -1. Returns how many are chosen.
+
+    `states` has for each publisher the state after its name, its last number without the last three digits, and the
+    state after that and three zero bytes.
+    """
+    found = seen = np.int64(0)
     for event in range(count):
         if below < _ALL:
-            if notes[event, OF_PUBLISHER] != publisher:
-                publisher, front = notes[event, OF_PUBLISHER], np.int64(-1)
-                of_publisher = _of_bytes(base + publishers[publisher, 0], publishers[publisher, 1])
-            sequence = notes[event, SEQUENCE]
-            if sequence < _TAIL:
-                state = _with_digits(of_publisher, sequence)
+            publisher, sequence = notes[event, OF_PUBLISHER], notes[event, SEQUENCE]
+            if publisher == seen:
+                states[publisher, 0] = _of_bytes(base + publishers[publisher, 0], publishers[publisher, 1])
+                states[publisher, 1] = -1
+                seen += 1
+            front = sequence // _TAIL
+            if not front:
+                state = _with_digits(states[publisher, 0], sequence)
             else:
-                if sequence // _TAIL != front:
-                    front = sequence // _TAIL
-                    of_front = _with_digits(of_publisher, front)
-                tail = sequence - front * _TAIL
-                state = _TABLE[(of_front ^ (48 + tail // 100)) & 0xFF] ^ of_front >> 8
-                state = _TABLE[(state ^ (48 + tail // 10 % 10)) & 0xFF] ^ state >> 8
-                state = _TABLE[(state ^ (48 + tail % 10)) & 0xFF] ^ state >> 8
+                if front != states[publisher, 1]:
+                    states[publisher, 1] = front
+                    states[publisher, 2] = _with_zeros(_with_digits(states[publisher, 0], front))
+                state = states[publisher, 2] ^ _TAILS[sequence - front * _TAIL]
             if state ^ _MASK >= below:
                 chosen[event] = -1
                 continue
         chosen[event] = found
         found += 1
     return found
+
+
+@kernel
+def _frames_of(engine, notes, chosen, found, of_parcels):  # type: ignore[no-untyped-def]
+    """List the frames of chosen notifications, and add the headers of deliveries to the bytes of parcels.
+
+    Returns the number of frames, the bytes of parcels, and all bytes.
+    """
+    to, room = engine[CHOSEN_BYTES, 0], engine[CHOSEN_BYTES, 1]
+    made, size = np.int64(0), of_parcels
+    frames, spans = int_lines_at(engine, FRAMES, LINE_COLUMNS), int_lines_at(engine, SPANS, SPAN_COLUMNS)
+    chains, starts = int_lines_at(engine, CHAINS, 3), ints_at(engine, CHOSEN_STARTS)
+    out = int_lines_at(engine, CHOSEN_FRAMES, 5)
+    for span in range(found):
+        starts[span] = made
+        line, wanted = chains[span, CHAIN_FIRST], np.int64(0)
+        for _ in range(spans[span, SPAN_FRAMES]):
+            wanted += chosen[frames[line, EVENT]] >= 0
+            line = frames[line, NEXT]
+        if not wanted:
+            continue
+        origin = span if spans[span, SPAN_SAME] < 0 else spans[span, SPAN_SAME]
+        at = engine[OUT, 0] + spans[origin, SPAN_END] - spans[origin, SPAN_BYTES]
+        line, place = chains[span, CHAIN_FIRST], np.int64(0)
+        while wanted:
+            event = frames[line, EVENT]
+            if chosen[event] >= 0:
+                if frames[line, IDS] >= 0:
+                    if size + frames[line, HEADER_SIZE] <= room:
+                        put_bytes(to + size, at + _HEAD_BYTES, frames[line, HEADER_SIZE])
+                    size += frames[line, HEADER_SIZE]
+                out[made, 0], out[made, 1], out[made, 2] = place, notes[event, OF_PUBLISHER], notes[event, SEQUENCE]
+                out[made, 3], out[made, 4] = byte_at(at + 4), size - of_parcels
+                made += 1
+                wanted -= 1
+            at += 4 + big_endian(at, 4)
+            line, place = frames[line, NEXT], place + 1
+    starts[found] = made
+    return made, of_parcels, size
 
 
 @kernel
@@ -118,10 +178,11 @@ def sample(data, count, found, below, parcels, scan_at, engine_at):  # type: ign
     notes, chosen = int_lines_at(sheet, NOTES, NOTE_COLUMNS), ints_at(engine, CHOSEN)
     lines, groups = int_lines_at(engine, CHOSEN_NOTES, 5), ints_at(engine, GROUPS)
     to, room = engine[CHOSEN_BYTES, 0], engine[CHOSEN_BYTES, 1]
-    many = _choose(count, below, base, notes, int_lines_at(sheet, PUBLISHERS, 3), chosen)
-    size = made = np.int64(0)
+    publishers, states = int_lines_at(sheet, PUBLISHERS, 3), int_lines_at(engine, CHOSEN_STATES, 3)
+    many = _choose(count, below, base, notes, publishers, states, chosen)
+    size = np.int64(0)
     if not many:
-        return many, made, size, size
+        return many, size, size, size
     for event in range(count):
         at = chosen[event]
         if at >= 0:
@@ -132,26 +193,5 @@ def sample(data, count, found, below, parcels, scan_at, engine_at):  # type: ign
                 size += parcel
             lines[at, 0], lines[at, 1] = notes[event, OF_PUBLISHER], notes[event, SEQUENCE]
             lines[at, 2], lines[at, 3], lines[at, 4] = notes[event, HEADER], groups[event], size
-    of_parcels = size
-    frames, spans = int_lines_at(engine, FRAMES, LINE_COLUMNS), int_lines_at(engine, SPANS, SPAN_COLUMNS)
-    chains, starts = int_lines_at(engine, CHAINS, 3), ints_at(engine, CHOSEN_STARTS)
-    out = int_lines_at(engine, CHOSEN_FRAMES, 5)
-    for span in range(found):
-        starts[span] = made
-        origin = span if spans[span, SPAN_SAME] < 0 else spans[span, SPAN_SAME]
-        at = engine[OUT, 0] + spans[origin, SPAN_END] - spans[origin, SPAN_BYTES]
-        line = chains[span, CHAIN_FIRST]
-        for place in range(spans[span, SPAN_FRAMES]):
-            event = frames[line, EVENT]
-            if chosen[event] >= 0:
-                if frames[line, IDS] >= 0:
-                    if size + frames[line, HEADER_SIZE] <= room:
-                        put_bytes(to + size, at + _HEAD_BYTES, frames[line, HEADER_SIZE])
-                    size += frames[line, HEADER_SIZE]
-                out[made, 0], out[made, 1], out[made, 2] = place, notes[event, OF_PUBLISHER], notes[event, SEQUENCE]
-                out[made, 3], out[made, 4] = byte_at(at + 4), size - of_parcels
-                made += 1
-            at += 4 + big_endian(at, 4)
-            line = frames[line, NEXT]
-    starts[found] = made
+    made, of_parcels, size = _frames_of(engine, notes, chosen, found, size)
     return many, made, of_parcels, size

@@ -11,7 +11,7 @@ from octopia.language import Filter, Value, parse_filter, parse_notification
 from octopia.matching import warm_up as warm_up_matching
 from octopia.net.broker.engine.compiled import CompiledEngine
 from octopia.net.broker.engine.order import Order
-from octopia.net.broker.engine.outcome import Outcome
+from octopia.net.broker.engine.outcome import ALL, Outcome
 from octopia.net.broker.engine.publisher import Publisher
 from octopia.net.broker.engine.reference import ReferenceEngine
 from octopia.net.broker.operations.cases import CaseCounts
@@ -107,6 +107,8 @@ class _Broker:
         connection.feed(data)
         for message in connection.messages():
             outcome = route(message)
+            if outcome.notes is not None:
+                outcome.notes.sample(ALL // 2, True)
             for destination, lane, bundle in outcome.bundles:
                 destination.put(bundle, lane, None)
             message.took(outcome.after, outcome.frames)
