@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 
 from octopia.net.broker.operations.log import Log
@@ -44,6 +45,8 @@ def _load(compile_first: Callable[[], None]) -> str:
 
             _loaded = warm_up() == "numba"
             _failed = "" if _loaded else "numba is not in use"
+        except InterruptedError:
+            return "stopped"
         except Exception as error:  # noqa: BLE001  whatever it is, brokers go on without
             _failed = f"{type(error).__name__}: {error}"
         return _failed
@@ -68,15 +71,16 @@ class Compiling:
         threading.Thread(target=self._work, args=(loop,), name="compiled code", daemon=True).start()
 
     def stop(self) -> None:
+        """The brokers stop: do not compile for them any longer."""
         self._stopped = True
-        process = self._process
-        if process is not None and process.poll() is None:
-            process.terminate()
+        if self._process is not None:
+            self._process.terminate()
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         begin = time.monotonic()
         failed = _load(self._compile_if_new)
-        if not self._stopped and not loop.is_closed():
+        # the brokers may be gone, and their loop with them
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._done, failed, time.monotonic() - begin)
 
     def _done(self, failed: str, took_s: float) -> None:
@@ -97,7 +101,12 @@ class Compiling:
         self._log.info("compiling, once per installation; brokers are slower meanwhile", engine="reference")
         command = [sys.executable, "-m", _WARM_UP]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603  our own
+        if self._stopped:
+            self._process.terminate()
         _, said = self._process.communicate()
+        if self._stopped:
+            # not a failure: brokers that start later in this process try again
+            raise InterruptedError
         if self._process.returncode:
             last = said.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {self._process.returncode}"]
             raise RuntimeError(last[0])
