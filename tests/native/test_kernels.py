@@ -1,12 +1,17 @@
-"""Compiled code on disk is used again, and never after an edit of a kernel that it calls."""
+"""Compiled code on disk is used again, never after an edit of a kernel that it calls, and nothing is missing."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.effort import cases
+
 pytest.importorskip("numba")
+
+ROOT = Path(__file__).parent.parent.parent
 
 INNER = """
 from octopia.native import kernel
@@ -29,7 +34,7 @@ print(asked(1), asked.stats.cache_hits[(int64,)] if asked.stats.cache_hits else 
 
 
 def test_an_edit_of_an_inner_kernel_is_noticed(tmp_path: Path) -> None:
-    source = Path(__file__).parent.parent.parent / "src" / "octopia"
+    source = ROOT / "src" / "octopia"
     package = tmp_path / "octopia"
     package.mkdir()
     for name in ("native",):
@@ -48,3 +53,17 @@ def test_an_edit_of_an_inner_kernel_is_noticed(tmp_path: Path) -> None:
     assert run(1).split()[0] == "20"
     assert run(1) == "20 1", "the second process uses what the first has compiled"
     assert run(2) == "30 0"
+
+
+def test_nothing_is_compiled_after_the_warm_up() -> None:
+    """A kernel that is compiled in the midst of a read stops a broker for a second or more.
+
+    The stories have all routings, conditions of all kinds, priorities, times, observers, copies that wait for earlier
+    ones, and streams with stamps.
+    """
+    command = [sys.executable, "-m", "tests.native.compiling", str(cases(24))]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    told = json.loads(done.stdout)
+    assert told["kernels"] > 50
+    assert told["new"] == {}
