@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import wraps
 from inspect import Signature, signature
 from typing import Any, Self
+from weakref import WeakSet
 
 from octopia.errors import OctopiaError
 from octopia.net import Address, BrokerHost, Client, NetLimits, Server, Subscription
@@ -23,6 +24,8 @@ Coroutines = Callable[..., Coroutine[Any, Any, None]]
 Test = Callable[..., None]
 
 WAIT_S = 200.0
+# Clients of all overlays of the tests.
+OPENED: WeakSet[Client] = WeakSet()
 QUICK = NetLimits(link_grace_s=0.3, link_give_up_s=2.0, heartbeat_s=5.0)
 
 
@@ -102,6 +105,7 @@ class Live:
         client = Client(self.url(broker), **options)
         await client.open()
         self.clients.append(client)
+        OPENED.add(client)
         return client
 
     async def publisher(self, broker: str, *filters: str, **options: Any) -> Client:
@@ -148,6 +152,12 @@ def channel_of(client: Client) -> Channel:
     channel = client._connecting.channel
     assert channel is not None
     return channel
+
+
+def client_of(subscription: Subscription) -> Client:
+    """The client that a subscription belongs to, if an overlay of the tests opened it."""
+    (found,) = (client for client in OPENED if client._registry is subscription._registrar)
+    return found
 
 
 def box_of(client: Client) -> FrameQueue:

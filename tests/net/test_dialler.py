@@ -136,7 +136,7 @@ async def test_a_link_that_is_cut_and_back_within_its_grace_loses_nothing(live: 
     assert link.channel is None
     gate.cut("forward")
     assert [d.notification["n"] for d in await take(subscription, 1000)] == list(range(1000))
-    assert link.dropped == live.host("b,0").links[A].dropped == 0
+    assert link.outgoing.dropped == live.host("b,0").links[A].outgoing.dropped == 0
     assert link.is_up
     await gate.close()
 
@@ -161,7 +161,7 @@ async def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the
         link.go_down()
     await publisher.publish_many({"n": n} for n in range(100))
     await publisher.flush()
-    assert len(accepting.queue.waiting) == 100
+    assert accepting.queue.waits == 100
     # The call gets through, and nothing comes back.
     _, writer = await asyncio.open_connection(live.addresses[B].host, live.addresses[B].port)
     writer.write(message_frame(dialling.hello(b"")))
@@ -182,7 +182,7 @@ async def test_a_link_that_is_taken_up_while_it_is_about_to_be_given_up_stays_up
     assert link.channel is not None
     link.channel.abort()
     await until(lambda: link.channel is None)
-    link._overflow()
+    link.wait_no_longer()
     link._soon = soon
     await until(lambda: link.channel is not None)
     for call in later:

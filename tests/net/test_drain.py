@@ -11,7 +11,7 @@ import pytest
 from octopia.errors import OctopiaError, UndeliveredError
 from octopia.net import Client, NetLimits, Subscription, UnreachableError, connect
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, box_of, overlay, run, take, until, waiting
+from tests.net.live import QUICK, Live, box_of, client_of, overlay, run, take, until, waiting
 from tests.net.processes import Processes
 from tests.patience import HANG_S
 
@@ -88,7 +88,7 @@ def test_a_stop_for_good_under_load_delivers_what_was_confirmed_and_no_more(
 async def test_a_broker_waits_for_those_who_read_slowly(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null", reconnect=False)
     subscription = await live.subscriber("c,2", "n >= 0")
-    session = live.host("c,2").sessions[subscription._client.name]
+    session = live.host("c,2").sessions[client_of(subscription).name]
     session.queue.writable = False
     await publisher.publish_many({"n": n} for n in range(500))
     await publisher.flush()
@@ -98,8 +98,8 @@ async def test_a_broker_waits_for_those_who_read_slowly(live: Live) -> None:
     assert waiting(subscription) == []
     # Taken no more, and not confirmed: it stays with the publisher.
     await publisher.publish({"n": 500})
-    await until(lambda: not box_of(publisher).waiting)
-    await until(lambda: len(session.queue.waiting) == 500)
+    await until(lambda: not box_of(publisher).waits)
+    await until(lambda: session.queue.waits == 500)
     session.queue.resume_writing()
     assert [d.notification["n"] for d in await take(subscription, 500)] == list(range(500))
     await stopping
@@ -111,13 +111,13 @@ async def test_a_broker_waits_for_those_who_read_slowly(live: Live) -> None:
 async def test_a_broker_does_not_wait_longer_than_it_may(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null", reconnect=False)
     subscription = await live.subscriber("c,2", "n >= 0")
-    session = live.host("c,2").sessions[subscription._client.name]
+    session = live.host("c,2").sessions[client_of(subscription).name]
     session.queue.writable = False
     await publisher.publish({"n": 1})
     await publisher.flush()
     await live.servers[BrokerId("a", 0)].stop()
     assert waiting(subscription) == []
-    assert len(session.queue.waiting) == 1
+    assert session.queue.waits == 1
 
 
 @overlay()

@@ -11,7 +11,7 @@ from octopia.errors import InputError, LanguageError, OctopiaError, RefusedError
 from octopia.language import matches
 from octopia.net import Client, Subscription, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import Live, overlay, take, until, waiting
+from tests.net.live import Live, client_of, overlay, take, until, waiting
 
 EVERYTHING = "symbol is not null and price is not null and volume is not null"
 FILTERS = [
@@ -140,7 +140,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(live: Live) -> None:
         publisher = await live.publisher(at, "x > 0")
         subscription = await live.subscriber(at, "x > 1")
         assert any(len(h.broker.state.prt) for h in hosts(live))
-        await subscription._client.close()
+        await client_of(subscription).close()
         await publisher.close()
     await until(lambda: not any(len(h.broker.state.prt) + len(h.broker.state.srt) for h in hosts(live)))
     assert not any(h.sessions for h in hosts(live))
@@ -224,7 +224,7 @@ async def test_a_subscription_is_acknowledged_only_when_it_is_in_force(
     subscription = client.subscribe("x > 0")
     subscribing = asyncio.create_task(client.start_subscription(subscription))
     if not answered:
-        await until(lambda: len(box.waiting) > 0)
+        await until(lambda: box.waits > 0)
         # Everything else that could be under way has its time.
         for broker in ("a,0", "b,1", "c,0", "c,2"):
             await (await live.client(broker)).flush()
@@ -244,7 +244,7 @@ async def test_an_advertisement_is_acknowledged_only_when_it_is_in_force(live: L
     box = live.host("a,2").links[BrokerId("a", 0)].queue
     box.writable = False
     advertising = asyncio.create_task(client.advertise("x > 0"))
-    await until(lambda: len(box.waiting) >= 2)
+    await until(lambda: box.waits >= 2)
     assert not advertising.done()
     box.resume_writing()
     await advertising

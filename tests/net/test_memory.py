@@ -10,8 +10,8 @@ import pytest
 from octopia.net.broker.memory import AWAY_BYTES, HOLD_S, LARGE_BYTES, Memory, level
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
-from octopia.net.limits import NetLimits
 from octopia.net.frame_queue import FRAME_MEMORY_BYTES, FrameQueue, Turn
+from octopia.net.limits import NetLimits
 
 
 class NoLoop:
@@ -26,7 +26,7 @@ class Queue:
         self.name = name
         self.kind = kind  # away, drop, block, disconnect; up, down
         self.queue = FrameQueue(Turn(cast("Any", NoLoop())), 10**9, 10**12)
-        self.queue.put_many(frames)
+        self.queue.put_all(frames)
         self.is_up = kind == "up"
 
     @property
@@ -73,6 +73,7 @@ class World:
             clients=self,
             links=cast("Any", self.links),
             connections=self,
+            ledger={each.queue: None for each in (*clients, *links)},
             held_bytes=lambda: 0,
             counters=self.counters,
             log=Log("test"),
@@ -89,8 +90,13 @@ class World:
     def values(self) -> list[Queue]:
         return list(self.clients.values())
 
+    @property
+    def away(self) -> list[Queue]:
+        return [client for client in self.clients.values() if client.is_away]
+
     def end(self, session: Queue, code: str, reason: str) -> None:
         self.ended.append(session.name)
+        session.queue.clear()
         del self.clients[session.name]
 
     def hold_sources(self, holder: Any) -> None:
@@ -102,7 +108,7 @@ class World:
     def state(self) -> dict[str, list[int]]:
         """By name, the sizes of all waiting frames; for a connection, the received bytes."""
         queues = [*self.clients.values(), *self.links.values()]
-        sizes = {queue.name: [len(frame) for frame in queue.queue.waiting] for queue in queues}
+        sizes = {queue.name: [len(frame) for frame in queue.queue.in_order()] for queue in queues}
         return sizes | {reader.name: [reader.unfinished_bytes] for reader in self.unfinished}
 
 
@@ -127,7 +133,7 @@ class Naive:
     def __init__(self, world: World) -> None:
         queues = [*world.clients.values(), *world.links.values()]
         self.kinds = {queue.name: queue.kind for queue in queues}
-        self.frames: Model = {q.name: [(len(f), f[:1] == b"d") for f in q.queue.waiting] for q in queues}
+        self.frames: Model = {q.name: [(len(f), f[:1] == b"d") for f in q.queue.in_order()] for q in queues}
         self.readers = {reader.name: (reader.unfinished_s, reader.unfinished_bytes) for reader in world.unfinished}
         self.ended: list[str] = []
         self.dropped = 0
@@ -253,5 +259,5 @@ def test_what_waits_for_a_neighbour_that_is_up_is_never_dropped() -> None:
     world = World([], [Queue("l", "up", [b"d" * 1000] * 1000)], [], memory_bytes_max=10_000)
     for now in (0.0, 1.0, 2.0):
         world.memory.check(now)
-    assert len(world.links["l"].queue.waiting) == 1000
+    assert world.links["l"].queue.waits == 1000
     assert world.is_held

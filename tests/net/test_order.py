@@ -4,7 +4,7 @@ from typing import Any
 
 from octopia.language import parse_notification
 from octopia.net import NetLimits
-from octopia.net.broker.order import Reorder, Ways
+from octopia.net.broker.engine.order import Reorder, Ways
 from octopia.protocol import Civ, Notify
 from octopia.routing import Deliver, Recipient
 from octopia.topology import BrokerId
@@ -23,7 +23,7 @@ def notification(sequence: int, header: CopyHeader = PLAIN) -> Any:
     connection.open("broker")
     sent = Notify("p", str(sequence), make(parse_notification({"n": sequence}), "p", sequence))
     (came,) = connection.receive(link_frames(sent, header)[0])
-    return came.notification
+    return came.notification(0)
 
 
 def copy(sequence: int, civ: int = 0) -> Notify:
@@ -63,12 +63,17 @@ def test_a_stamp_that_came_goes_on() -> None:
 class Taken:
     def __init__(self, waiting_max: int = 100, bytes_max: int = 10**6) -> None:
         self.got: list[int] = []
-        self.reorder = Reorder(lambda order: self.got.append(int(order.id)), waiting_max, bytes_max)
+        self.reorder = Reorder(waiting_max, bytes_max)
 
     def come(self, sequence: int, now: float, earlier: int = 0, hold_ms: int = 0) -> list[int]:
         header = CopyHeader(earlier=earlier, hold_ms=hold_ms)
         seen = notification(sequence, header)
-        self.reorder.take(Deliver("p", str(sequence), seen, (Recipient("s", ("s1",)),)), now)
+        order = Deliver("p", str(sequence), seen, (Recipient("s", ("s1",)),))
+        self.got += [int(each.id) for each in self.reorder.take(order, now)]
+        return self.got
+
+    def pass_time(self, now: float) -> list[int]:
+        self.got += [int(each.id) for each in self.reorder.release_due(now)]
         return self.got
 
 
@@ -86,10 +91,8 @@ def test_the_wait_is_over_in_time_and_what_comes_later_is_delivered_and_counted(
     taken = Taken()
     taken.come(1, 0.0)
     taken.come(4, 0.0, earlier=2, hold_ms=100)
-    taken.reorder.release_due(0.09)
-    assert taken.got == [1]
-    taken.reorder.release_due(0.1)
-    assert taken.got == [1, 4]
+    assert taken.pass_time(0.09) == [1]
+    assert taken.pass_time(0.1) == [1, 4]
     assert taken.come(2, 0.2) == [1, 4, 2]
     assert taken.reorder.late_total == 1
 
@@ -146,7 +149,7 @@ def run_with_a_clog(ordered: bool, hold_s: float) -> tuple[list[int], Any]:
         await until(lambda: live.host("b,2").broker.state.lst.overloaded(B0))
         await publisher.publish_many({"n": n} for n in range(200, 300))
         # `other` may have to wait: a burst overloads its link for a moment, too, and its copies take the clogged one.
-        reorder = live.host("c,0").dispatch.reorder
+        reorder = live.host("c,0").order.reorder
         if ordered:
             await until(lambda: reorder.held_total >= 100)
         else:

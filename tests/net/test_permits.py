@@ -28,10 +28,10 @@ def test_the_same_as_matches(parts: Sequence[Filter], seen: Sequence[Notificatio
     for _ in range(2):
         assert [permit.allows(one) for one in seen] == expected
         batch = [one.to_dict() for one in seen]
-        assert permit.refused(batch) == [at for at, allowed in enumerate(expected) if not allowed]
+        assert permit.allows_first(batch) == [*expected, False].index(False)
         for one in seen:
             # All with the same names.
-            assert permit.refused([one.to_dict()] * 3) == ([] if matches(right, one) else [0, 1, 2])
+            assert permit.allows_first([one.to_dict()] * 3) == (3 if matches(right, one) else 0)
 
 
 def test_many_alternatives_are_told_apart_by_value() -> None:

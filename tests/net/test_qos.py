@@ -114,8 +114,8 @@ def recorded(box: FrameQueue) -> list[int]:
     transport: Any = box.transport
 
     class Spy:
-        def write(self, data: bytes) -> None:
-            at = 0
+        def write(self, given: bytes | memoryview) -> None:
+            data, at = bytes(given), 0
             while at < len(data):
                 end = at + 4 + int.from_bytes(data[at : at + 4], "big")
                 found = data.find(b"\xa1n", at, end)
@@ -233,7 +233,7 @@ async def test_a_cluster_grants_what_it_allows(live: Live) -> None:
     first, second = await live.client("a,0", name="one"), await live.client("a,1", name="two")
     for client in (first, second):
         await client.start_subscription(client.subscribe("x > 0", id="s"))
-    one, two = live.host("a,0").sessions["one"], live.host("a,1").sessions["two"]
+    one, two = live.host("a,0").sessions["one"].deliveries, live.host("a,1").sessions["two"].deliveries
     assert (one.policies, one.priorities, one.deadline_ms_of("s")) == ({"s": "block"}, {"s": 1}, 0)
     assert (two.policies, two.priorities, two.deadline_ms_of("s")) == ({"s": "drop_oldest"}, {}, 500)
     await refused(first, "priority 3 is not allowed in this cluster; at most 2 is", priority=3)
@@ -287,7 +287,9 @@ async def test_a_restart_keeps_priorities_deadlines_and_what_waited(overlay: Apa
     await overlay.stop("a,0")
     await overlay.start("a,0")
     session = overlay.host("a,0").sessions["slow"]
-    assert (session.priorities, session.deadline_ms_of("o"), session.deadline_ms_of("u")) == ({"u": 2}, 0, 70_000)
+    deliveries = session.deliveries
+    deadlines = [deliveries.deadline_ms_of(id) for id in ("o", "u")]
+    assert (deliveries.priorities, deadlines) == ({"u": 2}, [0, 70_000])
     assert numbers(await take(ordinary, 20)) == [*range(15, 20), *range(15)]
     stop(session.queue)
     await publisher.publish_many([{"p": 0, "n": 20}, {"p": 2, "n": 21}])
@@ -316,8 +318,8 @@ async def test_blocking_code_asks_for_the_same(live: Live) -> None:
     def ask() -> None:
         asked: dict[str, Any] = {"priority": 3, "deadline_ms": 900, "policy": "block"}
         with connect_sync(live.url("a,0"), name="sync") as client, client.subscribe("x > 0", id="s", **asked):
-            session = live.host("a,0").sessions["sync"]
-            granted.append((dict(session.policies), dict(session.priorities), session.deadline_ms_of("s")))
+            deliveries = live.host("a,0").sessions["sync"].deliveries
+            granted.append((dict(deliveries.policies), dict(deliveries.priorities), deliveries.deadline_ms_of("s")))
 
     granted: list[Any] = []
     await asyncio.to_thread(ask)

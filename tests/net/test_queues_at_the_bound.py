@@ -44,9 +44,9 @@ def turn() -> Iterator[Turn]:
 def full_box(turn: Turn) -> FrameQueue:
     box = FrameQueue(turn, frames_max=4, bytes_max=1000, window=4)
     box.attach(cast("Any", Wire()), 0)
-    box.put_many([b"x"] * 4)
+    box.put_all([b"x"] * 4)
     box.flush()
-    box.put_many([b"y"] * 4)
+    box.put_all([b"y"] * 4)
     return box
 
 
@@ -54,9 +54,8 @@ def test_a_full_queue_stops_whoever_brings_something_now_and_counts_it_once(turn
     counters = Counters()
     intake = Intake(counters)
     source, boxes = Source(), [full_box(turn), full_box(turn)]
-    intake.source = cast("Any", source)
     for box in boxes * 2:
-        intake.hold_back(box)
+        intake.hold_back(box, cast("Any", source))
     assert source.holding == boxes
     assert counters.sources_held == 1
 
@@ -64,7 +63,7 @@ def test_a_full_queue_stops_whoever_brings_something_now_and_counts_it_once(turn
 def test_outside_of_a_read_a_full_queue_stops_nobody(turn: Turn) -> None:
     counters = Counters()
     box = full_box(turn)
-    Intake(counters).hold_back(box)
+    Intake(counters).hold_back(box, None)
     assert not box.holds_up
     assert counters.sources_held == 0
 

@@ -25,7 +25,8 @@ HELLO = Hello([1], "client", "desk", TOKEN)
 def kept(live: Live) -> tuple[dict[str, str], list[str], Any]:
     """The session's data about its subscriptions."""
     session = live.host("a,0").sessions["desk"]
-    return dict(session.policies), list(session.unordered), session._only_policy
+    deliveries = session.deliveries
+    return dict(deliveries.policies), list(deliveries.unordered), deliveries._only_policy
 
 
 async def asked(peer: RawPeer, frame: bytes) -> bool:

@@ -9,11 +9,12 @@ from typing import Any, Self
 
 from octopia.errors import UndeliveredError
 from octopia.language import parse_filter
-from octopia.net import Authority, Client, ClientEntry, NetLimits, Rights, Subscription
+from octopia.net import Authority, Client, ClientEntry, NetLimits, OverlayIdentity, Rights, Subscription
 from octopia.net.broker.saved import Place, take
+from octopia.net.frame_queue import Bundle
 from octopia.topology import BrokerId
 from octopia.wire import Kind, advertise_frame, subscribe_frame
-from tests.net.live import Coroutines, Live, Test, provided, run, until, waiting
+from tests.net.live import Coroutines, Live, Test, client_of, provided, run, until, waiting
 from tests.net.live import take as take_deliveries
 
 HANG_S = 1000.0
@@ -54,7 +55,8 @@ class Apart(Live):
 
     def place(self, broker: str) -> Place:
         id = BrokerId.parse(broker)
-        return Place(self.folder, "", id, self.addresses[id])
+        overlay = OverlayIdentity("", self.scot, self.options.get("routing", "idr"))
+        return Place(self.folder, overlay, id, self.addresses[id])
 
     async def subscriber(self, broker: str, filter: str = "n >= 0", **options: Any) -> Subscription:
         return await super().subscriber(broker, filter, **options)
@@ -97,14 +99,14 @@ async def test_what_is_published_while_the_broker_in_the_middle_is_away_arrives_
     assert waiting(far) == waiting(middle) == []
     # The core of the neighbour goes on as if nothing had happened.
     link = overlay.host("a,0").links[BrokerId("b", 0)]
-    assert (link.is_up, link.channel, len(link.queue.waiting)) == (True, None, 1000)
+    assert (link.is_up, link.channel, link.queue.waits) == (True, None, 1000)
     await overlay.start("b,0")
     for subscription in (far, middle):
         assert await numbers(subscription, 1000) == list(range(1000))
     await publisher.publish({"n": 1000})
     for subscription in (near, middle, far):
         assert await numbers(subscription, 1) == [1000]
-        assert subscription._client.reconnects == (subscription is middle)
+        assert client_of(subscription).reconnects == (subscription is middle)
 
 
 @restarting(tree="path:1", clusters=2)
@@ -116,9 +118,9 @@ async def test_a_neighbour_that_leaves_gets_no_more_and_is_taken_for_overloaded(
     await until(lambda: peer.links[BrokerId("a", 0)].is_drained)
     assert link.leaves
     assert host.broker.state.lst.overloaded(BrokerId("a", 1))
-    link.put_all([b"later"])
+    link.outgoing.put(Bundle(b"later"), 0, None)
     link.queue.flush()
-    assert list(link.queue.waiting) == [b"later"]
+    assert link.queue.in_order() == [b"later"]
     assert peer.is_drained
 
 
@@ -127,7 +129,7 @@ async def test_a_subscriber_that_is_away_finds_what_came_before_and_after_the_re
     publisher = await overlay.client("a,0")
     await publisher.advertise("n is not null")
     subscription = await overlay.subscriber("c,0", ordered=False, policy="block")
-    client = subscription._client
+    client = client_of(subscription)
     channel = client._connecting.channel
     assert channel is not None
     host = overlay.host("c,0")
@@ -136,12 +138,12 @@ async def test_a_subscriber_that_is_away_finds_what_came_before_and_after_the_re
     channel.transport.pause_reading()
     session.drop_channel("idle", "for the test")
     await publisher.publish_many({"n": n} for n in range(10))
-    await until(lambda: len(session.queue.waiting) == 10)
+    await until(lambda: session.queue.waits == 10)
     await overlay.stop("c,0")
     await publisher.publish_many({"n": n} for n in range(10, 20))
     await publisher.flush()
     await overlay.start("c,0")
-    restored = overlay.host("c,0").sessions[client.name]
+    restored = overlay.host("c,0").sessions[client.name].deliveries
     assert (restored.policies, list(restored.unordered)) == ({subscription.id: "block"}, [subscription.id])
     channel.transport.abort()
     assert await numbers(subscription, 20) == list(range(20))
@@ -167,14 +169,14 @@ def test_a_full_queue_is_saved_and_holds_publishers_until_its_client_is_back(tmp
         await publisher.advertise("n is not null and text is not null")
         subscription = await overlay.subscriber("b,0", policy="block", inbox_max=5)
         publishing = asyncio.create_task(publish_and_flush(publisher, 6000))
-        session = overlay.host("b,0").sessions[subscription._client.name]
-        await until(lambda: session.asks)
+        session = overlay.host("b,0").sessions[client_of(subscription).name]
+        await until(lambda: session.deliveries.asks)
         await overlay.stop("b,0")
         await overlay.start("b,0")
         assert not publishing.done()
         assert await numbers(subscription, 6000) == list(range(6000))
         await publishing
-        assert subscription._client.dropped == 0
+        assert client_of(subscription).dropped == 0
 
     apart(scene, tmp_path, tree="path:2", net_limits=limits)
 
@@ -214,7 +216,7 @@ async def test_a_stop_for_good_ends_sessions_and_saves_nothing(overlay: Apart) -
     await overlay.start("b,0")
     await until(lambda: len(overlay.host("b,0").sessions) == 1)
     assert overlay.host("b,0").counters.sessions_resumed == 0
-    await until(lambda: subscription._client.reconnects == 1)
+    await until(lambda: client_of(subscription).reconnects == 1)
 
 
 def test_a_client_that_lost_its_rights_meanwhile_loses_its_session(tmp_path: Path) -> None:

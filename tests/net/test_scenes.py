@@ -4,51 +4,50 @@ The numbers are those of the paper as the reading notes correct them; see tests/
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from octopia.net import NetLimits
-from octopia.protocol import Notify
+from octopia.net.frame_queue import Bundle, FrameQueue
 from octopia.topology import BrokerId
+from octopia.wire import COPIES, Codec, WireLimits
 from tests.net.live import Live, overlay, take, until
 
 LIMITS = NetLimits(reorder_hold_s=0.05)
 AT_A_TO_C = {"S1": "c,0", "S2": "c,1", "S3": "a,2", "S4": "c,2"}
 AT_D = {"S1": "a,0", "S2": "c,1", "S3": "c,2", "S4": "c,2"}
 Hop = tuple[str, str, str]
+CODEC = Codec(WireLimits())
 
 
-class Recorder:
+class Hops:
     """Every copy of the probe that a broker puts on a link: from, to, CIV."""
 
     def __init__(self, live: Live) -> None:
-        self.hops: list[Hop] = []
-        self._sending = False
+        self.seen: list[Hop] = []
         for broker in live.scot.brokers:
             for neighbour, link in live.host(f"{broker.region},{broker.cluster}").links.items():
-                link.send = self._recording(broker, neighbour, link.send)
-                link.put_all = self._recording_plain(broker, neighbour, link.put_all)
+                link.queue.observer = HopObserver(self.seen, str(broker), str(neighbour))
 
-    def _recording_plain(self, sender: BrokerId, receiver: BrokerId, put_all: Callable[..., None]) -> Any:
-        def record(frames: list[bytes], *lane: Any) -> None:
-            # Notifications of one read, without CIV; what `send` puts there was noted.
-            if not self._sending:
-                self.hops += [(str(sender), str(receiver), "000") for frame in frames if b"\xa5probe" in frame]
-            put_all(frames, *lane)
 
-        return record
+class HopObserver:
+    """Sees the copies for one neighbour."""
 
-    def _recording(self, sender: BrokerId, receiver: BrokerId, send: Callable[[Any, Any, int], None]) -> Any:
-        def record(message: Any, frames: list[bytes], priority: int = 0) -> None:
-            if isinstance(message, Notify) and "probe" in message.notification:
-                self.hops.append((str(sender), str(receiver), f"{message.civ:03b}"))
-            self._sending = True
-            send(message, frames, priority)
-            self._sending = False
+    def __init__(self, seen: list[Hop], sender: str, receiver: str) -> None:
+        self._seen = seen
+        self._ends = sender, receiver
 
-        return record
+    def entered(self, queue: FrameQueue, bundle: Bundle, waited: int) -> None:
+        for frame in bundle.split():
+            if frame[4] in COPIES and b"\xa5probe" in frame:
+                civ = CODEC.batches.read(frame, 0, len(frame)).carried.civ
+                self._seen.append((*self._ends, f"{civ:03b}"))
+
+    def left(self, queue: FrameQueue, bundle: Bundle) -> None:
+        pass
+
+    returned = lost = expired = left
 
 
 class Clog:
@@ -71,7 +70,7 @@ class Clog:
         for _ in range(self.queued):
             await self.filler.publish({self.tag: 1})
         await self.filler.flush()
-        assert len(self.queue.waiting) == self.queued
+        assert self.queue.waits == self.queued
         lst = self.host.broker.state.lst
         await until(lambda: lst.queue_lengths[self.neighbour] == self.queued)
         assert lst.overloaded(self.neighbour) == (self.queued > 10)
@@ -130,7 +129,7 @@ async def test_fig_7(live: Live, name: str) -> None:
     places, overloads, messages, carrying = SCENES[name]
     publisher = await live.publisher("b,2", "probe is not null", name="P")
     subscriptions = {client: await live.subscriber(at, "probe > 0") for client, at in places.items()}
-    recorder = Recorder(live)
+    hops = Hops(live)
     clogs = [Clog(live, *each) for each in overloads]
     for clog in clogs:
         await clog.prepare()
@@ -143,8 +142,8 @@ async def test_fig_7(live: Live, name: str) -> None:
         clog.queue.resume_writing()
     for subscription in subscriptions.values():
         assert [d.publisher for d in await take(subscription, 1)] == ["P"]
-    assert len(recorder.hops) == messages
-    assert {hop for hop in recorder.hops if hop[2] != "000"} == carrying
+    assert len(hops.seen) == messages
+    assert {hop for hop in hops.seen if hop[2] != "000"} == carrying
     counted = {key: (n - before[key][0], c - before[key][1]) for key, (n, c) in cases_of(live).items()}
     expected = {(broker, case): (1, copies) for broker, (case, copies) in CASES[name].items()}
     assert {key: each for key, each in counted.items() if any(each)} == expected
@@ -159,17 +158,17 @@ async def test_fig_8(live: Live) -> None:
         p: await live.publisher(at, f"probe is not null and p = {p}")
         for p, at in {1: "a,2", 2: "a,1", 3: "e,1"}.items()
     }
-    recorder = Recorder(live)
+    hops = Hops(live)
     for p, (messages, receivers) in {
         1: (4, ["S4"]),
         2: (6, ["S1", "S4"]),
         3: (8, ["S1", "S2", "S3", "S4"]),
     }.items():
-        recorder.hops.clear()
+        hops.seen.clear()
         await publishers[p].publish({"probe": 1, "p": p})
         for client in receivers:
             assert [d.notification["p"] for d in await take(subscriptions[client], 1)] == [p]
-        assert len(recorder.hops) == messages
+        assert len(hops.seen) == messages
 
 
 @overlay(tree="path:3", clusters=3)

@@ -16,7 +16,7 @@ from octopia.net import Authority, Client, ClientEntry, NetLimits, OverlayIdenti
 from octopia.net.tls import client_context, server_context
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
-from tests.net.live import Live, asynchronous, channel_of, in_overlay, kill_host, overlay, take, until
+from tests.net.live import Live, asynchronous, channel_of, client_of, in_overlay, kill_host, overlay, take, until
 from tests.net.processes import own_host
 
 FEED = Rights("feed", parse_filter("class = 'STOCK' and price > 0"), None, (0,))
@@ -72,7 +72,7 @@ def test_block_is_a_right() -> None:
 
     async def open_scene(live: Live) -> None:
         subscription = await live.subscriber("a,0", "true", policy="block")
-        assert list(live.host("a,0").sessions[subscription._client.name].deliveries.policies.values()) == ["block"]
+        assert list(live.host("a,0").sessions[client_of(subscription).name].deliveries.policies.values()) == ["block"]
 
     in_overlay(open_scene, tree="path:1", clusters=1)
 

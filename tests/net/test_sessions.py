@@ -5,12 +5,14 @@ import random
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from octopia.errors import InputError
+from octopia.language import parse_notification
 from octopia.net import Address, Client, NetLimits, Server, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import QUICK, Live, asynchronous, channel_of, kill_host, overlay, take, until, waiting
+from octopia.wire import encode_parcel
+from octopia.wire.delivered import DecodedDeliveries
+from tests.net.live import QUICK, Live, asynchronous, channel_of, client_of, kill_host, overlay, take, until, waiting
 
 
 def cut(client: Client) -> None:
@@ -33,15 +35,15 @@ async def test_a_session_survives_cuts_on_both_sides_without_loss_or_repeat(live
         for _ in range(draw.randrange(1, 300)):
             await publisher.publish({"n": sent})
             sent += 1
-        for client in draw.choice([[publisher], [subscription._client], [publisher, subscription._client]]):
+        for client in draw.choice([[publisher], [client_of(subscription)], [publisher, client_of(subscription)]]):
             if client._connecting.channel is not None:
                 cut(client)
         got += [d.notification["n"] for d in await take(subscription, draw.randrange(0, sent - len(got) + 1))]  # type: ignore[misc]
     got += [d.notification["n"] for d in await take(subscription, sent - len(got))]  # type: ignore[misc]
     assert got == list(range(sent))
     assert publisher.reconnects > 0
-    assert subscription._client.reconnects > 0
-    assert live.host("c,2").counters.sessions_resumed == subscription._client.reconnects
+    assert client_of(subscription).reconnects > 0
+    assert live.host("c,2").counters.sessions_resumed == client_of(subscription).reconnects
 
 
 @overlay(routing="snr", net_limits=NetLimits())
@@ -64,7 +66,7 @@ async def test_links_that_break_lose_and_double_nothing(live: Live) -> None:
 async def test_what_a_vanished_client_was_to_get_waits_for_it_up_to_the_bound(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null")
     subscription = await live.subscriber("c,2", "n >= 0", policy="block")
-    client = subscription._client
+    client = client_of(subscription)
     connecting = client._connecting
     dial, connecting._make_connection = connecting._make_connection, unreachable  # type: ignore[method-assign]
     channel_of(client).confirm()
@@ -135,7 +137,7 @@ async def test_a_restarted_broker_gets_its_tables_back(live: Live, broker: str, 
         assert [d.notification["n"] for d in await take(subscription, 1)] == [0]
     await restart(live, BrokerId.parse(broker), kill=kill)
     await until(live.all_links_up)
-    clients = [publisher, *(s._client for s in subscriptions)]
+    clients = [publisher, *(client_of(s) for s in subscriptions)]
     await until(lambda: all(c._connecting.channel is not None and not c._registry.is_registering for c in clients))
     # Whatever was registered last is in force when a later registration is acknowledged.
     for client in clients:
@@ -223,9 +225,12 @@ async def test_what_is_on_its_way_to_a_subscription_that_is_closed_is_kept_if_it
     closing = asyncio.create_task(subscription.close(drain=drain))
     await asyncio.sleep(0)
     # Asked for and not answered yet: this program has not read since.
-    late = [structs.replace(one, id=str(n)) for n in range(2, 7)]
-    client._session._take_in(channel_of(client), late)
+    publisher_name, late = one.publisher, list(range(2, 7))
+    values = [{"n": n} for n in late]
+    parcels = [encode_parcel(parse_notification(each), publisher_name, each["n"]) for each in values]
+    came = DecodedDeliveries(values, parcels, [publisher_name] * 5, late, [one.subscriptions] * 5)
+    client._session._take_in(channel_of(client), iter([came]))
     await closing
-    assert [delivery async for delivery in subscription.deliveries()] == (late if drain else [])
+    assert [int(each.id) async for each in subscription.deliveries()] == (late if drain else [])
     for again in (True, False):
         await subscription.close(drain=again)

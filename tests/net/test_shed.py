@@ -28,9 +28,7 @@ class Wire:
 def box_with(frames: list[bytes], sent: int) -> FrameQueue:
     """A box with this many sent, unconfirmed frames, whose peer is away."""
     box = FrameQueue(Turn(cast("Any", NoLoop())), 10**6, 10**9, window=max(sent, 1))
-    for frame in frames:
-        box.waiting.append(frame)
-        box.waiting_bytes += len(frame)
+    box.put_all(frames)
     if sent:
         box.attach(cast("Any", Wire()), 0)
         box.flush()
@@ -64,7 +62,7 @@ def test_the_oldest_waiting_go_then_those_that_were_sent(seed: int) -> None:
     assert dropped == sum(frame not in frames for frame in left)
     # The numbers of the frames are what they were.
     assert (box.sent, box.confirmed) == (sent, 0)
-    assert box.waiting_bytes == sum(map(len, box.waiting))
+    assert box.waiting_bytes == sum(map(len, box.in_order()))
 
 
 def test_who_comes_back_is_told_of_each_that_is_missing_and_of_none_that_it_has() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from octopia.net import Client, NetLimits, Subscription, UnreachableError
 from octopia.topology import BrokerId
-from tests.net.live import Live, box_of, channel_of, overlay, take, until
+from tests.net.live import Live, box_of, channel_of, client_of, overlay, take, until
 
 PAYLOAD = "x" * 1000
 SMALL = NetLimits(
@@ -84,7 +84,7 @@ def nobody_is_held(live: Live) -> bool:
 async def test_block_stops_the_publisher_and_loses_nothing(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     subscription = await live.subscriber("b,1", "n >= 0", policy="block")
-    name = subscription._client.name
+    name = client_of(subscription).name
     box = box_of(publisher)
     box.frames_max = box.mark_frames = 500
     await stop_reading(live, "b,1", name)
@@ -113,7 +113,7 @@ async def test_a_full_queue_stops_its_own_publishers_and_nobody_elses(live: Live
     far = await live.publisher("c,0", "junk = 0 and n is not null and s is not null")
     slow = await live.subscriber("b,0", "junk = 1", policy="block")
     quick = [await live.subscriber(at, "junk = 0", policy="block") for at in ("b,0", "a,0")]
-    await stop_reading(live, "b,0", slow._client.name)
+    await stop_reading(live, "b,0", client_of(slow).name)
     flooding = publish(flood, 2 * COUNT, junk=1)
     await until(is_held(live, "a,0", flood))
     for publisher in (stream, far):
@@ -124,8 +124,8 @@ async def test_a_full_queue_stops_its_own_publishers_and_nobody_elses(live: Live
     # All that time, and still, the flood is held, and the slow one has lost nothing.
     assert is_held(live, "a,0", flood)()
     assert live.host("a,0").sessions[flood.name].publisher.published < COUNT
-    assert live.host("b,0").sessions[slow._client.name].queue.dropped_total == 0
-    start_reading(live, slow._client.name)
+    assert live.host("b,0").sessions[client_of(slow).name].queue.dropped_total == 0
+    start_reading(live, client_of(slow).name)
     assert numbers(await take(slow, 2 * COUNT)) == list(range(2 * COUNT))
     await flooding
     await until(lambda: nobody_is_held(live))
@@ -163,7 +163,7 @@ async def test_a_slow_link_stops_those_who_use_it_and_nobody_else(live: Live) ->
 async def test_holds_end_with_the_connection_and_are_asked_for_again(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     subscription = await live.subscriber("c,0", "n >= 0", policy="block")
-    name = subscription._client.name
+    name = client_of(subscription).name
     await stop_reading(live, "c,0", name)
     # Published for as long as the links break: any fixed number could fit into the queues before the last hold.
     published: list[int] = []
@@ -207,7 +207,7 @@ async def test_a_broken_link_stops_its_publishers_before_it_loses_anything(live:
     dialler.dial()
     assert numbers(await take(subscription, COUNT)) == list(range(COUNT))
     await publishing
-    assert link.dropped == 0
+    assert link.outgoing.dropped == 0
     await until(lambda: nobody_is_held(live))
 
 
@@ -215,10 +215,10 @@ async def test_a_broken_link_stops_its_publishers_before_it_loses_anything(live:
 async def test_a_subscriber_that_is_gone_holds_nobody(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     subscription = await live.subscriber("b,0", "n >= 0", policy="block")
-    await stop_reading(live, "b,0", subscription._client.name)
+    await stop_reading(live, "b,0", client_of(subscription).name)
     publishing = publish(publisher)
     await until(is_held(live, "a,0", publisher))
-    live.host("b,0").sessions[subscription._client.name].channel.abort()
+    live.host("b,0").sessions[client_of(subscription).name].channel.abort()
     await publishing
     await publisher.flush()
     await until(lambda: nobody_is_held(live))
@@ -230,7 +230,7 @@ async def test_dropping_keeps_order_counts_and_tells_and_nobody_waits(live: Live
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     slow = await live.subscriber("b,1", "n >= 0", policy=policy)
     quick = await live.subscriber("b,1", "n >= 0", policy="block")
-    name = slow._client.name
+    name = client_of(slow).name
     await stop_reading(live, "b,1", name)
     publishing = publish(publisher)
     assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
@@ -255,12 +255,12 @@ async def test_disconnect_ends_the_slow_one_alone(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     slow = await live.subscriber("b,1", "n >= 0", policy="disconnect")
     quick = await live.subscriber("b,1", "n >= 0", policy="block")
-    await stop_reading(live, "b,1", slow._client.name)
+    await stop_reading(live, "b,1", client_of(slow).name)
     publishing = publish(publisher)
     assert [d.notification["n"] for d in await take(quick, COUNT)] == list(range(COUNT))
     await publishing
-    await until(lambda: slow._client.name not in live.host("b,1").sessions)
-    start_reading(live, slow._client.name)
+    await until(lambda: client_of(slow).name not in live.host("b,1").sessions)
+    start_reading(live, client_of(slow).name)
     with pytest.raises(UnreachableError, match="slow"):
         await take(slow, COUNT)
 
@@ -271,7 +271,7 @@ async def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege(live
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     slow = await live.subscriber("b,0", "n >= 0", policy="block")
     quick = await live.subscriber("b,0", "n >= 0", policy="drop_newest")
-    name, host = slow._client.name, live.host("b,0")
+    name, host = client_of(slow).name, live.host("b,0")
     await stop_reading(live, "b,0", name)
     publishing = publish(publisher)
     got = await taken_by(quick)
@@ -288,7 +288,7 @@ async def test_a_blocking_subscriber_that_takes_nothing_loses_the_privilege(live
     assert got[-1] == COUNT - 1, "the oldest are dropped"
     await until(lambda: slow.dropped == dropped)
     # When it has taken everything it may block again, after a while.
-    await until(lambda: not host.sessions[name].privilege.lost)
+    await until(lambda: not host.sessions[name].deliveries.privilege.lost)
     assert host.counters.blocks_lost == 1
 
 
@@ -320,7 +320,7 @@ async def test_a_client_that_was_too_slow_cannot_mend_it_by_coming_back_as_new(l
     await client.close()
     await until(lambda: "slow" not in host.sessions)
     await live.client("a,0", name="slow")
-    assert host.sessions["slow"].privilege.lost
+    assert host.sessions["slow"].deliveries.privilege.lost
 
 
 @overlay(tree="path:1", clusters=1, net_limits=replace(SMALL, client_queue_frames_max=6000))
@@ -346,11 +346,11 @@ async def test_two_that_publish_to_each_other_and_block_do_not_wait_in_a_circle(
 async def test_a_stalled_subscriber_is_given_up_in_the_end(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null and s is not null")
     slow = await live.subscriber("a,0", "n >= 0", policy="block")
-    await stop_reading(live, "a,0", slow._client.name)
+    await stop_reading(live, "a,0", client_of(slow).name)
     await publish(publisher)
     await publisher.flush()
-    await until(lambda: slow._client.name not in live.host("a,0").sessions)
-    start_reading(live, slow._client.name)
+    await until(lambda: client_of(slow).name not in live.host("a,0").sessions)
+    start_reading(live, client_of(slow).name)
 
 
 @overlay(tree="path:1", clusters=1, net_limits=SMALL)
