@@ -476,7 +476,7 @@ def shown(data: bytes) -> str:
 
 def queues_of(overlay: PipedOverlay) -> dict[Any, Any]:
     """How much every queue holds, and what became of the rest."""
-    found = {}
+    found: dict[Any, Any] = {}
     for id, host in overlay.hosts.items():
         queues = {name: session.queue for name, session in host.sessions.items()}
         links = {str(neighbour): link.queue for neighbour, link in host.links.items()}

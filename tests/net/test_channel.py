@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, cast
 
@@ -137,7 +137,7 @@ class Party:
             self.queue.attach(channel.transport, 0)
             channel.carry(self, self.role, 0)
 
-    def take_in(self, channel: Channel, messages: list[Any]) -> None:
+    def take_in(self, channel: Channel, messages: Iterator[Any]) -> None:
         for message in messages:
             if isinstance(message, Ack | Ping | Pong | Goodbye):
                 channel.manage(message)

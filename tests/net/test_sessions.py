@@ -226,7 +226,7 @@ async def test_what_is_on_its_way_to_a_subscription_that_is_closed_is_kept_if_it
     await asyncio.sleep(0)
     # Asked for and not answered yet: this program has not read since.
     publisher_name, late = one.publisher, list(range(2, 7))
-    values = [{"n": n} for n in late]
+    values: list[dict[str, Any]] = [{"n": n} for n in late]
     parcels = [encode_parcel(parse_notification(each), publisher_name, each["n"]) for each in values]
     came = DecodedDeliveries(values, parcels, [publisher_name] * 5, late, [one.subscriptions] * 5)
     client._session._take_in(channel_of(client), iter([came]))
