@@ -419,7 +419,7 @@ class ReferenceEngine:
         seen = batch.notification(at)
         delivered: list[Recipient] = []
         for _, released, _, recipients in self._streams.arrived(seen.publisher, stamp, seen, None, now, len(stamped)):  # type: ignore[union-attr]
-            self._deliver(recipients, released, frames)
+            self._deliver(recipients, released, frames)  # type: ignore[arg-type]  # it came by a wire
             delivered += recipients
         return delivered
 
