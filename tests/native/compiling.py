@@ -25,7 +25,9 @@ def signatures() -> dict[str, list[str]]:
         if name.startswith("octopia."):
             for value in vars(module).values():
                 if isinstance(value, Dispatcher):
-                    found[f"{value.__module__}.{value.__name__}"] = sorted(map(str, value.signatures))
+                    found[value.py_func.__module__ + "." + value.py_func.__qualname__] = sorted(
+                        map(str, value.signatures)
+                    )
     return found
 
 

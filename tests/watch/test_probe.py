@@ -76,7 +76,10 @@ def counted(server: Server) -> dict[str, Any]:
             report.streams,
             None if host.order is None else (dict(host.order.reorder.last), len(host.order.ways)),
             {name: session.queue.left_total for name, session in host.sessions.items() if name != "publisher"},
-            {name: (session.publisher.published, session.publisher.last_sequence) for name, session in host.sessions.items()},
+            {
+                name: (session.publisher.published, session.publisher.last_sequence)
+                for name, session in host.sessions.items()
+            },
         )
     return left
 

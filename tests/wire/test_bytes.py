@@ -78,7 +78,7 @@ def test_simple_messages() -> None:
 
 def test_hello_is_a_map() -> None:
     body = message_frame(Hello([1], "client", "me", "secret"))
-    assert body[4:].startswith(b"\x01\x8c\xa8versions\x91\x01\xa4role\xa6client\xa4name\xa2me\xa5token\xa6secret")
+    assert body[4:].startswith(b"\x01\x8d\xa8versions\x91\x01\xa4role\xa6client\xa4name\xa2me\xa5token\xa6secret")
 
 
 def test_messages_between_brokers() -> None:

@@ -55,10 +55,12 @@ def _stamped(made: Any) -> Any:
 
 def _mark() -> Path:
     """The file that says that all kernels were compiled: for this code, interpreter, compiler and processor."""
-    from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
-    from numba import __version__, config
+    from llvmlite.binding import get_host_cpu_name
+    from numba import __version__
+    from numba.core import config
 
-    folder = Path(config.CACHE_DIR) if config.CACHE_DIR else Path(__file__).parent / "__pycache__"
+    cache: str = config.CACHE_DIR  # type: ignore[attr-defined]  # set when the module is loaded
+    folder = Path(cache) if cache else Path(__file__).parent / "__pycache__"
     version = f"{sys.version_info.major}{sys.version_info.minor}-{__version__}-{get_host_cpu_name()}"
     return folder / f"compiled-{DIGEST[:16]}-{version}"
 

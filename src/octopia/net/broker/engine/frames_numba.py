@@ -184,7 +184,7 @@ def _line_up_deliveries(engine, lines, count, first_client):  # type: ignore[no-
             out[made, FROM], out[made, IDS], out[made, HEADER_SIZE] = first, ids, size
             made += 1
             first = end
-            last_event = event
+            last_event = np.int64(event)
         at = stop
     return made, last_event
 

@@ -148,8 +148,7 @@ def _number_sets(sets, count, words, slots, numbers, firsts):  # type: ignore[no
     least twice as many slots as lines, a power of 2.
     """
     found, last = np.int64(0), len(slots) - 1
-    for slot in range(len(slots)):
-        slots[slot] = -1
+    slots[:] = -1
     for line in range(count):
         key = np.uint64(0)
         for word in range(words):
