@@ -18,13 +18,12 @@ import socket
 import sys
 import time
 
-from octopia.net.outbox import Outbox, Turn
-
 from benchmarks.live.brokers import Brokers
 from benchmarks.live.client import latency_us
 from benchmarks.live.load import READ_BYTES, Publisher, Subscribers
 from benchmarks.live.workload import advertisement, frames, subscriptions
 from octopia.language import parse_filter
+from octopia.net.frame_queue import FrameQueue, Turn
 
 HOP_NOTIFICATIONS = 10_000
 ROUNDS = 6
@@ -72,15 +71,15 @@ def write_us(frame_bytes: int) -> float:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=near)
-        box = Outbox(Turn(loop), WRITE_FRAMES, 1 << 40, window=1 << 40)
-        box.attach(transport, 0)
+        queue = FrameQueue(Turn(loop), WRITE_FRAMES, 1 << 40, window=1 << 40)
+        queue.attach(transport, 0)
         frame = b"x" * frame_bytes
         begin = time.process_time()
         for _ in range(WRITE_FRAMES // PER_WRITE):
             for _ in range(PER_WRITE):
-                box.put(frame)
-            box.flush()
-            box.confirm(box.sent)
+                queue.put(frame)
+            queue.flush()
+            queue.confirm(queue.sent)
             while transport.get_write_buffer_size():
                 await asyncio.sleep(0)
         used_s = time.process_time() - begin
