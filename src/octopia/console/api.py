@@ -13,11 +13,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from octopia.console import frames
 from octopia.console.advertised import Advertisements
-from octopia.console.guard import COOKIE, Access
+from octopia.console.guard import COOKIE, TOO_MANY, Access
 from octopia.console.service import Service
 from octopia.console.tables import read_table
 from octopia.console.trouble import EVENTS_SHOWN_MAX, select, summary
 from octopia.errors import InputError, OctopiaError, UnreachableError
+from octopia.hints import one_line
 from octopia.language import parse_filter, parse_notification
 from octopia.topology import BrokerId
 
@@ -56,8 +57,10 @@ async def body_of(request: Request) -> dict[str, Any]:
         parts.append(part)
     try:
         content = json.loads(b"".join(parts))
+        # JSON can spell halves of a character, and nothing can be done with them.
+        json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise InputError(f"this is not JSON: {error}") from None
+        raise InputError(f"this is not JSON: {one_line(str(error))}") from None
     if not isinstance(content, dict):
         raise InputError("send a JSON object")
     return content
@@ -95,6 +98,8 @@ class Api:
     async def login(self, request: Request) -> Response:
         cookie = self._access.cookie_for(text_of(await body_of(request), "token"))
         if cookie is None:
+            if not await self._access.delay(request):
+                return JSONResponse({"message": TOO_MANY[1]}, TOO_MANY[0])
             return JSONResponse({"message": "that is not the access token"}, 403)
         answer = JSONResponse({"ok": True})
         answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=self._secure)

@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from octopia.console.api import Api, Handler, told
 from octopia.console.browser import BrowserClient, SocketClosedError
+from octopia.console.frames import FrameError
 from octopia.console.guard import LOOPBACK_NAMES, Access, Guard
 from octopia.console.service import Service
 
@@ -42,8 +43,9 @@ class AcceptedSocket:
     async def receive_text(self) -> str:
         try:
             return await self._socket.receive_text()
-        except (WebSocketDisconnect, RuntimeError, KeyError):
-            # a binary frame has no text
+        except KeyError:
+            raise FrameError("frames are text, not binary") from None
+        except (WebSocketDisconnect, RuntimeError):
             raise SocketClosedError from None
 
     async def send_text(self, data: str) -> None:

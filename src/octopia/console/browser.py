@@ -124,20 +124,25 @@ class BrowserClient:
             code = NOT_ALLOWED if isinstance(error, RefusedError) else UNREACHABLE
             await self._end(code, error, hello.id)
             return None
-        await self._say(
-            "welcome",
-            id=hello.id or None,
-            version=frames.VERSION,
-            name=client.name,
-            broker=client.broker,
-            may_publish=self._may_publish,
-            limits={
-                "frame_bytes": frames.FRAME_BYTES_MAX,
-                "requests": REQUESTS_MAX,
-                "registrations": REGISTRATIONS_MAX,
-                "credit": frames.CREDIT_MAX,
-            },
-        )
+        try:
+            await self._say(
+                "welcome",
+                id=hello.id or None,
+                version=frames.VERSION,
+                name=client.name,
+                broker=client.broker,
+                may_publish=self._may_publish,
+                limits={
+                    "frame_bytes": frames.FRAME_BYTES_MAX,
+                    "requests": REQUESTS_MAX,
+                    "registrations": REGISTRATIONS_MAX,
+                    "credit": frames.CREDIT_MAX,
+                },
+            )
+        except SocketClosedError:
+            with suppress(OctopiaError):
+                await client.close(1.0)
+            return None
         return client
 
     # -- out

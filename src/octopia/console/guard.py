@@ -4,12 +4,17 @@ Three checks, before anything else sees a request. The Host header must name thi
 resolves to loopback reaches nothing (DNS rebinding). A request that a page of another origin caused is refused, for
 WebSockets too. If an access token is set, a request must carry it as a bearer token, or the cookie that `/login` gave
 for it. Every answer carries a strict content security policy: scripts and styles come only from this console.
+
+The answer to a wrong token is late, as that of brokers (`octopia.net.Failures`): the delay grows with each failure from
+the same address, and few such answers wait at a time. The right token is accepted at once, whatever failed before it.
 """
 
+import asyncio
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,6 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from octopia.errors import InputError
+from octopia.net import Failures
 
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "::1")
 COOKIE: Final = "octopia_console"
@@ -36,6 +42,8 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+_UNAUTHORIZED: Final = 401
+TOO_MANY: Final = (429, "too many wrong tokens; try again later")
 # Paths needed to get a cookie.
 _OPEN_PATHS: Final = frozenset({"/login", "/login.html", "/login.js", "/style.css", "/icon.svg", "/healthz"})
 
@@ -51,12 +59,20 @@ def host_name(header: str) -> str:
 class Access:
     """Access to the console: open to everyone who reaches it, or only with its access token."""
 
-    def __init__(self, token: str = "") -> None:
+    def __init__(
+        self,
+        token: str = "",
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         if token and len(token) < ACCESS_TOKEN_CHARS_MIN:
             raise InputError(f"the access token is too short: at least {ACCESS_TOKEN_CHARS_MIN} characters are needed")
         self._token = token.encode()
         # The cookie is not the token: it means nothing to another console, nor to this one after a restart.
         self._key = secrets.token_bytes(32)
+        self._failures = Failures()
+        self._now, self._sleep = now, sleep
 
     @property
     def needed(self) -> bool:
@@ -75,10 +91,28 @@ class Access:
         """Whether a request brings the token or the cookie."""
         if not self.needed:
             return True
-        scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token):
+        given = bearer_of(connection)
+        if given is not None and hmac.compare_digest(given.encode(), self._token):
             return True
         return hmac.compare_digest(connection.cookies.get(COOKIE, "").encode(), self._cookie().encode())
+
+    async def delay(self, connection: HTTPConnection) -> bool:
+        """Wait before the answer to a wrong token; returns False at once if too many wait already."""
+        address = connection.client.host if connection.client is not None else ""
+        delay_s = self._failures.failed(address, self._now())
+        if delay_s is None:
+            return False
+        try:
+            await self._sleep(delay_s)
+        finally:
+            self._failures.answered(address)
+        return True
+
+
+def bearer_of(connection: HTTPConnection) -> str | None:
+    """The bearer token of a request, if it has one."""
+    scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+    return given if scheme.lower() == "bearer" else None
 
 
 class Guard:
@@ -99,6 +133,10 @@ class Guard:
             await self._app(scope, receive, send)
             return
         refused = self._why_not(scope)
+        if refused is not None and refused[0] == _UNAUTHORIZED:
+            connection = HTTPConnection(scope)
+            if bearer_of(connection) is not None and not await self._access.delay(connection):
+                refused = TOO_MANY
         if refused is None:
             await self._app(scope, receive, _protected(send))
         elif scope["type"] == "websocket":
@@ -115,7 +153,7 @@ class Guard:
         if self._is_foreign(scope["type"], headers):
             return 403, "a page of another origin may not use this console; --origin allows its WebSocket"
         if scope["path"] not in _OPEN_PATHS and not self._access.admits(HTTPConnection(scope)):
-            return 401, "log in first, at /login.html, or send the access token as a bearer token"
+            return _UNAUTHORIZED, "log in first, at /login.html, or send the access token as a bearer token"
         return None
 
     def _is_foreign(self, kind: str, headers: Headers) -> bool:

@@ -5,6 +5,7 @@ the page can be opened.
 """
 
 import asyncio
+import logging
 import signal
 import socket
 import threading
@@ -69,6 +70,11 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
+def is_our_fault(record: logging.LogRecord) -> bool:
+    """Whether a log record is about us. Text that is not UTF-8 is the browser's fault, and its socket is closed."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], UnicodeDecodeError)
+
+
 class Console:
     """A console that runs in the event loop of the program."""
 
@@ -88,6 +94,7 @@ class Console:
             server_header=False,
             proxy_headers=False,
         )
+        logging.getLogger("uvicorn.error").addFilter(is_our_fault)
         self._server = _Server(config, lambda: on_ready(link))
         self._bound = bound
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from octopia.net.broker.compiling import warm_up
     from octopia.net.broker.config import ServeConfig, default_config, load_config
     from octopia.net.broker.descriptors import raise_files_limit
+    from octopia.net.broker.failures import Failures
     from octopia.net.broker.host import BrokerHost
     from octopia.net.broker.identity import OverlayIdentity
     from octopia.net.broker.live_recording import RecordOptions
@@ -55,6 +56,7 @@ __all__ = [
     "BrokerHost",
     "Client",
     "ClientEntry",
+    "Failures",
     "KeptClient",
     "KeptSession",
     "NetLimits",
@@ -99,6 +101,7 @@ __getattr__, __dir__ = lazily(
         "octopia.net.broker.certificates": "make_certificates",
         "octopia.net.broker.config": "ServeConfig default_config load_config",
         "octopia.net.broker.descriptors": "raise_files_limit",
+        "octopia.net.broker.failures": "Failures",
         "octopia.net.broker.host": "BrokerHost",
         "octopia.net.broker.identity": "OverlayIdentity",
         "octopia.net.broker.live_recording": "RecordOptions",

@@ -222,7 +222,7 @@ class Server:
         server = await Listener.bind(
             address.host,
             address.port,
-            lambda: HttpPeer(shown, self._http_token, arrivals.remove),
+            lambda: HttpPeer(shown, self._http_token, host.door.failures, arrivals.remove),
             arrivals,
             partial(_count, host.counters, "http_crowded_out"),
             host.log,

@@ -2,8 +2,9 @@
 
 h11 parses requests: only GET, no body, one answer per connection. A request that takes too long to arrive or is too
 large is closed; so is the oldest connection if there are too many (`http_connections_max`). If a token is configured,
-every path except `/healthz` requires it (`Authorization: Bearer …`), so a process monitor need not know it. Tables are
-answered in small steps (`paging.py`); everything else just reads the broker's counters.
+every path except `/healthz` requires it (`Authorization: Bearer …`), so a process monitor need not know it; the answer
+to a wrong token is late, as for clients. Tables are answered in small steps (`paging.py`); everything else just reads
+the broker's counters.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 from urllib.parse import parse_qsl
 
 import h11
@@ -45,13 +46,22 @@ class Exhibits:
     brokers: int  # of this process
 
 
+class Delays(Protocol):
+    """How late the answers to wrong tokens are."""
+
+    def failed(self, address: str, now: float) -> float | None: ...
+
+    def answered(self, address: str) -> None: ...
+
+
 class HttpPeer(asyncio.Protocol):
     """One request and its answer."""
 
-    def __init__(self, shown: Exhibits, token: str, gone: Callable[["HttpPeer"], None]) -> None:
+    def __init__(self, shown: Exhibits, token: str, delays: Delays, gone: Callable[["HttpPeer"], None]) -> None:
         """`gone` is called when the connection is gone."""
         self._shown = shown
         self._token = token
+        self._delays = delays
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._gone = gone
@@ -104,12 +114,28 @@ class HttpPeer(asyncio.Protocol):
         elif path not in PATHS:
             self._send(404, "text/plain", f"there are {', '.join(PATHS)}\n".encode(), method)
         elif path != "/healthz" and not self._knows_token(request):
-            self._send(401, JSON, b'{"error": "this needs the http_token"}\n', method)
+            self._refuse(method, late=b"authorization" in dict(request.headers))
         else:
             try:
                 self._show(path, _parameters(query), method)
             except BadQueryError as error:
                 self._send_error(error, method)
+
+    def _refuse(self, method: bytes, *, late: bool) -> None:
+        answer = (401, JSON, b'{"error": "this needs the http_token"}\n', method)
+        if not late:
+            self._send(*answer)
+            return
+        loop = asyncio.get_running_loop()
+        address = str((self.transport.get_extra_info("peername") or ("",))[0])
+        delay_s = self._delays.failed(address, loop.time())
+        if delay_s is None:
+            self.transport.abort()
+            return
+        self._wait(ANSWER_S)
+        loop.call_later(delay_s, self._send, *answer)
+        # Even if it is gone by then: leaving early does not make room for another try.
+        loop.call_later(delay_s, self._delays.answered, address)
 
     def _show(self, path: str, given: Mapping[str, str], method: bytes) -> None:
         shown = self._shown
