@@ -164,16 +164,17 @@ class BrowserClient:
 
     async def _tell_status(self, client: Client) -> None:
         """Report when the connection to the broker is lost, restored, or lost for good, and what was dropped."""
-        before: tuple[Any, ...] = (True, client.broker, 0, 0)
+        before: tuple[Any, ...] = (True, client.broker, 0, 0, 0)
         while True:
             await asyncio.sleep(STATUS_S)
-            now = (client.is_connected, client.broker, client.dropped, client.too_old)
+            now = (client.is_connected, client.broker, client.dropped, client.too_old, client.gaps)
             if client.failure is not None:
                 await self._end(UNREACHABLE, client.failure)
                 return
             if now != before:
                 before = now
-                await self._say("status", connected=now[0], broker=now[1], dropped=now[2], too_old=now[3])
+                told = dict(zip(("connected", "broker", "dropped", "too_old", "gaps"), now, strict=True))
+                await self._say("status", **told)
 
     # -- in
 

@@ -161,6 +161,14 @@ class Client:
         return self._session.dropped
 
     @property
+    def gaps(self) -> int:
+        """How often a session ended while subscriptions were in force: they may have missed notifications each time.
+
+        A session ends if the client is away for longer than `session_s`, or if its broker is lost.
+        """
+        return self._session.gaps
+
+    @property
     def too_old(self) -> int:
         """Deliveries to this client that its broker dropped because their deadline had passed."""
         return self._session.too_old

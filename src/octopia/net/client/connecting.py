@@ -246,10 +246,12 @@ class Connecting:
                 away_s = asyncio.get_running_loop().time() - lost_s
                 soon = code == RESTART and away_s < self._session.session_s
                 await asyncio.sleep(pauses.next_s(RESTART_PAUSE_S if soon else LONGEST_S))
+                gaps = self._session.gaps
                 failures = await self._dial_round([own] if awaited and soon and away_s < RESTART_S else order)
                 if not failures:
                     self.reconnects += 1
-                    self._tell(True, f"connected again, to {self._session.broker} at {self.url}")
+                    missed = "; subscriptions may have missed notifications" if self._session.gaps > gaps else ""
+                    self._tell(True, f"connected again, to {self._session.broker} at {self.url}{missed}")
                 elif all(failure.code in self.final for failure in failures):
                     self._fail(_joined(failures))
         finally:

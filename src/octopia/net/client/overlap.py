@@ -354,6 +354,9 @@ class Move:
             return
         self._has_left = True
         self._tail.leave()
+        if not self._old_has_answered:
+            # What waited there when the move began may be lost.
+            self._session.note_gap(self._subscriptions.values())
         held, self._held = self._held, []
         for delivery in held:
             # To others it went at once.

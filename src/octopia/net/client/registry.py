@@ -70,6 +70,10 @@ class Registry:
         """The registrations of a new session: frames by request and id, in order."""
         return dict(self._standing)
 
+    def standing_subscriptions(self) -> list[Subscription]:
+        """The subscriptions that were in force in the last session."""
+        return [s for s in self.subscriptions.values() if ("subscribe", s.id) in self._standing]
+
     def is_settled(self, position: int) -> bool:
         """Whether all requests up to this position of the journal are confirmed and answered."""
         if self._registering or (self._unconfirmed and self._unconfirmed[0].position <= position):

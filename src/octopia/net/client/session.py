@@ -2,9 +2,11 @@
 
 A session is identified by the broker's secret and by the number of frames received on each side. A broker that still
 knows it resumes it; any other begins a new one, with all registrations of the registry and then the journal from its
-confirmed position. Sessions are the `Owner` of channels (see `channel.py`).
+confirmed position. Then subscriptions may have missed something that nobody can count: this is a gap, which the program
+is told of (`note_gap`). Sessions are the `Owner` of channels (see `channel.py`).
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -14,6 +16,7 @@ from octopia.net.client.journal import Journal
 from octopia.net.client.life import Life
 from octopia.net.client.questions import Questions
 from octopia.net.client.registry import Registry
+from octopia.net.client.subscription import Subscription
 from octopia.wire import (
     COUNTS,
     MOVE,
@@ -32,6 +35,8 @@ from octopia.wire import (
     TooOld,
     Welcome,
 )
+
+LOGGER = logging.getLogger("octopia.net.client")
 
 Lost = Callable[[Channel, str], None]
 
@@ -76,6 +81,7 @@ class Session:
         self.received = 0
         self.dropped = 0
         self.too_old = 0
+        self.gaps = 0
         self.queue = journal.queue
         self.keeping: Keeping | None = None
         self._journal = journal
@@ -134,6 +140,7 @@ class Session:
             journal.resume(channel.transport, welcome.received)
             self._registry.note_confirmed()
             return
+        self.note_gap(self._registry.standing_subscriptions())
         journal.begin(channel.transport, self._registry.begin_anew())
         if not self._registry.is_registering:
             journal.open()
@@ -209,6 +216,22 @@ class Session:
         self.dropped += count
         for subscription in self._registry.subscriptions.values():
             subscription.dropped += count
+
+    def note_gap(self, subscriptions: Iterable[Subscription]) -> None:
+        """A session ended with what waited in it: these subscriptions may have missed notifications."""
+        missed = list(subscriptions)
+        if not missed:
+            return
+        self.gaps += 1
+        for subscription in missed:
+            subscription.gaps += 1
+        LOGGER.warning(
+            "octopia: the session of client %s is over; %d of its subscriptions may have missed notifications before "
+            "they were registered again at %s",
+            self.name,
+            len(missed),
+            self.broker,
+        )
 
     def _refused(self, message: Refused) -> None:
         refusal = RefusedError(message.reason)

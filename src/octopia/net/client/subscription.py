@@ -54,7 +54,8 @@ class Subscription:
         self.id = id
         self.filter = filter
         self.quality = quality
-        self.dropped = 0
+        self.dropped = 0  # deliveries to the client that its broker dropped because its queue was full
+        self.gaps = 0  # sessions that ended while it was in force: it may have missed notifications each time
         self._registrar = registrar
         self._inbox: deque[Deliveries] = deque()
         self.waiting = 0  # notifications in the inbox

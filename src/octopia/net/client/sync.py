@@ -69,6 +69,10 @@ class SyncClient:
         return self._client.dropped
 
     @property
+    def gaps(self) -> int:
+        return self._client.gaps
+
+    @property
     def too_old(self) -> int:
         return self._client.too_old
 
@@ -301,6 +305,10 @@ class SyncSubscription:
     @property
     def dropped(self) -> int:
         return self._subscription.dropped
+
+    @property
+    def gaps(self) -> int:
+        return self._subscription.gaps
 
     def __enter__(self) -> Self:
         self._client.wait(self._subscription.__aenter__())
