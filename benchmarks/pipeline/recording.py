@@ -52,10 +52,14 @@ async def _cpu_s(rows: int, share: float) -> tuple[float, int]:
             ):
                 await publisher.advertise("n >= 0 and text is not null")
                 begin = time.process_time()
-                await publisher.publish_many({"n": n, "text": "x" * 20} for n in range(rows))
+                # a subscriber that does not read holds up the publisher
+                publishing = asyncio.ensure_future(
+                    publisher.publish_many({"n": n, "text": "x" * 20} for n in range(rows))
+                )
                 came = 0
                 while came < rows:
                     came += len(await taken.next_batch())
+                await publishing
                 cpu = time.process_time() - begin
             begin = time.process_time()
         cpu += time.process_time() - begin
