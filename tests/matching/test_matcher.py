@@ -72,8 +72,8 @@ NOTIFICATIONS = st.dictionaries(few_names, VALUES, min_size=1).map(Notification.
 OPERATIONS = st.tuples(st.sampled_from(["add", "add", "remove", "settle", "match"]), st.integers(0, 9), small_filter)
 
 
-@pytest.mark.parametrize("name", ["numba", "numpy"])
-def test_same_under_hypothesis(name: str) -> None:
+@pytest.mark.usefixtures("kernels")
+def test_same_under_hypothesis() -> None:
     """Shrinks a fault to the few operations that matter."""
 
     @fixed(200)
@@ -94,11 +94,7 @@ def test_same_under_hypothesis(name: str) -> None:
                 for n in seen:
                     assert sorted(index.match(n)) == sorted(i for i, f in stored.items() if matches(f, n))
 
-    use_kernels(name)
-    try:
-        check()
-    finally:
-        use_kernels(None)
+    check()
 
 
 @pytest.mark.parametrize("seed", range(cases(18)))

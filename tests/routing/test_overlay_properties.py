@@ -5,7 +5,6 @@
 
 import pytest
 
-from octopia.matching import use_kernels
 from tests.effort import cases
 from tests.routing.harness import Harness
 from tests.routing.histories import ROUTINGS, WEIGHTS, explore_histories, play_histories
@@ -18,15 +17,10 @@ def test_exact_in_long_random_histories(routing: str, batch: int) -> None:
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("kernels", ["numba", "numpy"])
 def test_exact_with_either_kernels(routing: str, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables never leave the list of waiting filters; here every match goes through runs and kernels."""
     monkeypatch.setattr(f"octopia.matching.kernels_{kernels}.RUN_COSTS_TESTS", 1)
-    use_kernels(kernels)
-    try:
-        play_histories(lambda draw: Harness(routing, draw), WEIGHTS, range(1000, 1000 + cases(40)))
-    finally:
-        use_kernels(None)
+    play_histories(lambda draw: Harness(routing, draw), WEIGHTS, range(1000, 1000 + cases(40)))
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
