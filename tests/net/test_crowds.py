@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import socket
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from octopia.language import parse_filter
 from octopia.net import Address, Client, NetLimits
 from octopia.net.broker import listener
 from octopia.net.broker.arrivals import Arrivals
-from octopia.net.broker.descriptors import CONNECTIONS_MIN, FILES_MARGIN, connections_that_fit
+from octopia.net.broker.descriptors import CONNECTIONS_MIN, FILES_MARGIN, Places, places_that_fit
 from octopia.net.broker.listener import Listener
 from octopia.net.broker.memory import IDLE_TICKS
 from octopia.net.broker.operations.log import Log
@@ -364,19 +365,59 @@ async def test_a_listener_without_file_descriptors_rests_and_goes_on(monkeypatch
     assert Stingy.failures == 0
 
 
+class Silent(asyncio.Protocol):
+    """A stranger, as the broker sees it."""
+
+    transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+
+@asynchronous
+async def test_without_file_descriptors_the_oldest_stranger_makes_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a pause that never ends here."""
+    monkeypatch.setattr(listener, "RETRY_S", 1e6)
+    Stingy.failures = 0
+    with Stingy() as there:
+        there.setblocking(False)
+        there.bind(("127.0.0.1", 0))
+        arrivals: Arrivals[Silent] = Arrivals(99, 99)
+        port = Listener([there], Silent, arrivals, lambda: None, Log("test"))
+        port.start()
+        strangers = [await asyncio.open_connection("127.0.0.1", port.port) for _ in range(5)]
+        await until(lambda: len(arrivals) == 5)
+        Stingy.failures = 3
+        newcomer = await asyncio.open_connection("127.0.0.1", port.port)
+        for reader, _ in strangers[:3]:
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        await until(lambda: len(arrivals) == 3)
+        for _, writer in (*strangers, newcomer):
+            writer.close()
+        port.close()
+
+
 @pytest.mark.parametrize(
     ("files", "brokers", "fit"),
     [
-        (10**6, 9, 1000),
-        (FILES_MARGIN + 9 * (1000 + 20 + 10 + 2 * 4 + 2), 9, 1000),
-        (FILES_MARGIN + 9 * (999 + 20 + 10 + 2 * 4 + 2), 9, 999),
-        (1024, 1, 1024 - FILES_MARGIN - 40),
-        (256, 9, CONNECTIONS_MIN),
+        (10**6, 9, (1000, 20, 10)),
+        (FILES_MARGIN + 9 * (1000 + 20 + 10 + 2 * 4 + 2), 9, (1000, 20, 10)),
+        (FILES_MARGIN + 9 * (999 + 20 + 10 + 2 * 4 + 2), 9, (999, 20, 10)),
+        (1024, 1, (1024 - FILES_MARGIN - 40, 20, 10)),
+        (FILES_MARGIN + 8 * (CONNECTIONS_MIN + 40), 8, (CONNECTIONS_MIN, 20, 10)),
+        # 38 are left for all of them
+        (64, 1, (38 - 9 - 4, 9, 4)),
+        (256, 9, (8, 2, 1)),
+        (64, 9, (1, 1, 1)),
     ],
 )
-def test_no_more_clients_than_file_descriptors(files: int, brokers: int, fit: int) -> None:
+def test_no_more_connections_than_file_descriptors(files: int, brokers: int, fit: tuple[int, int, int]) -> None:
     limits = NetLimits(connections_max=1000, handshakes_max=20, http_connections_max=10)
-    assert connections_that_fit(files, brokers, limits, links=4) == fit
+    assert places_that_fit(files, brokers, limits, links=4) == Places(*fit)
 
 
 @pytest.mark.parametrize("wanted", [9999, NetLimits().connections_max])

@@ -31,6 +31,18 @@ class Arrivals(Generic[Key]):
     def __contains__(self, key: Key) -> bool:
         return key in self._address
 
+    def limit(self, count_max: int) -> None:
+        """Lower the bound, before anybody is here."""
+        self._count_max = min(self._count_max, count_max)
+        self._per_address_max = max(1, min(self._per_address_max, self._count_max // 4))
+
+    def pop_oldest(self) -> Key | None:
+        """Remove and return the connection that came first."""
+        oldest = next(iter(self._address), None)
+        if oldest is not None:
+            self.remove(oldest)
+        return oldest
+
     def add(self, key: Key, address: str) -> Key | None:
         """Add a connection from this address. Returns the connection to close, which is already removed."""
         source = "" if is_loopback(address) else source_of(address)

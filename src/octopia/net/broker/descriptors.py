@@ -1,13 +1,26 @@
-"""File descriptors: the process limit, and the number of client connections per broker that fit in it."""
+"""File descriptors: the process limit, and the places for clients and strangers that fit in it.
+
+Neighbours come first: two descriptors are reserved for each link. What is left is divided among clients, connections
+that have not identified themselves, and HTTP, so that none of them can keep out a neighbour, or each other.
+"""
 
 import resource
+from typing import NamedTuple
 
 from octopia.net.limits import NetLimits
 
-# For files, libraries, connections of the program itself.
+# For files, libraries, connections of the program itself; at most a quarter of the limit.
 FILES_MARGIN = 64
-# A broker has at least this many places for clients, whatever the limit: accepting may fail and is retried later.
+# If there are fewer places for clients than this, strangers and HTTP give up some of theirs.
 CONNECTIONS_MIN = 16
+
+
+class Places(NamedTuple):
+    """How many connections a broker has room for."""
+
+    clients: int
+    handshakes: int
+    http: int
 
 
 def raise_files_limit() -> int:
@@ -22,10 +35,15 @@ def raise_files_limit() -> int:
     return hard
 
 
-def connections_that_fit(files: int, brokers: int, limits: NetLimits, links: int) -> int:
-    """The number of client connections per broker that fit, for brokers with `links` links each; at most the bound."""
+def places_that_fit(files: int, brokers: int, limits: NetLimits, links: int) -> Places:
+    """The connections for which there is room, per broker, for brokers with `links` links each; at most the bounds."""
+    wanted = Places(limits.connections_max, limits.handshakes_max, limits.http_connections_max)
     if files == resource.RLIM_INFINITY:
-        return limits.connections_max
-    others = limits.files(links) - limits.connections_max
-    room = (files - FILES_MARGIN) // max(brokers, 1) - others
-    return min(limits.connections_max, max(room, CONNECTIONS_MIN))
+        return wanted
+    neighbours = limits.files(links) - sum(wanted)
+    room = (files - min(FILES_MARGIN, files // 4)) // max(brokers, 1) - neighbours
+    clients = room - wanted.handshakes - wanted.http
+    if clients >= CONNECTIONS_MIN:
+        return wanted._replace(clients=min(clients, wanted.clients))
+    handshakes, http = min(room // 4, wanted.handshakes), min(room // 8, wanted.http)
+    return Places(max(1, min(room - handshakes - http, wanted.clients)), max(1, handshakes), max(1, http))

@@ -5,7 +5,8 @@ pool (`arrivals.py`) decides which connection is closed for the newcomer. At mos
 iteration of the event loop; the others wait in the system's queue. So a peer that sends its Hello at once, as ours do,
 is identified before many others arrive and would push it out.
 
-If accepting fails, usually for lack of file descriptors, the listener pauses for `RETRY_S` and tries again.
+If accepting fails, usually for lack of file descriptors, the oldest connection that has not identified itself makes
+room. Without one, the listener pauses for `RETRY_S` and tries again.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from octopia.net.broker.operations.log import Log
 
 ACCEPTS_PER_TURN = 8
 RETRY_S = 1.0
+# By then a connection that had to make room is closed.
+ROOM_S = 0.01
 # Connections that wait to be accepted, as far as the system allows.
 BACKLOG = 1024
 
@@ -103,11 +106,15 @@ class Listener:
             self._begin(carrier, str(address[0]))
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
+        oldest = self._arrivals.pop_oldest()
+        if oldest is not None:
+            self._push_out(oldest)
         self._log.warning(
             "cannot accept", reason=error.strerror or str(error), fix="allow more open files, or fewer connections_max"
         )
         self._loop.remove_reader(listening)
-        self._resting[listening] = self._loop.call_later(RETRY_S, self._go_on, listening)
+        pause_s = RETRY_S if oldest is None else ROOM_S
+        self._resting[listening] = self._loop.call_later(pause_s, self._go_on, listening)
 
     def _go_on(self, listening: socket.socket) -> None:
         del self._resting[listening]
@@ -117,13 +124,16 @@ class Listener:
         peer = self._make()
         out = self._arrivals.add(peer, address)
         if out is not None:
-            self._crowded_out()
-            out.abort()
-            if out in self._coming:
-                self._coming[out].cancel()
+            self._push_out(out)
         given: list[socket.socket] = []  # whether the loop has the socket
         self._coming[peer] = task = self._loop.create_task(self._connect(peer, carrier, given))
         task.add_done_callback(lambda _: self._came(peer, carrier, given))
+
+    def _push_out(self, peer: Any) -> None:
+        self._crowded_out()
+        peer.abort()
+        if peer in self._coming:
+            self._coming[peer].cancel()
 
     async def _connect(self, peer: Any, carrier: socket.socket, given: list[socket.socket]) -> None:
         given.append(carrier)

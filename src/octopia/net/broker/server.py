@@ -23,7 +23,7 @@ from octopia.net.addresses import Address
 from octopia.net.broker.arrivals import Arrivals
 from octopia.net.broker.compiling import Compiling, is_compiled, load
 from octopia.net.broker.config import ServeConfig
-from octopia.net.broker.descriptors import connections_that_fit, raise_files_limit
+from octopia.net.broker.descriptors import places_that_fit, raise_files_limit
 from octopia.net.broker.host import SHUTDOWN, BrokerHost
 from octopia.net.broker.links import RESTART
 from octopia.net.broker.listener import Listener
@@ -177,7 +177,7 @@ class Server:
             self._fit(host, files)
             await self._restore(host)
             server.start()
-            await self._start_http(host)
+            await self._start_http(host, files)
         if self._compiled is None and not is_compiled():
             self._compiling.start()
 
@@ -212,11 +212,11 @@ class Server:
             host.restore(saved)
             host.log.info("sessions restored", sessions=len(saved.sessions))
 
-    async def _start_http(self, host: BrokerHost) -> None:
+    async def _start_http(self, host: BrokerHost, files: int) -> None:
         address = self.http.get(host.id)
         if address is None:
             return
-        places = host.net_limits.http_connections_max
+        places = places_that_fit(files, len(self.brokers), host.net_limits, len(host.links)).http
         arrivals: Arrivals[HttpPeer] = Arrivals(places, places)
         shown = Exhibits(host.report, host.traces, host.log.events, host.pages, self._overlay, len(self.brokers))
         server = await Listener.bind(
@@ -245,9 +245,11 @@ class Server:
         )
 
     def _fit(self, host: BrokerHost, files: int) -> None:
-        """Accept no more clients than there are file descriptors for."""
+        """Accept no more connections than there are file descriptors for, without those of neighbours."""
         wanted = host.door.connections_max
-        fit = connections_that_fit(files, len(self.brokers), host.net_limits, len(host.links))
+        places = places_that_fit(files, len(self.brokers), host.net_limits, len(host.links))
+        host.door.arrivals.limit(places.handshakes)
+        fit = places.clients
         if fit < wanted:
             host.door.connections_max = fit
             # The default is more than most need; if it was set explicitly, the message is louder.
