@@ -365,7 +365,7 @@ async def test_a_listener_without_file_descriptors_rests_and_goes_on(monkeypatch
     assert Stingy.failures == 0
 
 
-class Silent(asyncio.Protocol):
+class Quiet(asyncio.Protocol):
     """A stranger, as the broker sees it."""
 
     transport: Any = None
@@ -385,8 +385,8 @@ async def test_without_file_descriptors_the_oldest_stranger_makes_room_at_once(m
     with Stingy() as there:
         there.setblocking(False)
         there.bind(("127.0.0.1", 0))
-        arrivals: Arrivals[Silent] = Arrivals(99, 99)
-        port = Listener([there], Silent, arrivals, lambda: None, Log("test"))
+        arrivals: Arrivals[Quiet] = Arrivals(99, 99)
+        port = Listener([there], Quiet, arrivals, lambda: None, Log("test"))
         port.start()
         strangers = [await asyncio.open_connection("127.0.0.1", port.port) for _ in range(5)]
         await until(lambda: len(arrivals) == 5)
