@@ -380,6 +380,38 @@ class Pair:
             self.queue.drop_newest(told=b % 2 == 0)
             self.model.drop_newest(b % 2 == 0)
 
+    def put_and_drop_oldest(self, a: int, b: int) -> None:
+        """At a bound, the oldest make room for each of the new ones."""
+        model, lane, bounds = self.model, a % 4, (b + 1, 40 * a)
+        made = self.make(NOTIFICATION, b % 12 + 1, a)
+        bundle = Bundle(b"".join(made), len(made))
+        waited, size = len(model.waiting), len(b"".join(model.waiting))
+        self.queue.put_bundle(bundle, lane)
+        self.queue.drop_oldest_for(bundle, *bounds, is_notification)
+        model.lanes[lane] += made
+        # not below what waited before
+        frames_max, bytes_max = max(bounds[0] - 1, waited), max(bounds[1] - 1, size)
+        while len(model.waiting) > frames_max or len(b"".join(model.waiting)) > bytes_max:
+            if not model.drop_oldest():
+                break
+
+    def put_and_drop_newest(self, a: int, b: int) -> None:
+        """At a bound, each of the new ones is dropped that does not fit."""
+        model, bounds = self.model, (b + 1, 40 * a)
+        made = self.make(NOTIFICATION, b % 12 + 1, a)
+        bundle = Bundle(b"".join(made), len(made))
+        if any(model.lanes[1:]):
+            # Others give way, too; those that do depend on their sizes.
+            bounds = (b + 1, 10**6)
+        self.queue.put_bundle(bundle)
+        before = len(model.waiting)
+        dropped = self.queue.drop_newest_for(bundle, *bounds, told=b % 2 == 0)
+        for one in made:
+            model.lanes[0].append(one)
+            if len(model.waiting) >= bounds[0] or len(b"".join(model.waiting)) >= bounds[1]:
+                model.drop_newest(b % 2 == 0)
+        assert before + len(made) - dropped == len(model.waiting)
+
     def shed(self, a: int, b: int) -> None:
         goal = self.queue.memory_bytes - 40 * b
         assert self.queue.shed(goal, is_notification) == self.model.shed(goal)
@@ -422,7 +454,8 @@ class Pair:
 STEPS = (
     *[Pair.put] * 5, *[Pair.put_below] * 2, Pair.put_other, Pair.put_fence, *[Pair.flush] * 3, *[Pair.confirm] * 4,
     Pair.lose, *[Pair.come_back] * 2, Pair.restart, Pair.stop_writing, *[Pair.resume_writing] * 2, Pair.write_no_more,
-    Pair.look, Pair.age, Pair.drop_oldest, Pair.drop_newest, Pair.shed, Pair.shed_sent, Pair.end,
+    Pair.look, Pair.age, Pair.drop_oldest, Pair.drop_newest, Pair.put_and_drop_oldest, Pair.put_and_drop_newest,
+    Pair.shed, Pair.shed_sent, Pair.end,
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ queue does not know what its frames mean.
 
 **Bundles.** Frames that were made together wait as one piece of bytes (`Bundle`) and are written as they are. A bundle
 is cut only where a bound, the window or another lane comes between its frames. Its frames are notifications, or it has
-one frame.
+one frame; or they are drop notices.
 
 **Bounds.** There are two: the window of sent, unconfirmed frames, so that a peer that confirms nothing is sent nothing
 more; and the frames waiting behind it, where the owner decides what happens (`is_full`). Below that bound is a mark set
@@ -37,6 +37,10 @@ describe the current state, and no notification on the same link depends on them
 
 Resent frames, and frames left from before a restart of the broker, go first and in order: they had their turn before.
 
+**Memory.** Frames take at most twice `memory_bytes`: a bundle is not taken apart at a bound, and it is copied once less
+than half of the bytes that it keeps alive is left. Bytes that several queues share count in each. A ledger lists the
+queues with frames, and says when much more waits (`Ledger`).
+
 **Observers.** An observer is told of bundles that enter, leave, return and are lost, and changes nothing. It may put a
 tag on a bundle, which is cut with it.
 """
@@ -45,7 +49,8 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from itertools import groupby
+from typing import Final, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
@@ -57,13 +62,15 @@ WEIGHTS: Final = (1, 4, 16, 64)
 WRITE_BYTES_MAX: Final = 256 * 1024
 WINDOW_FRAMES: Final = 4096
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-# The most memory that a frame takes beside its bytes.
+# What a frame counts beside its bytes. The objects of one that is alone in its bundle take some 165 bytes, less than
+# twice this and its bytes; one of many in a bundle takes nothing.
 FRAME_MEMORY_BYTES: Final = 64
 # In place of a time, for bundles whose frames have none.
 NEVER: Final = 1 << 62
 _LENGTH: Final = struct.Struct(">I")
 # Replaces a frame that was sent, not confirmed and then dropped: frames are identified by number.
 _DROPPED_ONE: Final = message_frame(Dropped(1))
+Key = TypeVar("Key")
 
 
 class Tag(Protocol):
@@ -88,15 +95,44 @@ class Bundle(Struct, eq=False):
             at += _LENGTH.size + _LENGTH.unpack_from(self.data, at)[0]
         return at
 
+    def first_of(self, frames: int, size: int, beside: int) -> tuple[int, int]:
+        """The number of first frames, and their bytes, that are this many and take this much, if all do.
+
+        `beside` is what each frame takes beside its bytes.
+        """
+        if frames >= self.frames or size >= len(self.data) + beside * self.frames or self.frames == 1:
+            return self.frames, len(self.data)
+        count = at = 0
+        while count < frames or at + beside * count < size:
+            at += _LENGTH.size + _LENGTH.unpack_from(self.data, at)[0]
+            count += 1
+        return count, at
+
     def cut(self, frames: int) -> "Bundle":
         """Take the first frames off; at least one remains."""
-        at = self.size_of(frames)
+        return self.cut_at(frames, self.size_of(frames))
+
+    def cut_at(self, frames: int, at: int) -> "Bundle":
+        """Take the first frames off, which end here; at least one remains."""
         tag = None if self.tag is None else self.tag.cut(frames)
         first = Bundle(bytes(self.data[:at]), frames, self.oldest_ms, tag)
-        # a view: the rest may be cut again and again
-        self.data = memoryview(self.data)[at:]
+        # A view, since the rest may be cut again and again; but it keeps all of the bytes alive.
+        rest = memoryview(self.data)[at:]
+        self.data = rest if 2 * len(rest) >= len(cast("bytes", rest.obj)) else bytes(rest)
         self.frames -= frames
         return first
+
+    def fitting(self, size: int) -> int:
+        """The number of first frames in at most this many bytes, which are fewer than there are."""
+        count = at = 0
+        while (at := at + _LENGTH.size + _LENGTH.unpack_from(self.data, at)[0]) <= size:
+            count += 1
+        return count
+
+    def runs(self, key: Callable[[bytes], Key]) -> "list[tuple[Key, Bundle]]":
+        """Consecutive frames with the same key, as bundles of their own."""
+        *firsts, (last, _) = [(value, sum(1 for _ in run)) for value, run in groupby(self.split(), key)]
+        return [*((value, self.cut(count)) for value, count in firsts), (last, self)]
 
     def split(self) -> list[bytes]:
         """The frames, one by one."""
@@ -145,6 +181,28 @@ class Carrier(Protocol):
         """Write frames to the socket, now or later, in order."""
 
 
+class Ledger(dict["FrameQueue", None]):
+    """Queues with frames, for whoever adds up their memory: queues enter themselves when something is written.
+
+    Calls `when_grown` when this much more waits in them than when it was called before.
+    """
+
+    __slots__ = ("_bytes_max", "_grown_bytes", "_when_grown")
+
+    def __init__(self, bytes_max: int, when_grown: Callable[[], None]) -> None:
+        super().__init__()
+        self._bytes_max = bytes_max
+        self._when_grown = when_grown
+        self._grown_bytes = 0
+
+    def grew(self, size: int) -> None:
+        """A queue waits with this many bytes more."""
+        self._grown_bytes += size
+        if self._grown_bytes > self._bytes_max:
+            self._grown_bytes = 0
+            self._when_grown()
+
+
 class Turn:
     """One iteration of the event loop: the queues with output, flushed together at its end."""
 
@@ -186,6 +244,7 @@ class FrameQueue:
         "_unconfirmed_bytes",
         "_urgent",
         "_urgent_frames",
+        "_waited_bytes",
         "bytes_max",
         "carrier",
         "confirmed",
@@ -244,8 +303,8 @@ class FrameQueue:
         self.disguise: Callable[[list[bytes]], list[bytes]] | None = None
         self.carrier: Carrier | None = None  # None: frames are written at once
         self.observer: FrameObserver | None = None
-        # Queues with frames, for whoever adds up their memory: this one enters itself when something is written.
-        self.ledger: dict[FrameQueue, None] | None = None
+        self.ledger: Ledger | None = None
+        self._waited_bytes = 0  # as the ledger knows
 
     # -- how much there is
 
@@ -271,6 +330,11 @@ class FrameQueue:
             return False
         self.flush()
         return self.waits >= frames or self.waiting_bytes >= size
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the socket and the window may take some of what waits."""
+        return self.transport is not None and self.writable and self._room() > 0
 
     @property
     def holds_up(self) -> bool:
@@ -366,6 +430,14 @@ class FrameQueue:
         self.put_bundle(bundle.cut(room), lane)
         return bundle
 
+    def beyond(self, frames_max: int, bytes_max: int, last: list[bytes]) -> list[bytes]:
+        """Of these frames, which were put last: those that would not wait if less than this did."""
+        waits, size, at = self.waits, self.waiting_bytes, len(last)
+        while at and (waits >= frames_max or size >= bytes_max):
+            at -= 1
+            waits, size = waits - 1, size - len(last[at])
+        return last[at:]
+
     # -- their order
 
     def _settle(self) -> None:
@@ -424,9 +496,14 @@ class FrameQueue:
 
     def turn_ended(self) -> None:
         self._noted = False
-        if self.ledger is not None:
-            self.ledger[self] = None
+        ledger = self.ledger
+        if ledger is not None:
+            ledger[self] = None
         self.flush()
+        if self.waiting_bytes != self._waited_bytes:
+            grew, self._waited_bytes = self.waiting_bytes - self._waited_bytes, self.waiting_bytes
+            if ledger is not None and grew > 0:
+                ledger.grew(grew)
 
     def flush(self) -> None:
         """Write waiting frames to the socket, as far as it and the window allow."""
@@ -663,46 +740,129 @@ class FrameQueue:
 
     def drop_oldest(self, droppable: Callable[[bytes | memoryview], bool]) -> bool:
         """Drop the oldest droppable frame of the lowest lane that has one; returns False if there is none."""
+        return self._drop_oldest(1, 0, 0, droppable) == 1
+
+    def drop_oldest_for(
+        self, last: Bundle, frames_max: int, bytes_max: int, droppable: Callable[[bytes | memoryview], bool]
+    ) -> None:
+        """Drop the oldest frames until less waits than this, or no more than before the last bundle was put."""
+        frames, size = self._over(last, frames_max, bytes_max)
+        self._drop_oldest(frames, size, 0, droppable)
+
+    def _over(self, last: Bundle, frames_max: int, bytes_max: int) -> tuple[int, int]:
+        """The frames and bytes that wait beyond these bounds, or that the last bundle brought if that is less."""
+        return (
+            min(self.waits - frames_max + 1, last.frames),
+            min(self.waiting_bytes - bytes_max + 1, len(last.data)),
+        )
+
+    def _drop_oldest(
+        self,
+        frames: int,
+        size: int,
+        beside: int,
+        droppable: Callable[[bytes | memoryview], bool],
+        *,
+        one_by_one: bool = False,
+    ) -> int:
+        """Drop frames until they are at least this many and take at least this much; returns their number.
+
+        `beside` is what each takes beside its bytes. All frames of a bundle are droppable or none is, except
+        `one_by_one`.
+        """
+        dropped = 0
         for lane in (self._ordinary, *self._urgent):
-            before = 0
-            for place, bundle in enumerate(lane):
-                if droppable(bundle.data):
-                    if bundle.frames > 1:
-                        gone = bundle.cut(1)
-                    else:
-                        gone = bundle
-                        del lane[place]
-                    if lane is not self._ordinary:
-                        self._urgent_frames -= 1
-                    elif before < self._fence:
-                        self._fence -= 1
-                    self._remove(gone)
-                    self._count_drops(1)
-                    return True
-                before += bundle.frames
-        return False
+            kept: list[Bundle] = []
+            before = 0  # frames in these
+            while lane and (dropped < frames or size > 0):
+                bundle = lane.popleft()
+                if one_by_one and bundle.frames > 1:
+                    lane.extendleft(run for _, run in reversed(bundle.runs(droppable)))
+                    bundle = lane.popleft()
+                if not droppable(bundle.data):
+                    kept.append(bundle)
+                    before += bundle.frames
+                    continue
+                count, at = bundle.first_of(frames - dropped, size, beside)
+                if count < bundle.frames:
+                    lane.appendleft(bundle)
+                    bundle = bundle.cut_at(count, at)
+                if lane is not self._ordinary:
+                    self._urgent_frames -= count
+                else:
+                    self._fence -= min(max(self._fence - before, 0), count)
+                size -= at + beside * count
+                dropped += count
+                self._remove(bundle)
+            lane.extendleft(reversed(kept))
+        self._count_drops(dropped)
+        return dropped
 
     def drop_newest(self, *, told: bool = True) -> None:
         """Drop the last frame put; strictly, the newest notification of the lowest lane that has one.
 
         Without being `told`, the peer does not learn of it: links have no message for that.
         """
-        self._remove(self._newest())
-        if told:
-            self._count_drops(1)
+        self._drop_newest(1, 0, told)
 
-    def _newest(self) -> Bundle:
-        """Take the newest frame of the lowest lane; frames before a fence are not considered while others wait."""
-        lane = self._ordinary
-        if self._urgent_frames and self.waits - self._urgent_frames <= self._fence:
-            lane = next(lane for lane in self._urgent if lane)
-            self._urgent_frames -= 1
-        else:
-            self._fence = min(self._fence, self.waits - self._urgent_frames - 1)
-        bundle = lane.pop()
-        if bundle.frames > 1:
-            lane.append(bundle.cut(bundle.frames - 1))
-        return bundle
+    def drop_newest_for(self, last: Bundle, frames_max: int, bytes_max: int, *, told: bool = True) -> int:
+        """Like `drop_oldest_for`, with the newest frames: as if those of the last bundle had been put one by one.
+
+        Returns the number of dropped frames.
+        """
+        frames, size = self._over(last, frames_max, bytes_max)
+        if size <= 0 or not self._ordinary or self._ordinary[-1] is not last:
+            return self._drop_newest(frames, size, told)
+        # Small frames may fit where large ones do not.
+        self._ordinary.pop()
+        room, room_bytes = last.frames - frames, len(last.data) - size
+
+        def is_over(frame: bytes) -> bool:
+            nonlocal room, room_bytes
+            if not room or len(frame) > room_bytes:
+                return True
+            room, room_bytes = room - 1, room_bytes - len(frame)
+            return False
+
+        waited = self.waits
+        for over, run in last.runs(is_over):
+            if over:
+                self._remove(run)
+            else:
+                self._ordinary.append(run)
+        return self._dropped_newest(waited - self.waits, told)
+
+    def _drop_newest(self, frames: int, size: int, told: bool) -> int:
+        """Drop frames until they are at least this many and take at least this much; returns their number.
+
+        Frames before a fence are not considered while others wait.
+        """
+        waited = self.waits
+        while self.waits and (frames > 0 or size > 0):
+            lane = self._ordinary
+            behind = self.waits - self._urgent_frames - self._fence  # ordinary frames behind the fence
+            if self._urgent_frames and behind <= 0:
+                lane = next(lane for lane in self._urgent if lane)
+            bundle = lane.pop()
+            count = bundle.frames
+            if frames < count and size < len(bundle.data):
+                count = max(frames, count - bundle.fitting(len(bundle.data) - size) if size > 0 else 0)
+            if lane is not self._ordinary:
+                self._urgent_frames -= count
+            elif self._urgent_frames:
+                count = min(count, behind)
+            if count < bundle.frames:
+                lane.append(bundle.cut(bundle.frames - count))
+            frames -= count
+            size -= len(bundle.data)
+            self._remove(bundle)
+        return self._dropped_newest(waited - self.waits, told)
+
+    def _dropped_newest(self, frames: int, told: bool) -> int:
+        self._fence = min(self._fence, self.waits - self._urgent_frames)
+        if told:
+            self._count_drops(frames)
+        return frames
 
     def _remove(self, bundle: Bundle) -> None:
         """Account for a waiting bundle that is gone."""
@@ -715,34 +875,16 @@ class FrameQueue:
         self._dropped += frames
         self.dropped_total += frames
 
-    def shed(self, memory_bytes: int, droppable: Callable[[bytes], bool]) -> int:
+    def shed(
+        self, memory_bytes: int, droppable: Callable[[bytes | memoryview], bool], *, one_by_one: bool = False
+    ) -> int:
         """Drop waiting frames of this kind until the queue takes at most `memory_bytes`.
 
-        The lowest lane goes first, oldest frames first. Returns the number of dropped frames.
+        The lowest lane goes first, oldest frames first. Returns the number of dropped frames. Without `one_by_one`,
+        `droppable` is asked about the first frame of a bundle only.
         """
-        over, dropped = self.memory_bytes - memory_bytes, 0
-        for lane in (self._ordinary, *self._urgent):
-            kept = deque[Bundle]()
-            before_fence = 0
-            while over > 0 and lane:
-                bundle = lane.popleft()
-                frame = bundle.cut(1) if bundle.frames > 1 else bundle
-                if frame is not bundle:
-                    lane.appendleft(bundle)
-                if not droppable(bytes(frame.data)):
-                    kept.append(frame)
-                    continue
-                if lane is not self._ordinary:
-                    self._urgent_frames -= 1
-                elif len(kept) + before_fence < self._fence:
-                    before_fence += 1
-                over -= len(frame.data) + FRAME_MEMORY_BYTES
-                dropped += 1
-                self._remove(frame)
-                self._count_drops(1)
-            lane.extendleft(reversed(kept))
-            if lane is self._ordinary:
-                self._fence -= before_fence
+        over = self.memory_bytes - memory_bytes
+        dropped = self._drop_oldest(0, over, FRAME_MEMORY_BYTES, droppable, one_by_one=one_by_one)
         self._release_if_room()
         return dropped
 
@@ -753,26 +895,26 @@ class FrameQueue:
         """
         self._cut_first()
         over, dropped = self.memory_bytes - memory_bytes, 0
+
+        def gives_way(frame: bytes) -> bool:
+            nonlocal over
+            saved = len(frame) - len(_DROPPED_ONE)
+            if over <= 0 or saved <= 0 or not droppable(frame):
+                return False
+            over -= saved
+            return True
+
         rest: deque[Bundle] = deque()
         for bundle in self._unconfirmed:
-            if over <= 0:
-                rest.append(bundle)
-                continue
-            left: Bundle | None = bundle
-            while left is not None:
-                frame = left.cut(1) if left.frames > 1 else left
-                left = None if frame is left else left
-                saved = len(frame.data) - len(_DROPPED_ONE)
-                if over > 0 and saved > 0 and droppable(bytes(frame.data)):
+            for gone, run in bundle.runs(gives_way) if over > 0 else [(False, bundle)]:
+                kept = run
+                if gone:
+                    kept = Bundle(_DROPPED_ONE * run.frames, run.frames)
+                    self._unconfirmed_bytes -= len(run.data) - len(kept.data)
+                    dropped += run.frames
                     if self.observer is not None:
-                        self.observer.lost(self, frame)
-                    frame = Bundle(_DROPPED_ONE)
-                    self._unconfirmed_bytes -= saved
-                    over -= saved
-                    dropped += 1
-                # not a view, which would keep all of the bundle
-                frame.data = bytes(frame.data)
-                rest.append(frame)
+                        self.observer.lost(self, run)
+                rest.append(kept)
         self._unconfirmed = rest
         self.dropped_total += dropped
         return dropped

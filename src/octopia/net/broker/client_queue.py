@@ -148,71 +148,70 @@ class ClientQueue:
             self._put_slowly(bundle, lane, source)
 
     def _put_slowly(self, bundle: Bundle, lane: int, source: Channel | None) -> None:
-        """Like `put`, where the mark may be reached: looks at deliveries one by one."""
+        """Like `put`, where the mark may be reached: as if deliveries were put one by one.
+
+        They are put together once the socket takes no more, if they all have the same policy.
+        """
         frames = self.frames
         self._watch()
         unwanted: list[bytes] = []
         rest = frames.put_below(bundle, frames.mark_frames, frames.mark_bytes, lane)
         while rest is not None:
-            one = rest.cut(1) if rest.frames > 1 else rest
-            rest = None if one is rest else rest
-            delivery = bytes(one.data)
-            frames.put_bundle(one, lane)
-            if self._asks_for(delivery, source):
-                unwanted.append(delivery)
-                if self._only_policy and rest is not None:
-                    # The socket has taken all it can, and will take no more during this read.
-                    unwanted += rest.split()
-                    rest = frames.put_below(rest, frames.frames_max, frames.bytes_max, lane)
-                    del unwanted[len(unwanted) - (0 if rest is None else rest.frames) :]
+            alone = rest.frames > 1 and (self._only_policy is None or frames.may_write)
+            some = rest.cut(1) if alone else rest
+            rest = rest if alone else None
+            frames.put_bundle(some, lane)
+            if frames.is_over_mark:
+                unwanted += self._went_over(some, source)
             if rest is not None:
                 rest = frames.put_below(rest, frames.mark_frames, frames.mark_bytes, lane)
         if unwanted:
             self._intake.went_in(self._owner, unwanted, source)
 
-    def _asks_for(self, delivery: bytes, source: Channel | None) -> bool:
-        """This delivery was just put into the queue: handle the mark and the bound.
+    def _went_over(self, bundle: Bundle, source: Channel | None) -> list[bytes]:
+        """These deliveries were just put into the queue: handle the mark and the bound.
 
-        Returns whether its publisher is to pause.
+        Returns those whose publishers are to pause.
         """
         frames = self.frames
-        if not frames.is_over_mark:
-            return False
-        policy = self._policy_of(delivery)
+        policy = self._policy_of(bytes(bundle.data))
+        asks = policy == "block" and not (self.channel is not None and self.channel.is_held)
+        unwanted = frames.beyond(frames.mark_frames, frames.mark_bytes, bundle.split()) if asks else []
         if frames.is_full:
-            self._overflow(policy, source)
-        if policy != "block" or (self.channel is not None and self.channel.is_held):
-            return False
-        if not self.asks:
+            self._overflow(policy, bundle, source)
+        if asks and not self.asks:
             self.asks = True
             self._intake.fills(self._owner)
             frames.when_low(frames.frames_max // 4, frames.bytes_max // 4, self.stop_asking)
-        return True
+        return unwanted
 
-    def _overflow(self, policy: str, source: Channel | None) -> None:
-        """The queue was full when a delivery with this policy was put into it."""
+    def _overflow(self, policy: str, bundle: Bundle, source: Channel | None) -> None:
+        """The queue was full when this bundle, with this policy, was put into it."""
         frames = self.frames
-        if self.ended:
-            frames.drop_newest()
-        elif policy == "block":
+        if policy == "block" and not self.ended:
             if frames.reaches(2 * frames.frames_max, 2 * frames.bytes_max):
-                self._last_resort(source)
-        elif policy == "disconnect":
+                self._last_resort(bundle, source)
+            return
+        if policy == "disconnect" and not self.ended:
             self._end("its queue is full, and its policy is disconnect")
-        elif policy != "drop_oldest" or not frames.drop_oldest(is_delivery):
-            frames.drop_newest()
+        # Deliveries with the policy `block` may have gone beyond the bound: others do not make these give way.
+        bounds = frames.frames_max, frames.bytes_max
+        if policy == "drop_oldest" and not self.ended:
+            frames.drop_oldest_for(bundle, *bounds, is_delivery)
+        else:
+            frames.drop_newest_for(bundle, *bounds)
 
-    def _last_resort(self, source: Channel | None) -> None:
+    def _last_resort(self, bundle: Bundle, source: Channel | None) -> None:
         """More was in flight than there is room for although publishers pause, for example after a restart of a broker.
 
         The source is then not read from. If the source is the client itself, or it is held by others, it would wait for
-        itself: in that case the newest delivery is dropped.
+        itself: in that case the newest deliveries are dropped.
         """
-        own = self.channel
+        own, frames = self.channel, self.frames
         if own is not None and (own.is_held or source is own):
-            self.frames.drop_newest()
+            frames.drop_newest_for(bundle, 2 * frames.frames_max, 2 * frames.bytes_max)
         else:
-            self._intake.hold_back(self.frames, source)
+            self._intake.hold_back(frames, source)
 
     # -- policies in force
 
@@ -305,12 +304,12 @@ class ClientQueue:
         While it is connected, only those whose subscription's policy is to drop, and none that were sent.
         """
         if not self.is_away:
-            return self.frames.shed(memory_bytes, self._gives_way)
+            return self.frames.shed(memory_bytes, self._gives_way, one_by_one=self._only_policy is None)
         dropped = self.frames.shed(memory_bytes, is_delivery)
         return dropped + self.frames.shed_sent(memory_bytes, is_delivery)
 
-    def _gives_way(self, frame: bytes) -> bool:
-        return is_delivery(frame) and self._policy_of(frame) in ("drop_oldest", "drop_newest")
+    def _gives_way(self, frame: bytes | memoryview) -> bool:
+        return is_delivery(frame) and self._policy_of(bytes(frame)) in ("drop_oldest", "drop_newest")
 
     # -- flow control
 

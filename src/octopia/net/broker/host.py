@@ -28,7 +28,7 @@ from octopia.net.broker.identity import Identity, OverlayIdentity
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.links import RESTART, Link
 from octopia.net.broker.load import LoadWatch
-from octopia.net.broker.memory import Memory
+from octopia.net.broker.memory import GROWTH_PART, Memory
 from octopia.net.broker.operations.cases import CaseCounts
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.episodes import Episodes, LinkVerdict
@@ -46,7 +46,7 @@ from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.tables import sources
 from octopia.net.channel import SILENT_HEARTBEATS
-from octopia.net.frame_queue import WEIGHTS, FrameQueue, Turn
+from octopia.net.frame_queue import WEIGHTS, FrameQueue, Ledger, Turn
 from octopia.net.limits import NetLimits
 from octopia.routing import Broker, CongestionParameters, Limits, Policy, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
@@ -155,10 +155,12 @@ class BrokerHost:
         self._clients: dict[str, Session] = {}
         self.links: dict[BrokerId, Link] = {}
         self.intake = Intake(self.counters)
-        self._ledger: dict[FrameQueue, None] = {}  # queues with frames
+        bounds = self.net_limits.away_bytes_max, self.net_limits.memory_bytes_max
+        self._ledger = Ledger(min(bounds) // GROWTH_PART, lambda: self.memory.grew(self.now()))
         self.traces = Traces(id, overlay.brokers, overlay.clusters, self._link_now, self._fate)
-        self._make_routing()
-        self._make_queues(turn or Turn(loop), Aliases(alias_token) if alias_token else None)
+        turn = turn or Turn(loop)
+        self._make_routing(turn)
+        self._make_queues(turn, Aliases(alias_token) if alias_token else None)
         if recorder is not None:
             self._observe(recorder)
         self._make_watches()
@@ -166,7 +168,7 @@ class BrokerHost:
         if compiled:
             self.use_compiled()
 
-    def _make_routing(self) -> None:
+    def _make_routing(self, turn: Turn) -> None:
         """The engine, the router, and the questions that brokers ask each other."""
         parts = self._parts
         id, overlay = parts.id, parts.overlay
@@ -214,6 +216,7 @@ class BrokerHost:
             log=self.log,
             now=self.now,
             soon=parts.loop.call_soon,
+            turn=turn,
         )
 
     def use_compiled(self) -> None:

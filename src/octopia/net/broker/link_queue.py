@@ -62,7 +62,7 @@ class LinkQueue:
         for frame in frames:
             put(frame)
         if queue.is_full:
-            self._overflow(source)
+            self._overflow(Bundle(frames[-1]), source)
         return not isinstance(message, Confirm | LinkNews)
 
     def put(self, bundle: Bundle, lane: int, source: Channel | None) -> None:
@@ -75,43 +75,37 @@ class LinkQueue:
             self._put_slowly(bundle, lane, source)
 
     def _put_slowly(self, bundle: Bundle, lane: int, source: Channel | None) -> None:
-        """Like `put`, for when the mark would be reached or is 0."""
+        """Like `put`, for when the mark would be reached or is 0: as if notifications were put one by one."""
         queue = self.frames
-        bounds = queue.frames_max, queue.bytes_max
+        mark = self._mark or (queue.frames_max, queue.bytes_max)
         named = bundle.split() if self._names else []
         unwanted: list[bytes] = []
-        rest = queue.put_below(bundle, *(self._mark or bounds), lane)
+        rest = queue.put_below(bundle, *mark, lane)
         while rest is not None:
-            one = rest.cut(1) if rest.frames > 1 else rest
-            rest = None if one is rest else rest
-            frame = bytes(one.data)
-            queue.put_bundle(one, lane)
+            alone = rest.frames > 1 and queue.may_write
+            some = rest.cut(1) if alone else rest
+            rest = rest if alone else None
+            queue.put_bundle(some, lane)
             if queue.is_full:
-                self._overflow(source)
+                self._overflow(some, source)
             if self._is_over_mark():
-                unwanted.append(frame)
-                if rest is not None:
-                    # The socket has taken all it can, and will take no more during this read.
-                    unwanted += rest.split()
-                    rest = queue.put_below(rest, *bounds, lane)
-                    del unwanted[len(unwanted) - (0 if rest is None else rest.frames) :]
+                unwanted += queue.beyond(*mark, some.split())
             if rest is not None:
-                rest = queue.put_below(rest, *(self._mark or bounds), lane)
+                rest = queue.put_below(rest, *mark, lane)
         if unwanted:
             self._intake.went_in(self._link, unwanted, source)
         if named:
             self._intake.passed_on(self._link, named, source)
 
-    def _overflow(self, source: Channel | None) -> None:
-        link = self._link
+    def _overflow(self, last: Bundle, source: Channel | None) -> None:
+        link, queue = self._link, self.frames
         if link.channel is not None or link.keeps_all:
-            self._intake.hold_back(self.frames, source, clients_only=self._repeats)
+            self._intake.hold_back(queue, source, clients_only=self._repeats)
         elif link.is_up:
             # Broken, and there is no room left to wait: anything that follows would have a gap.
             link.wait_no_longer()
         else:
-            self.frames.drop_newest(told=False)
-            self.dropped += 1
+            self.dropped += queue.drop_newest_for(last, queue.frames_max, queue.bytes_max, told=False)
 
     # -- marks, and publishers that pause
 

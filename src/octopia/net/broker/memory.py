@@ -5,8 +5,9 @@ incomplete frames, and notifications held back for their order. A frame that wai
 so the bound errs on the safe side. Tables do not count; they have their own bounds (`octopia.routing.Limits`).
 
 `check` is called at every tick, and adds everything up at every tick or, while less than half of the bound is used, at
-every fourth. The bound may be exceeded in between, since one notification may go to thousands of clients. Above the
-bound, memory is freed down to 15/16 of it, so that this does not happen at every tick. In this order:
+every fourth; and whenever `GROWTH_PART` of a bound more waits in queues (`grew`). The bound may be exceeded by what
+follows from one read, since one notification may go to thousands of clients. Above the bound, memory is freed down to
+15/16 of it, so that this does not happen at every tick. In this order:
 
 1. Deliveries for clients that are away, the oldest of the largest queues first. Their sessions stay, unless more than
    `AWAY_BYTES` of a queue remain (answers, and placeholders of numbered frames); then the session ends, the largest
@@ -43,6 +44,8 @@ LARGE_BYTES = 1024 * 1024
 HOLD_S = 1.0
 # Ticks between two sums while less than half of the bound is used.
 IDLE_TICKS = 4
+# Memory is added up when this part of the smaller bound was put into queues and waits there.
+GROWTH_PART = 16
 # The Goodbye code for a client whose session is ended to free memory. It may reconnect at once with a new session.
 MEMORY = "memory"
 
@@ -166,6 +169,11 @@ class Memory:
             else:
                 # Also clients that have begun to publish since.
                 self._clients.hold_sources(self)
+
+    def grew(self, now: float) -> None:
+        """Much more waits in queues than a moment ago."""
+        self._ticks = 0
+        self.check(now)
 
     def _sum(self) -> int:
         """The memory of all queues; those that are empty leave the ledger."""

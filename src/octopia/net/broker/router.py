@@ -15,7 +15,7 @@ from octopia.net.broker.intake import Intake
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.channel import Channel
-from octopia.net.frame_queue import Bundle
+from octopia.net.frame_queue import Bundle, Turn
 from octopia.protocol import Message
 from octopia.routing import (
     Accept,
@@ -38,6 +38,8 @@ from octopia.wire import Unread, deliver_frame, link_frames
 
 # Requests whose answer must wait until they are in force, and the scope.
 _IN_FORCE = {"subscribe": CLUSTER, "advertise": REGION}
+# Queues are flushed when about this much was put into them, however much the event loop still has to read.
+UNWRITTEN_BYTES_MAX = 16 * 1024 * 1024
 
 
 class RouterClient(Protocol):
@@ -128,6 +130,7 @@ class Router:
         log: Log,
         now: Callable[[], float],
         soon: Callable[..., Any],
+        turn: Turn,
     ) -> None:
         self.id = broker.id
         self.engine = engine
@@ -140,6 +143,8 @@ class Router:
         self._log = log
         self._now = now
         self._soon = soon
+        self._turn = turn
+        self._unwritten_bytes = 0
         policy = policy_named(broker.routing)
         self._confirms = policy.confirms
         # TID routing cannot resync tables, so it is not told about links.
@@ -154,12 +159,14 @@ class Router:
         self._put(None, outcome, source, now)
         if self._log_mark is not None:
             self._log_mark.went_in(source)
+        self._write_if_much(outcome, unread)
         unread.took(outcome.after, outcome.frames)
 
     def receive_copies(self, sender: BrokerId, unread: Unread, source: Channel, now: float) -> None:
         """Route the first copies from a neighbour."""
         outcome = self.engine.receive(sender, unread, now)
         self._put(sender, outcome, source, now)
+        self._write_if_much(outcome, unread)
         unread.took(outcome.after, outcome.frames)
 
     def _put(self, sender: BrokerId | None, outcome: Outcome, source: Channel | None, now: float) -> None:
@@ -174,6 +181,16 @@ class Router:
             self._carry_out(outcome.actions)
         if observer is not None:
             observer.ended()
+
+    def _write_if_much(self, outcome: Outcome, unread: Unread) -> None:
+        """Do not let the reads of one iteration of the event loop fill memory: write, and count what is left.
+
+        At most all that was read goes into each queue.
+        """
+        self._unwritten_bytes += (outcome.after - unread.at) * len(outcome.bundles)
+        if self._unwritten_bytes > UNWRITTEN_BYTES_MAX:
+            self._unwritten_bytes = 0
+            self._turn.flush()
 
     # -- everything else
 

@@ -29,7 +29,7 @@ from octopia.net.broker.saved import SavedSession
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Holder
-from octopia.net.frame_queue import FrameObserver, FrameQueue, Turn
+from octopia.net.frame_queue import FrameObserver, FrameQueue, Ledger, Turn
 from octopia.net.limits import NetLimits
 from octopia.wire import AdvertiseRequest, SubscribeRequest
 
@@ -59,7 +59,7 @@ class Sessions(Mapping[str, Session]):
         qos: Qos,
         wall: Callable[[], float],
         aliases: Aliases | None,
-        ledger: dict[FrameQueue, None],
+        ledger: Ledger,
     ) -> None:
         self.observe: Callable[[str], FrameObserver] | None = None  # makes the observer of a client's queue
         self._aliases = aliases
