@@ -40,6 +40,16 @@ def is_ours(data: bytes | memoryview) -> bool:
     return data[4] in (NOTIFICATION, FENCE, OTHER)
 
 
+def drop_oldest(queue: FrameQueue) -> bool:
+    """Drop one frame, if there is one to drop."""
+    return queue.shed(queue.memory_bytes - 1, is_notification) == 1
+
+
+def drop_newest(queue: FrameQueue, *, told: bool = True) -> None:
+    """Drop one frame, as for one that was just put."""
+    assert queue.drop_newest(Bundle(b""), queue.waits, 10**6, told=told) == 1
+
+
 class Wire:
     """A socket that keeps its input."""
 
@@ -373,11 +383,11 @@ class Pair:
         self.model.oldest = max(self.model.oldest, self.made - 3 * b)
 
     def drop_oldest(self, a: int, b: int) -> None:
-        assert self.queue.drop_oldest(is_notification) == self.model.drop_oldest()
+        assert drop_oldest(self.queue) == self.model.drop_oldest()
 
     def drop_newest(self, a: int, b: int) -> None:
         if self.model.waiting:
-            self.queue.drop_newest(told=b % 2 == 0)
+            drop_newest(self.queue, told=b % 2 == 0)
             self.model.drop_newest(b % 2 == 0)
 
     def put_and_drop_oldest(self, a: int, b: int) -> None:
@@ -387,7 +397,7 @@ class Pair:
         bundle = Bundle(b"".join(made), len(made))
         waited, size = len(model.waiting), len(b"".join(model.waiting))
         self.queue.put_bundle(bundle, lane)
-        self.queue.drop_oldest_for(bundle, *bounds, is_notification)
+        self.queue.drop_oldest(bundle, *bounds, is_notification)
         model.lanes[lane] += made
         # not below what waited before
         frames_max, bytes_max = max(bounds[0] - 1, waited), max(bounds[1] - 1, size)
@@ -405,7 +415,7 @@ class Pair:
             bounds = (b + 1, 10**6)
         self.queue.put_bundle(bundle)
         before = len(model.waiting)
-        dropped = self.queue.drop_newest_for(bundle, *bounds, told=b % 2 == 0)
+        dropped = self.queue.drop_newest(bundle, *bounds, told=b % 2 == 0)
         for one in made:
             model.lanes[0].append(one)
             if len(model.waiting) >= bounds[0] or len(b"".join(model.waiting)) >= bounds[1]:
@@ -601,16 +611,16 @@ def test_at_the_bound_the_lowest_lane_gives_way(loop: asyncio.AbstractEventLoop)
     books.waiting.update([frame(FENCE, 0), *(joined(number) for number in range(1, 5))])
     lost: list[set[bytes]] = []
     for drop in (
-        lambda: queue.drop_oldest(is_notification),
-        lambda: queue.drop_oldest(is_notification),
-        queue.drop_newest,
-        lambda: queue.drop_newest(told=False),
+        lambda: drop_oldest(queue),
+        lambda: drop_oldest(queue),
+        lambda: drop_newest(queue),
+        lambda: drop_newest(queue, told=False),
     ):
         drop()
         lost.append(set(books.gone))
         books.gone.clear()
     assert lost == [{joined(3)}, {joined(2)}, {joined(4)}, {joined(1)}]
-    assert not queue.drop_oldest(is_notification)
+    assert not drop_oldest(queue)
     assert (queue.waits, queue.waiting_bytes, queue.dropped_total, queue.untold) == (1, 9, 3, 3)
 
 

@@ -250,7 +250,7 @@ def test_those_who_publish_are_held_until_an_eighth_is_free() -> None:
         world.memory.check(0.0)
         held.append(world.is_held)
         assert world.memory.is_full == world.is_held
-        block.queue.drop_oldest(lambda _: True)
+        block.queue.shed(block.queue.memory_bytes - 1, lambda _: True)
     # 100, 99, … 88 frames are more than 7/8 of the bound, 87 are not.
     assert held == [True] * 13 + [False]
 

@@ -430,14 +430,6 @@ class FrameQueue:
         self.put_bundle(bundle.cut(room), lane)
         return bundle
 
-    def beyond(self, frames_max: int, bytes_max: int, last: list[bytes]) -> list[bytes]:
-        """Of these frames, which were put last: those that would not wait if less than this did."""
-        waits, size, at = self.waits, self.waiting_bytes, len(last)
-        while at and (waits >= frames_max or size >= bytes_max):
-            at -= 1
-            waits, size = waits - 1, size - len(last[at])
-        return last[at:]
-
     # -- their order
 
     def _settle(self) -> None:
@@ -738,14 +730,13 @@ class FrameQueue:
 
     # -- at the bound
 
-    def drop_oldest(self, droppable: Callable[[bytes | memoryview], bool]) -> bool:
-        """Drop the oldest droppable frame of the lowest lane that has one; returns False if there is none."""
-        return self._drop_oldest(1, 0, 0, droppable) == 1
-
-    def drop_oldest_for(
+    def drop_oldest(
         self, last: Bundle, frames_max: int, bytes_max: int, droppable: Callable[[bytes | memoryview], bool]
     ) -> None:
-        """Drop the oldest frames until less waits than this, or no more than before the last bundle was put."""
+        """Drop the oldest frames until less waits than this, or no more than before the last bundle was put.
+
+        The lowest lane goes first.
+        """
         frames, size = self._over(last, frames_max, bytes_max)
         self._drop_oldest(frames, size, 0, droppable)
 
@@ -798,17 +789,11 @@ class FrameQueue:
         self._count_drops(dropped)
         return dropped
 
-    def drop_newest(self, *, told: bool = True) -> None:
-        """Drop the last frame put; strictly, the newest notification of the lowest lane that has one.
+    def drop_newest(self, last: Bundle, frames_max: int, bytes_max: int, *, told: bool = True) -> int:
+        """Like `drop_oldest`, with the newest frames: as if those of the last bundle had been put one by one.
 
-        Without being `told`, the peer does not learn of it: links have no message for that.
-        """
-        self._drop_newest(1, 0, told)
-
-    def drop_newest_for(self, last: Bundle, frames_max: int, bytes_max: int, *, told: bool = True) -> int:
-        """Like `drop_oldest_for`, with the newest frames: as if those of the last bundle had been put one by one.
-
-        Returns the number of dropped frames.
+        Without being `told`, the peer does not learn of it: links have no message for that. Returns the number of
+        dropped frames.
         """
         frames, size = self._over(last, frames_max, bytes_max)
         if size <= 0 or not self._ordinary or self._ordinary[-1] is not last:
@@ -952,6 +937,15 @@ class FrameQueue:
     def forget(self, source: Source) -> None:
         """This source is gone."""
         self._blocked.pop(source, None)
+
+
+def beyond(queue: FrameQueue, frames_max: int, bytes_max: int, last: list[bytes]) -> list[bytes]:
+    """Of these frames, which were put last into a queue: those that would not wait if less than this did."""
+    waits, size, at = queue.waits, queue.waiting_bytes, len(last)
+    while at and (waits >= frames_max or size >= bytes_max):
+        at -= 1
+        waits, size = waits - 1, size - len(last[at])
+    return last[at:]
 
 
 def memory_bytes_of(queues: Iterable[FrameQueue]) -> int:

@@ -19,7 +19,7 @@ from octopia.net.broker.policies import Policies
 from octopia.net.broker.privilege import BlockPrivilege
 from octopia.net.broker.qos import Granted
 from octopia.net.channel import Channel
-from octopia.net.frame_queue import Bundle, FrameQueue
+from octopia.net.frame_queue import Bundle, FrameQueue, beyond
 from octopia.wire import POLICY_DEFAULT, Kind, delivered_at, delivered_for
 
 # The fate of a delivery for a client whose session is over.
@@ -176,7 +176,7 @@ class ClientQueue:
         frames = self.frames
         policy = self._policy_of(bytes(bundle.data))
         asks = policy == "block" and not (self.channel is not None and self.channel.is_held)
-        unwanted = frames.beyond(frames.mark_frames, frames.mark_bytes, bundle.split()) if asks else []
+        unwanted = beyond(frames, frames.mark_frames, frames.mark_bytes, bundle.split()) if asks else []
         if frames.is_full:
             self._overflow(policy, bundle, source)
         if asks and not self.asks:
@@ -197,9 +197,9 @@ class ClientQueue:
         # Deliveries with the policy `block` may have gone beyond the bound: others do not make these give way.
         bounds = frames.frames_max, frames.bytes_max
         if policy == "drop_oldest" and not self.ended:
-            frames.drop_oldest_for(bundle, *bounds, is_delivery)
+            frames.drop_oldest(bundle, *bounds, is_delivery)
         else:
-            frames.drop_newest_for(bundle, *bounds)
+            frames.drop_newest(bundle, *bounds)
 
     def _last_resort(self, bundle: Bundle, source: Channel | None) -> None:
         """More was in flight than there is room for although publishers pause, for example after a restart of a broker.
@@ -209,7 +209,7 @@ class ClientQueue:
         """
         own, frames = self.channel, self.frames
         if own is not None and (own.is_held or source is own):
-            frames.drop_newest_for(bundle, 2 * frames.frames_max, 2 * frames.bytes_max)
+            frames.drop_newest(bundle, 2 * frames.frames_max, 2 * frames.bytes_max)
         else:
             self._intake.hold_back(frames, source)
 

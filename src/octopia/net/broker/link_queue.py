@@ -12,7 +12,7 @@ from typing import Protocol
 from octopia.net.broker.intake import Intake, Member
 from octopia.net.broker.marks import Marks
 from octopia.net.channel import Channel
-from octopia.net.frame_queue import Bundle, FrameQueue
+from octopia.net.frame_queue import Bundle, FrameQueue, beyond
 from octopia.protocol import Confirm, LinkNews, Message, Notify, Waits
 from octopia.wire import COPIES, Hold
 
@@ -89,7 +89,7 @@ class LinkQueue:
             if queue.is_full:
                 self._overflow(some, source)
             if self._is_over_mark():
-                unwanted += queue.beyond(*mark, some.split())
+                unwanted += beyond(queue, *mark, some.split())
             if rest is not None:
                 rest = queue.put_below(rest, *mark, lane)
         if unwanted:
@@ -105,7 +105,7 @@ class LinkQueue:
             # Broken, and there is no room left to wait: anything that follows would have a gap.
             link.wait_no_longer()
         else:
-            self.dropped += queue.drop_newest_for(last, queue.frames_max, queue.bytes_max, told=False)
+            self.dropped += queue.drop_newest(last, queue.frames_max, queue.bytes_max, told=False)
 
     # -- marks, and publishers that pause
 
