@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from octopia.errors import InputError, OctopiaError, UnreachableError
+from octopia.matching import kernels_in_use
 from octopia.net import (
     EVENT_COLUMNS,
     EXPIRED_COLUMNS,
@@ -170,6 +171,8 @@ class Worker:
             qos=(Qos(is_timed=True),) * setup.clusters if setup.timed else (),
             # uvloop's own clock has a resolution of a millisecond
             now=time.monotonic,
+            # from the start, so that the engine does not change during a run
+            compiled=kernels_in_use() == "numba",
         )
         mortal = [BrokerId.parse(id) for id in setup.mortal if BrokerId.parse(id) in addresses]
         others = [id for id in addresses if id not in mortal]
