@@ -13,12 +13,18 @@ from octopia.wire import (
     Goodbye,
     Hello,
     Ping,
+    Pong,
     Side,
     Welcome,
     WireLimits,
     message_frame,
 )
 from tests.net.live import Live
+
+
+def is_no_sign_of_life(message: Any) -> bool:
+    """Whether a message says more than that the broker is there. It gives such signs unasked, too."""
+    return not isinstance(message, Ack | Ping) and message != Pong()
 
 
 class RawPeer:
@@ -50,7 +56,7 @@ class RawPeer:
     def send(self, frame: bytes) -> None:
         self._writer.write(frame)
 
-    async def next(self, wanted: Callable[[Any], bool] = lambda message: not isinstance(message, Ack | Ping)) -> Any:
+    async def next(self, wanted: Callable[[Any], bool] = is_no_sign_of_life) -> Any:
         """The next message that is wanted; None when the broker closed."""
         while True:
             while self._messages:

@@ -16,7 +16,7 @@ from octopia.language import parse_filter
 from octopia.net import Address, Client, NetLimits
 from octopia.net.broker import listener
 from octopia.net.broker.arrivals import Arrivals
-from octopia.net.broker.descriptors import CONNECTIONS_MIN, FILES_MARGIN, Places, places_that_fit
+from octopia.net.broker.descriptors import CONNECTIONS_MIN, FILES_MARGIN, ConnectionRoom, places_that_fit
 from octopia.net.broker.listener import Listener
 from octopia.net.broker.memory import IDLE_TICKS
 from octopia.net.broker.operations.log import Log
@@ -417,7 +417,7 @@ async def test_without_file_descriptors_the_oldest_stranger_makes_room_at_once(m
 )
 def test_no_more_connections_than_file_descriptors(files: int, brokers: int, fit: tuple[int, int, int]) -> None:
     limits = NetLimits(connections_max=1000, handshakes_max=20, http_connections_max=10)
-    assert places_that_fit(files, brokers, limits, links=4) == Places(*fit)
+    assert places_that_fit(files, brokers, limits, links=4) == ConnectionRoom(*fit)
 
 
 @pytest.mark.parametrize("wanted", [9999, NetLimits().connections_max])

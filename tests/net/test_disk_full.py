@@ -123,6 +123,7 @@ async def test_the_room_is_enough_for_what_is_saved(tmp_path: Path) -> None:
         reader = await live.client("a,0", session_s=100.0)
         for number in range(200):
             await reader.subscribe(f"n >= {number} and name <> 'ünï{number}'").__aenter__()
+        assert reader._connecting.channel is not None
         reader._connecting.channel.abort()
         publisher = await live.publisher("a,0", "n is not null and name is not null")
         await publisher.publish_many({"n": n, "name": "x" * (n % 90)} for n in range(2000))

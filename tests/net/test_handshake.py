@@ -154,7 +154,7 @@ async def test_many_newcomers_ask_a_connection_once(live: Live, monkeypatch: pyt
     first = await RawPeer.enter(live, "a,0", hello())
     assert [await code(live, hello()) for _ in range(20)] == ["busy"] * 20
     first.send(message_frame(Ping(7)))
-    seen = [await first.next(lambda message: isinstance(message, Ping | Pong)) for _ in range(2)]
+    seen = [await first.next(lambda message: isinstance(message, Ping) or message == Pong(7)) for _ in range(2)]
     assert [type(message) for message in seen] == [Ping, Pong]
 
 

@@ -88,12 +88,12 @@ class Brokers:
     def subscribed(self, broker: str) -> bool:
         """Whether a session here has a subscription, and is connected."""
         sessions = self.live.host(broker).sessions
-        return bool(self.look(lambda: any(s.channel is not None and s.policies for s in sessions.values())))
+        return bool(self.look(lambda: any(s.channel is not None and s.deliveries.policies for s in sessions.values())))
 
     def away(self, broker: str) -> bool:
         """Whether a session here has a subscription, and is not connected."""
         sessions = self.live.host(broker).sessions
-        return bool(self.look(lambda: any(s.channel is None and s.policies for s in sessions.values())))
+        return bool(self.look(lambda: any(s.channel is None and s.deliveries.policies for s in sessions.values())))
 
     def restart(self, broker: str) -> None:
         """Stop a broker as SIGKILL would, and restart it on the same port."""

@@ -251,7 +251,7 @@ def test_a_query_that_is_too_slow_for_too_long_begins_anew_and_keeps_its_rows(tm
         publisher = brokers.publisher(AT, "n is not null and text is not null")
         query = Query(brokers, tmp_path, spoolBytesMax=1024 * 1024)
         host = brokers.live.host(AT)
-        first = brokers.look(lambda: next(s for s in host.sessions.values() if s.policies))
+        first = brokers.look(lambda: next(s for s in host.sessions.values() if s.deliveries.policies))
         # More than the spool, the window of unconfirmed frames and all queues take together.
         rows: list[Any] = [{"n": n, "text": "x" * 1000} for n in range(9000)]
         publishing = brokers.look(lambda: brokers._loop.create_task(publisher.publish_many(rows)))

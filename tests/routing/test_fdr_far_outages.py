@@ -183,9 +183,9 @@ def test_reports_are_spread_though_the_broker_that_gathers_them_dies() -> None:
     scot = Scot(parse_tree("path:3"), 3)
     network = Counted(scot)
     gone, gathers = BrokerId("b", 1), BrokerId("b", 0)
-    for broker in (gone, gathers):
-        for near in scot.neighbours(broker):
-            network.cut_link(broker, near)
+    for dead in (gone, gathers):
+        for near in scot.neighbours(dead):
+            network.cut_link(dead, near)
     for near in scot.neighbours(gone):
         if near != gathers:
             network.notice((near, gone))

@@ -15,7 +15,7 @@ FILES_MARGIN = 64
 CONNECTIONS_MIN = 16
 
 
-class Places(NamedTuple):
+class ConnectionRoom(NamedTuple):
     """How many connections a broker has room for."""
 
     clients: int
@@ -35,9 +35,9 @@ def raise_files_limit() -> int:
     return hard
 
 
-def places_that_fit(files: int, brokers: int, limits: NetLimits, links: int) -> Places:
+def places_that_fit(files: int, brokers: int, limits: NetLimits, links: int) -> ConnectionRoom:
     """The connections for which there is room, per broker, for brokers with `links` links each; at most the bounds."""
-    wanted = Places(limits.connections_max, limits.handshakes_max, limits.http_connections_max)
+    wanted = ConnectionRoom(limits.connections_max, limits.handshakes_max, limits.http_connections_max)
     if files == resource.RLIM_INFINITY:
         return wanted
     neighbours = limits.files(links) - sum(wanted)
@@ -46,4 +46,4 @@ def places_that_fit(files: int, brokers: int, limits: NetLimits, links: int) -> 
     if clients >= CONNECTIONS_MIN:
         return wanted._replace(clients=min(clients, wanted.clients))
     handshakes, http = min(room // 4, wanted.handshakes), min(room // 8, wanted.http)
-    return Places(max(1, min(room - handshakes - http, wanted.clients)), max(1, handshakes), max(1, http))
+    return ConnectionRoom(max(1, min(room - handshakes - http, wanted.clients)), max(1, handshakes), max(1, http))
