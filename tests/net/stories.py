@@ -38,7 +38,7 @@ from octopia.wire import (
     unadvertise_frame,
     unsubscribe_frame,
 )
-from tests.by_hand import TEXTS, USUAL, Condition, Promise, Words, both, either
+from tests.by_hand import TEXTS, USUAL, Condition, Promise, Words, both, either, present
 from tests.net.piped import PipedClient, PipedOverlay, StoppedLoop, settled
 
 # One broker costs little, and tables come and go there as in any other.
@@ -106,6 +106,10 @@ class Story:
         self.words = EverydayWords(draw, more=draw.choice((0, 0, 4, 80)), rare=rare)
         # Values of more than 64 bits end a run for the compiled reader, and `fdr` chooses trees by run: what waits has
         # changed by the next.
+        #
+        # The compiled reader takes copies with different headers together. A queue over its mark is flushed in the
+        # midst of a read, so where an urgent delivery overtakes others depends on that, too: those are left to the
+        # second judge.
         self.same_bytes = self.routing != "fdr" or not rare
         self.has_qos = draw.random() < 0.4
         self.fickle = draw.choice((1, 4))  # how often clients change their minds
@@ -127,6 +131,7 @@ class Story:
             options["covering"] = draw.choice(("none", "none", "host", "host" if self.routing == "fdr" else "link"))
         # Queues so short that deliveries are dropped, and publishers pause.
         self.is_tight = draw.random() < 0.25
+        self.same_bytes = self.same_bytes and not (self.routing == "fdr" and self.is_tight and self.has_qos)
         limits = NetLimits(
             window_frames=draw.choice((8, 4096)),
             heartbeat_s=1e6,
@@ -351,7 +356,8 @@ class Story:
     async def queues_are_long(self) -> None:
         """Some links count as overloaded until their queues are looked at again."""
         self.loop.now_s += 0.01
-        for one, other in self.overlays[0].pairs:
+        pairs = self.overlays[0].pairs
+        for one, other in [*pairs, *((other, one) for one, other in pairs)]:
             queue = self.draw.choice((0, 0, 5, 40))
 
             def sample(overlay: PipedOverlay, one: BrokerId = one, other: BrokerId = other, queue: int = queue) -> None:
@@ -456,6 +462,34 @@ class Story:
             overlay.end()
 
 
+class OverloadedStory(Story):
+    """Notifications are published, and arrive, while links count as overloaded, so that copies take detours."""
+
+    shapes = (("path:2", 3), ("path:3", 2), ("path:3", 3))
+    routings = ("idr", "idr", "idr", "tid-dynamic", "fdr")
+    has_rights = False
+
+    async def prepare(self) -> None:
+        """Much is delivered."""
+        await super().prepare()
+        for name, known in self.known.items():
+            id, promise = self.new_id(), Promise(({each: (present(each),) for each in self.words.names},))
+            known.promises[id] = promise
+            await self.write(name, advertise_frame(id, parse_filter(promise.text)))
+            await self.subscribe_to(name, Condition("true", lambda _: True))
+        await self.rest()
+
+    @property
+    def steps(self) -> list[Callable[[], Any]]:
+        return [*super().steps, *[self.publish_while_queues_are_long] * 8]
+
+    async def publish_while_queues_are_long(self) -> None:
+        await self.queues_are_long()
+        await self.publish()
+        for _ in range(self.draw.randint(1, 4)):
+            await self.tell(PipedOverlay.take_all)
+
+
 def by_publisher(data: bytes) -> list[tuple[str, bytes]]:
     """The frames that were written, with deliveries sorted by publisher where nothing else comes between them."""
     found: list[tuple[str, bytes]] = []
@@ -514,17 +548,17 @@ class Secrets:
 SECRETS = Secrets()
 
 
-def tell(seed: int) -> None:
+def tell(seed: int, kind: type[Story] = Story) -> None:
     loop = StoppedLoop()
     try:
-        loop.run_until_complete(_tell(seed, loop))
+        loop.run_until_complete(_tell(seed, loop, kind))
     finally:
         loop.close()
 
 
-async def _tell(seed: int, loop: StoppedLoop) -> None:
+async def _tell(seed: int, loop: StoppedLoop, kind: type[Story]) -> None:
     SECRETS.begin()
-    story = Story(seed, loop)
+    story = kind(seed, loop)
     try:
         await story.run()
     except Exception as error:

@@ -4,8 +4,12 @@ import pytest
 
 from octopia.matching import kernels_in_use
 from octopia.net import warm_up
+from octopia.net.broker.engine.order import Ways
+from octopia.protocol import Notify
+from octopia.topology import BrokerId
+from octopia.wire import CopyHeader
 from tests.effort import cases
-from tests.net.stories import SECRETS, tell
+from tests.net.stories import SECRETS, OverloadedStory, tell
 
 pytestmark = pytest.mark.skipif(kernels_in_use() != "numba", reason="numba is not installed")
 
@@ -30,3 +34,18 @@ def _same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compiled_and_python_brokers_send_the_same(part: int) -> None:
     for seed in range(part, cases(360), 4):
         tell(seed)
+
+
+def test_they_do_so_while_copies_take_detours(monkeypatch: pytest.MonkeyPatch) -> None:
+    detours = 0
+    header = Ways.header
+
+    def counted(self: Ways, to: BrokerId, message: Notify, now: float) -> CopyHeader:
+        nonlocal detours
+        detours += bool(message.header.civ)
+        return header(self, to, message, now)
+
+    monkeypatch.setattr(Ways, "header", counted)
+    for seed in range(cases(120)):
+        tell(seed, OverloadedStory)
+    assert detours > 100

@@ -134,7 +134,8 @@ async def test_an_overloaded_broker_says_so_and_its_clients_move_without_loss(
         await publisher.flush()
         await client.flush()
         count += 1
-        if client._session.overlap is not None and client._session.overlap._has_left:
+        overlap: Any = client._session.overlap
+        if overlap is not None and overlap._has_left:
             break
     assert (client.broker, client.moves, client.reconnects) == ("(a,1)", 1, 0)
     await until(lambda: "mover" not in host.sessions)

@@ -12,7 +12,7 @@ from tests.net.test_memory import NoLoop
 ONE = message_frame(Dropped(1))
 
 
-def is_delivery(frame: bytes) -> bool:
+def is_delivery(frame: bytes | memoryview) -> bool:
     return frame[:1] == b"d"
 
 
