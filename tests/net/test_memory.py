@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from octopia.net.broker.memory import AWAY_BYTES, HOLD_S, LARGE_BYTES, Memory, level
+from octopia.net.broker.memory import AWAY_BYTES, FREED_BYTES, GIVE_BACK_S, HOLD_S, LARGE_BYTES, Memory, level
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.frame_queue import FRAME_MEMORY_BYTES, FrameQueue, Turn
@@ -65,6 +65,7 @@ class World:
         self.links = {link.name: link for link in links}
         self.unfinished = readers
         self.ended: list[str] = []
+        self.given_back = 0
         self.is_held = False
         self.counters = Counters()
         self.limits = NetLimits(**limits)
@@ -77,6 +78,7 @@ class World:
             held_bytes=lambda: 0,
             counters=self.counters,
             log=Log("test"),
+            give_back=self.give_back,
         )
 
     @property
@@ -98,6 +100,9 @@ class World:
         self.ended.append(session.name)
         session.queue.clear()
         del self.clients[session.name]
+
+    def give_back(self) -> None:
+        self.given_back += 1
 
     def hold_sources(self, holder: Any) -> None:
         self.is_held = True
@@ -261,3 +266,25 @@ def test_what_waits_for_a_neighbour_that_is_up_is_never_dropped() -> None:
         world.memory.check(now)
     assert world.links["l"].queue.waits == 1000
     assert world.is_held
+
+
+def test_much_that_was_freed_is_given_back_but_not_at_every_tick() -> None:
+    world = World([Queue("c", "block", []), Queue("away", "away", [])], [], [], away_bytes_max=1_000_000)
+    block, away = (client.queue for client in world.values())
+    given_back = []
+    for now, blocked, absent in (
+        (10.0, 2 * FREED_BYTES, 0),
+        (11.0, FREED_BYTES * 3 // 2, 0),  # little was freed
+        (12.0, 0, 0),
+        (12.1, 2 * FREED_BYTES, 0),
+        (12.2, 0, 0),  # too soon
+        (12.0 + GIVE_BACK_S, 0, 0),
+        (20.0, 0, 2 * FREED_BYTES),  # is dropped at once
+    ):
+        for queue, size in ((block, blocked), (away, absent)):
+            queue.clear()
+            queue.put_all([b"d" * 100_000] * (size // 100_000))
+            world.memory._ledger[queue] = None
+        world.memory.grew(now)
+        given_back.append(world.given_back)
+    assert given_back == [0, 0, 1, 1, 1, 2, 3]

@@ -74,6 +74,10 @@ class Streams(Protocol):
     @property
     def due(self) -> float | None: ...
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory of notifications that wait here for earlier ones, if the host says how much each takes."""
+
     def sent(
         self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
     ) -> Stamp | None:

@@ -24,6 +24,7 @@ from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.engine.order import Order
 from octopia.net.broker.engine.reference import ReferenceEngine
 from octopia.net.broker.handshake import Door, check_certificate
+from octopia.net.broker.heap import give_back
 from octopia.net.broker.identity import Identity, OverlayIdentity
 from octopia.net.broker.intake import Intake
 from octopia.net.broker.links import RESTART, Link
@@ -291,9 +292,10 @@ class BrokerHost:
             links=self.links,
             connections=self.channels,
             ledger=self._ledger,
-            held_bytes=lambda: 0 if self.order is None else self.order.reorder.held_bytes,
+            held_bytes=self._held_bytes,
             counters=self.counters,
             log=self.log,
+            give_back=give_back,
         )
         self.load = LoadWatch(self.congestion.window_s / 2, self.net_limits.overload_s)
         self._episodes = Episodes(self.log)
@@ -305,6 +307,12 @@ class BrokerHost:
             sources(self.broker, self._clients, self.links, self.congestion.tau, self._avoids, self.now, parts.wall),
             clock=self.now,
         )
+
+    def _held_bytes(self) -> int:
+        """The size of notifications that wait here for earlier ones."""
+        if self.broker.streams is not None:
+            return self.broker.streams.held_bytes
+        return 0 if self.order is None else self.order.reorder.held_bytes
 
     def _make_doors(self, tls_dial: ssl.SSLContext | None) -> None:
         """Where connections begin."""

@@ -24,6 +24,9 @@ follows from one read, since one notification may go to thousands of clients. Ab
 
 The queue of a neighbour that is up is never touched; it has its own bound.
 
+After `FREED_BYTES` less are in use, or were dropped, the memory itself is given back to the system, at most once in
+`GIVE_BACK_S`.
+
 No I/O and no clock. "The largest first" means: as if one byte at a time were taken from whichever queue is the largest
 at that moment, so that small queues are touched last (`level`).
 """
@@ -46,6 +49,9 @@ HOLD_S = 1.0
 IDLE_TICKS = 4
 # Memory is added up when this part of the smaller bound was put into queues and waits there.
 GROWTH_PART = 16
+# When freed memory is given back to the system, which takes some milliseconds.
+FREED_BYTES = 32 * 1024 * 1024
+GIVE_BACK_S = 1.0
 # The Goodbye code for a client whose session is ended to free memory. It may reconnect at once with a new session.
 MEMORY = "memory"
 
@@ -123,8 +129,9 @@ class Memory:
         held_bytes: Callable[[], int],
         counters: Counters,
         log: Log,
+        give_back: Callable[[], None] = lambda: None,
     ) -> None:
-        """`held_bytes`: size of notifications held back for their order."""
+        """`held_bytes`: size of notifications held back for their order. `give_back` returns memory to the system."""
         self.bytes_max = limits.memory_bytes_max
         self.used_bytes = 0
         self._away_bytes_max = limits.away_bytes_max
@@ -137,6 +144,10 @@ class Memory:
         self._counters = counters
         self._log = log
         self._held_since: float | None = None
+        self._give_back = give_back
+        self._given_back_s = 0.0
+        self._most_bytes = 0  # in queues since then
+        self._dropped_bytes = 0
         self._queue_bytes = 0  # when they were last added up
         self._ticks = 0
 
@@ -161,6 +172,11 @@ class Memory:
         if self.used_bytes > self.bytes_max:
             self._make_room(now)
             self._ticks = 0  # the rest is added up at the next tick
+        self._most_bytes = max(self._most_bytes, self._queue_bytes)
+        freed = self._most_bytes - self._queue_bytes + self._dropped_bytes
+        if freed >= FREED_BYTES and now - self._given_back_s >= GIVE_BACK_S:
+            self._give_back()
+            self._given_back_s, self._most_bytes, self._dropped_bytes = now, self._queue_bytes, 0
         if self._held_since is not None:
             if 8 * self.used_bytes <= 7 * self.bytes_max:
                 self._held_since = None
@@ -232,7 +248,7 @@ class Memory:
         for queue, size in zip(queues, sizes, strict=True):
             if size > to_bytes:
                 dropped += queue.shed(to_bytes)
-                self.used_bytes -= size - queue.queue.memory_bytes
+                self._dropped(size - queue.queue.memory_bytes)
         return dropped
 
     def _end(self, clients: Iterable[SheddableClient], wanted: int, at_least: int) -> None:
@@ -242,8 +258,12 @@ class Memory:
             if wanted <= 0 or size <= at_least:
                 return
             self._clients.end(client, MEMORY, f"the broker needs the {size:,} bytes of its queue")
-            self.used_bytes -= size
+            self._dropped(size)
             wanted -= size
+
+    def _dropped(self, size: int) -> None:
+        self.used_bytes -= size
+        self._dropped_bytes += size
 
     def _close_unfinished(self, wanted: int) -> None:
         """Close the connections that have waited longest for the rest of a frame; among equals, the largest first."""

@@ -95,6 +95,9 @@ PLANS_MAX: Final = 16_384
 LESSONS_MAX: Final = 16
 # Headers of copies that are kept for compiled code; at the bound all are forgotten, with all plans.
 HEADERS_MAX: Final = 4_096
+# The room for the output of a read may be larger than this, which thousands of recipients need, for this long.
+OUTPUT_KEPT_BYTES: Final = 64 * 1024 * 1024
+SHRINK_S: Final = 1.0
 # Of a frame with a notification, before its header.
 _HEAD_BYTES: Final = 9
 # Copies with one header from one neighbour all get the same decision.
@@ -326,12 +329,16 @@ class CompiledEngine:
         self._expected = dict.fromkeys(neighbours, _NOTHING)
         self._expected_ways = b""  # what the arrays have
         self._logged = b""  # what the last frames say about the log
+        self._shrunk_s = 0.0
         self.observed = False
 
     def withdrawn(self, client: str, subscription: str | None) -> Outcome | None:
         return self._reference.withdrawn(client, subscription)
 
     def check_time(self, now: float) -> Outcome | None:
+        if self._arrays.room > OUTPUT_KEPT_BYTES and now - self._shrunk_s >= SHRINK_S:
+            self._shrunk_s = now
+            self._arrays.need_bytes(OUTPUT_KEPT_BYTES // 2)
         return self._reference.check_time(now)
 
     # -- publications

@@ -123,6 +123,10 @@ class DestStreams:
         self.confirmations_total = 0
         self.again_total = 0
 
+    @property
+    def held_bytes(self) -> int:
+        return self.gate.held_bytes
+
     # -- at the publisher's host
 
     def sent(
