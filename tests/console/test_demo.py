@@ -29,7 +29,9 @@ def demo() -> Iterator[str]:
     children = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
     _, said = process.communicate()
-    assert (process.returncode, said) == (0, "")
+    # sessions at brokers that a test has killed are over, and their clients say so
+    faults = [line for line in said.splitlines() if "may have missed notifications" not in line]
+    assert (process.returncode, faults) == (0, [])
     psutil.wait_procs(children, timeout=HANG_S)
     assert [child for child in children if child.is_running()] == []
 
