@@ -70,8 +70,7 @@ class Word:
 
     def notice(self, end: End) -> None:
         self.up.discard(end)
-        state = self.states[end[0]]
-        self.flood(end[0], state.heard(state.went_down(end[1])), None)
+        self.flood(end[0], self.states[end[0]].went_down(end[1]), None)
 
     def join(self, end: End) -> None:
         if end not in self.joined:
@@ -82,7 +81,8 @@ class Word:
         self.untold.discard(end)
         at, near = end
         state = self.states[at]
-        self.flood(at, state.heard(state.came_up(near)), None)
+        reports = state.came_up(near)
+        self.flood(at, reports, None)
         self.up.add(end)
         if state.all_reports():
             self.send(end, state.all_reports())
