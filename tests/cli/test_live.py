@@ -132,8 +132,8 @@ def test_a_wrong_line_or_filter_ends_the_command_with_the_reason(
 ) -> None:
     more = ["--overlay", overlay.file] if arguments[0] == "trace" else ["--name", "feed"]
     code, error = said(*arguments, "--url", overlay.url("a,0"), *more, stdin=stdin)
-    assert code == 2
     assert expected in error
+    assert code == 2
 
 
 def test_nobody_there(tmp_path: Path, overlay: Processes, said: Said) -> None:

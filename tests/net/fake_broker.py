@@ -203,6 +203,9 @@ class Line(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 
+    def get_write_buffer_size(self) -> int:
+        return self._under_way["up"]
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
 
@@ -451,6 +454,7 @@ class Talk:
         elif isinstance(message, Goodbye):
             session.over = True
             self.broker.past.append(self.broker.sessions.pop(session.secret))
+            self.line.close()
 
     def _publish(self, session: FakeSession, notification: WireNotification) -> None:
         assert notification.publisher == session.name

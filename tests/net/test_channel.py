@@ -10,7 +10,7 @@ import pytest
 
 from octopia.errors import RefusedError, RemoteProtocolError
 from octopia.language import parse_filter
-from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, Channel, Heartbeats
+from octopia.net.channel import CONFIRM_FRAMES, CONFIRM_S, LINGER_S, Channel, Heartbeats
 from octopia.net.frame_queue import FrameQueue, Turn
 from octopia.wire import (
     ROLE_BROKER,
@@ -87,6 +87,10 @@ class Socket:
         self.written = b""
         self.reading = True
         self.state = "open"
+        self.unsent_bytes = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
 
     def set_write_buffer_limits(self, high: int) -> None:
         pass
@@ -494,15 +498,16 @@ def test_a_connection_that_nobody_waits_for_any_more_is_dropped_when_it_comes() 
 
 def test_waiting_for_the_end_ends_with_it_or_ends_it() -> None:
     async def main() -> None:
-        for is_lost in (True, False):
+        for is_lost, unsent_bytes in ((True, 0), (False, 0), (False, 1)):
             scene = Scene()
+            scene.socket.unsent_bytes = unsent_bytes
             channel = Channel(Connection(Side.CLIENT, CODEC), scene.party, asyncio.get_running_loop())
             channel.connection_made(cast("Any", scene.socket))
             channel.hang_up()
             if is_lost:
                 channel.connection_lost(None)
             await channel.wait_gone(0.001)
-            assert scene.socket.state == ("closed" if is_lost else "aborted")
+            assert scene.socket.state == ("aborted" if unsent_bytes else "closed")
 
     asyncio.run(main())
 
@@ -575,3 +580,23 @@ def test_a_fault_in_a_later_slice_ends_the_connection_with_the_reason() -> None:
     scene.loop.pass_time(1.0)
     assert scene.said() == [Goodbye("refused", "not this")]
     assert scene.socket.state == "closed"
+
+
+def test_a_goodbye_is_followed_by_reading_until_the_peer_closes() -> None:
+    """A socket that is closed with unread input resets the connection, and the peer never reads the goodbye."""
+    scene = Scene(Side.CLIENT).shake_hands()
+    scene.channel.part("bye")
+    assert scene.said() == [Goodbye("bye", "")]
+    scene.hear(Ping(1), Ack(0))
+    assert (scene.socket.state, scene.socket.reading, scene.said()) == ("open", True, [])
+    scene.channel.connection_lost(None)
+    assert scene.party.told == [("lost", "bye: "), ("gone", "bye: ")]
+
+
+def test_a_goodbye_that_the_peer_never_reads_ends_the_connection_after_a_while() -> None:
+    scene = Scene(Side.CLIENT).shake_hands()
+    scene.channel.part("bye")
+    scene.loop.pass_time(LINGER_S - 0.1)
+    assert scene.socket.state == "open"
+    scene.loop.pass_time(0.2)
+    assert scene.socket.state == "aborted"

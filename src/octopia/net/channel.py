@@ -595,11 +595,11 @@ class Channel(asyncio.Protocol):
             self._handshake_timer.cancel()
         self._handshake_timer = self._loop.call_later(delay_s, self.close, code, reason)
 
-    def part(self, code: str, reason: str) -> None:
+    def part(self, code: str, reason: str = "") -> None:
         """Say why, and let the peer close.
 
         Further input is read and ignored: closing a connection with unread input resets it, and the reset may overtake
-        our last words.
+        our last words. After `LINGER_S` the connection is closed all the same.
         """
         if self.closing:
             return
@@ -608,15 +608,19 @@ class Channel(asyncio.Protocol):
         self.closing = True
         if self._holding:
             self.transport.resume_reading()
+        self._end_within(LINGER_S)
 
     def hang_up(self) -> None:
         """Close without a word; what was written before still goes out, if the peer reads it within `LINGER_S`."""
         self.closing = True
         if self.transport is not None:
             self.transport.close()
-            if self._handshake_timer is not None:
-                self._handshake_timer.cancel()
-            self._handshake_timer = self._loop.call_later(LINGER_S, self.transport.abort)
+            self._end_within(LINGER_S)
+
+    def _end_within(self, linger_s: float) -> None:
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._handshake_timer = self._loop.call_later(linger_s, self.transport.abort)
 
     def abort(self) -> None:
         """Close without waiting for what is still to be written: for peers that do not read."""
@@ -630,7 +634,11 @@ class Channel(asyncio.Protocol):
             async with asyncio.timeout(at_most_s):
                 await asyncio.shield(self._gone)
         except TimeoutError:
-            self.abort()
+            if self.transport.get_write_buffer_size() or self.transport.get_extra_info("sslcontext") is not None:
+                self.abort()
+            else:
+                # A peer that reads later still finds our last words.
+                self.transport.close()
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, RefusedError):

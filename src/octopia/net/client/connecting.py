@@ -326,8 +326,9 @@ class Connecting:
         if channel is not None:
             channel.confirm()
             if farewell:
-                channel.say(Goodbye("bye"))
-            channel.hang_up()
+                channel.part("bye")
+            else:
+                channel.hang_up()
             # The loop may end with this call, and the last bytes must be written by then.
             await channel.wait_gone(at_most_s)
 

@@ -113,8 +113,7 @@ class _Knock:
         channel = self.channel
         channel.disown()
         if self.answer.done() and not channel.closing:
-            channel.say(Goodbye("bye"))
-            channel.hang_up()
+            channel.part("bye")
         else:
             channel.abort()
         self._fail(UnreachableError("given up"))
@@ -456,8 +455,7 @@ class _Tail:
         if not welcome.resumed or self._over:
             # The broker has forgotten us, and nobody needs this new session.
             channel.disown()
-            channel.say(Goodbye("bye"))
-            channel.hang_up()
+            channel.part("bye")
             return
         channel.watch(welcome.heartbeat_s)
         self._channel = channel
@@ -471,5 +469,4 @@ class _Tail:
         if channel is not None:
             channel.confirm()
             channel.disown()
-            channel.say(Goodbye("bye"))
-            channel.hang_up()
+            channel.part("bye")
