@@ -261,12 +261,25 @@ class BreakingHarness(Harness):
             self.network.restart(id)
             for name, home in self.world.homes.items():
                 if home == id:
-                    for registration in IDS:
-                        self._forget_advertisement((name, registration))
-                        self._forget_subscription((name, registration))
+                    self.forget_client(name)
             for end in [(n, id) for n in self.scot.neighbours(id) if draw.random() < 0.6]:
                 self.network.notice(end)
         self.check_nothing_forgotten()
+
+    def forget_client(self, name: str) -> None:
+        """Its host broker died, with its registrations and with the memory of what was delivered.
+
+        A notification that the dead broker did not confirm is sent again, and a client that registers anew may get it
+        a second time.
+        """
+        for registration in IDS:
+            self._forget_advertisement((name, registration))
+            self._forget_subscription((name, registration))
+        for delivered in self.delivered.values():
+            if name in delivered:
+                delivered.remove(name)
+        for stream in [stream for stream in self.last if stream[1][0] == name]:
+            del self.last[stream]
 
     def give_up(self, draw: Random) -> None:
         """Entries beyond may be forgotten now: nothing is settled any more."""
