@@ -51,9 +51,8 @@ class Channels:
         self._busy: dict[Channel, None] = {}
         soon_s, late_s = limits.link_heartbeat_s, limits.heartbeat_s
         self._of_neighbours = Heartbeats(LOOK_S, soon_s, (DETOUR_HEARTBEATS if detours else SILENT_HEARTBEATS) * soon_s)
-        # Ours are given at each check, as often as clients expect: for thousands of them that is most of what an idle
-        # broker does.
-        self._of_clients = Heartbeats(soon_s, late_s, SILENT_HEARTBEATS * late_s, tells=True)
+        # Ours are given at each check, as often as clients expect.
+        self._of_clients = Heartbeats(limits.client_sign_s, late_s, SILENT_HEARTBEATS * late_s, tells=True)
         # when to look at each for signs of life, in order: neighbours, and all others
         self._neighbours: deque[tuple[float, Channel]] = deque()
         self._clients: deque[tuple[float, Channel]] = deque()

@@ -147,7 +147,7 @@ class BrokerHost:
             id,
             OverlayIdentity(name, overlay, routing),
             self._codec.limits.frame_bytes_max,
-            self.net_limits.link_heartbeat_s,
+            self.net_limits.client_sign_s,
         )
         self.channels = Channels(
             self._codec, self.net_limits, loop, self.counters, self.log, detours=self.broker.streams is not None
