@@ -122,7 +122,18 @@ def solve(predicates: Sequence[Predicate]) -> Answer:
 
 def impossible(predicates: Sequence[Predicate]) -> bool:
     """Whether it is proved that no value satisfies all of them."""
+    typed = [predicate for predicate in predicates if predicate.kind is not None]
+    if not typed:
+        return False
+    if len(typed) == 1 and (typed[0].operator is Operator.EQ or _is_plain_number(typed[0].value)):
+        # By far the most frequent question: the advertisement asks for presence alone.
+        return False
     return not sat_strings.plainly_possible(predicates) and solve(predicates).verdict is Verdict.UNSATISFIABLE
+
+
+def _is_plain_number(value: Value | None) -> bool:
+    """Whether it is a number with others on both sides."""
+    return type(value) in (int, float) and -_FLOATS_ARE_INTEGERS < value < _FLOATS_ARE_INTEGERS  # type: ignore[operator]
 
 
 def _first_accepted(predicates: Sequence[Predicate], complete: Sequence[Value | None]) -> Answer:

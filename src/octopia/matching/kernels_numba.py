@@ -14,7 +14,7 @@ from octopia.native import kernel
 __all__ = ["RUN_COSTS_TESTS", "find", "live_boxes", "mark_groups", "plant", "planting", "rows_around"]
 
 # How often a waiting box is compared with a notification in the time that it takes to build a run: 3 ns each.
-RUN_COSTS_TESTS = 65_536
+RUN_COSTS_TESTS = 262_144
 _ROOM_MIN = 1_024
 
 

@@ -105,6 +105,7 @@ class Mirror:
         self._tests_end = 0
         sheet.put(PREDICATES, np.array([self._predicates.sheet.address], dtype=np.int64))
         sheet.put(RUNS, np.zeros(0, dtype=np.int64))
+        self._runs: list[int] = []  # the addresses there
         sheet.put(WAITING, np.zeros(1, dtype=np.int64))
         sheet.put(ROWS, np.array([rows.address], dtype=np.int64))
         # numbers of events begin at 1: 0 is that of none
@@ -137,7 +138,10 @@ class Mirror:
 
     def refresh(self, runs: Iterable[Sheet], waiting: Sheet, several: int) -> None:
         """Bring in the runs, the waiting boxes and the length of points."""
-        self.sheet.put(RUNS, np.array([run.address for run in runs], dtype=np.int64))
+        addresses = [run.address for run in runs]
+        if addresses != self._runs:
+            self._runs = addresses
+            self.sheet.put(RUNS, np.array(addresses, dtype=np.int64))
         self.sheet[WAITING][0] = waiting.address
         self.sheet[STATE][SEVERAL] = several
         if self._space.size > self.sheet[STATE][SIZE]:

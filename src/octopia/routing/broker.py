@@ -49,6 +49,9 @@ _DEFAULT_LIMITS = Limits()
 DEPARTURE_SLICE_MAX = 64
 DEPARTURE_ORDERS_MAX = 1_000
 
+# Events after which the copies of notifications are decided as before: a client's own subscriptions are matched here.
+_LOCAL = frozenset({Subscribed, Unsubscribed})
+
 
 class Broker:
     """One broker of an overlay under one routing.
@@ -207,8 +210,10 @@ class Broker:
         A notification is a batch of one, and its decision is returned as actions: for hosts that handle one at a time.
         """
         out: list[Action] = []
-        self._state.changes += 1
-        self._handlers[type(event)](event, now, out)
+        kind = type(event)
+        if kind not in _LOCAL:
+            self._state.changes += 1
+        self._handlers[kind](event, now, out)
         return out
 
     @property

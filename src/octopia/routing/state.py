@@ -92,7 +92,7 @@ class BrokerState:
         )
         self._serial = first_serial
         self.passed: Passed | None = None
-        self.changes = 0  # events that were handled: while it stays, so do decisions about publications and copies
+        self.changes = 0  # events handled that may change a decision about copies
 
     def link_went_down(self, neighbour: BrokerId) -> None:
         self.up.discard(neighbour)

@@ -400,6 +400,7 @@ class CompiledEngine:
         if expected.plans is not self._planned:
             self._write_plans(expected.plans)
             self._planned = expected.plans
+        self._need_destinations()
         if expected.ways is not self._expected_ways:
             self._expected_ways = expected.ways
             words = np.frombuffer(expected.ways, dtype=np.uint64)
