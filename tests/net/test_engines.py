@@ -27,6 +27,7 @@ from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import (
     PLAIN,
     Ack,
+    Batch,
     CopyHeader,
     Hello,
     Hold,
@@ -41,6 +42,7 @@ from octopia.wire import (
     unsubscribe_frame,
     wire_notification,
 )
+from octopia.wire.batches import BatchReader
 from tests.effort import cases
 from tests.net.live import asynchronous
 from tests.net.stories import by_publisher
@@ -536,4 +538,30 @@ async def test_what_is_not_for_compiled_code_does_not_drag_the_rest_of_the_read_
     assert seen == by_reference
     last = half.host.sessions["p"].publisher.last_sequence
     assert kinds(half.sockets["r"].written) == [Kind.DELIVER] * (last - half.host.counters.refusals)
+    half.end()
+
+
+@pytest.mark.parametrize("every", [1, 2, 50])
+@asynchronous
+async def test_what_is_decoded_grows_as_the_read_does_whatever_is_refused(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused notification ends a batch: what the batch had decoded behind it must not be as long as the read."""
+    count, decoded, read = 1_000, 0, BatchReader.read
+
+    def counted(self: BatchReader, *given: Any) -> Batch:
+        nonlocal decoded
+        batch = read(self, *given)
+        decoded += len(batch)
+        return batch
+
+    monkeypatch.setattr(BatchReader, "read", counted)
+    half = Half(REFERENCE, NetLimits(), lambda: 0.0)
+    await half.connect("p")
+    half.peers["p"].data_received(advertise_frame("a", parse_filter("x > 0")))
+    frames = [refused(n) if n % every == 0 else plain(n) for n in range(1, count + 1)]
+    half.peers["p"].data_received(b"".join(frames))
+    await settled()
+    assert half.host.sessions["p"].publisher.last_sequence == count
+    assert decoded <= 8 * count
     half.end()

@@ -178,12 +178,18 @@ class ReferenceEngine:
         self._plans: dict[Decision, tuple[FramePlan, FramePlan]] = {}
         # The names of copies' sources in traces.
         self._names = {neighbour: str(neighbour) for neighbour in core.state.neighbours}
+        # Notifications after one that is refused or traced are decoded again at their turn: so no more are decoded
+        # than a few times what was of use the last time.
+        self._decodes = _ALL
+        self._decoded = 0
         self.observed = False
 
     # -- publications
 
     def publish(self, publisher: Publisher, unread: Unread, now: float, most: int = _ALL) -> Outcome:
-        batch = self._first(unread, most)
+        return self._taken(self._publish(publisher, self._first(unread, most), now))
+
+    def _publish(self, publisher: Publisher, batch: Batch, now: float) -> Outcome:
         if is_probe(batch.header):
             return self._probe(publisher, batch, now)
         new = own_and_new(batch, publisher)
@@ -250,7 +256,7 @@ class ReferenceEngine:
     def receive(self, sender: BrokerId, unread: Unread, now: float, most: int = _ALL) -> Outcome:
         batch = self._first(unread, most)
         decisions = self._core.receive(sender, batch.carried, batch.values)
-        return self._routed(batch, decisions, self._names[sender], now)
+        return self._taken(self._routed(batch, decisions, self._names[sender], now))
 
     def deliver(self, batch: Batch, now: float) -> Outcome:
         """Handle stamped copies for this broker, which have been forwarded already."""
@@ -263,8 +269,13 @@ class ReferenceEngine:
 
     def _first(self, unread: Unread, most: int) -> Batch:
         """The first notifications. Those that are traced come alone: their records show what the queues hold."""
-        batch = self._read(unread.data, unread.at, unread.frame_bytes_max, most)
+        batch = self._read(unread.data, unread.at, unread.frame_bytes_max, min(most, self._decodes))
+        self._decoded = len(batch)
         return batch if batch.header is None else batch.first(1)
+
+    def _taken(self, outcome: Outcome) -> Outcome:
+        self._decodes = min(_ALL, 4 * self._decodes) if outcome.frames == self._decoded else 2 * outcome.frames
+        return outcome
 
     def _routed(self, batch: Batch, decisions: Sequence[Decision | Refusal], came_from: str, now: float) -> Outcome:
         """The outcome of decisions about the notifications of a batch; the first may be refused, and is then alone."""
