@@ -15,6 +15,7 @@ from octopia.errors import InputError, RefusedError, TopologyError
 from octopia.language import Filter, Notification, Value, parse_filter, parse_notification
 from octopia.protocol import Confirm
 from octopia.routing import (
+    DEFAULT_ROUTING,
     Action,
     Advertised,
     ClientLeft,
@@ -69,7 +70,7 @@ class Overlay:
         tree: str | Tree | Scot | Iterable[tuple[str, str]] = "path:3",
         clusters: int | None = None,
         *,
-        routing: str = "idr",
+        routing: str = DEFAULT_ROUTING,
         congestion: CongestionParameters | None = None,
         limits: Limits | None = None,
         covering: str = "none",

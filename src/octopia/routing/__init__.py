@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from octopia.routing.index import Index, MakeIndex, MatcherIndex, Values
     from octopia.routing.policy import (
+        DEFAULT_ROUTING,
         POLICIES,
         Policy,
         Promises,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COVERINGS",
+    "DEFAULT_ROUTING",
     "POLICIES",
     "Accept",
     "Action",
@@ -109,7 +111,8 @@ __getattr__, __dir__ = lazily(
         ),
         "octopia.routing.index": "Index MakeIndex MatcherIndex Values",
         "octopia.routing.policy": (
-            "POLICIES Policy Promises Recovery check_covering check_routings policy_if_known policy_named why_not_live"
+            "DEFAULT_ROUTING POLICIES Policy Promises Recovery check_covering check_routings policy_if_known "
+            "policy_named why_not_live"
         ),
         "octopia.routing.priorities": "why_not_priority",
         "octopia.routing.rows": "Rows",

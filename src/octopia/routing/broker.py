@@ -34,7 +34,7 @@ from octopia.routing.events import (
     Unsubscribed,
 )
 from octopia.routing.index import MakeIndex, MatcherIndex, Values
-from octopia.routing.policy import Recovery, check_covering, policy_named
+from octopia.routing.policy import DEFAULT_ROUTING, Recovery, check_covering, policy_named
 from octopia.routing.priorities import why_not_priority
 from octopia.routing.state import Passed, Setup
 from octopia.routing.streams import Streams
@@ -90,7 +90,7 @@ class Broker:
         self,
         id: BrokerId,
         overlay: Scot,
-        routing: str = "idr",
+        routing: str = DEFAULT_ROUTING,
         *,
         congestion: CongestionParameters = _DEFAULT_CONGESTION,
         limits: Limits = _DEFAULT_LIMITS,

@@ -53,7 +53,7 @@ def check_kind(covering: str, routing: str, kinds: tuple[str, ...]) -> None:
     if covering != "none" and covering not in kinds:
         has = " or ".join(("none", *kinds))
         reason = " since its copies name their destinations" if "host" in kinds else ""
-        raise InputError(f"{routing} routing cannot cover per {covering}{reason}; use {has}")
+        raise InputError(f"{routing} routing cannot cover per {covering}{reason}; use {has}, or another routing")
 
 
 class Change(NamedTuple, Generic[Entry]):

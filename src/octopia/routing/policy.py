@@ -251,6 +251,9 @@ def _to_a_tree_and_off(overlay: Scot) -> int:
     return overlay.tree.diameter + (2 if overlay.clusters > 1 else 0)
 
 
+# What brokers use unless told otherwise: it alone loses nothing while others die.
+DEFAULT_ROUTING = "fdr"
+
 POLICIES: Mapping[str, Policy[Any]] = {
     policy.name: policy
     for policy in (

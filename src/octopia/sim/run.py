@@ -24,6 +24,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from octopia.errors import InputError
 from octopia.language import Notification, Value
 from octopia.routing import (
+    DEFAULT_ROUTING,
     Advertised,
     CongestionParameters,
     Event,
@@ -57,7 +58,7 @@ Interval = Annotated[int, Meta(ge=0)]
 class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The parameters of a run in addition to its workload and its overlay."""
 
-    routing: str = "idr"
+    routing: str = DEFAULT_ROUTING
     model: Model = Model()
     seed: int = 0
     tau: float = _PAPER.tau

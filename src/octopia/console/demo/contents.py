@@ -6,6 +6,7 @@ from typing import Final
 
 from octopia.errors import InputError
 from octopia.net import Address, ServeConfig
+from octopia.routing import DEFAULT_ROUTING
 from octopia.topology import Scot, parse_tree
 
 HOST: Final = "127.0.0.1"
@@ -65,7 +66,7 @@ class DemoPlan:
 
     tree: str = "path:3"
     clusters: int = 3
-    routing: str = "idr"
+    routing: str = DEFAULT_ROUTING
     rate_per_s: float = RATE_DEFAULT
     clients: bool = True  # False: brokers only
 

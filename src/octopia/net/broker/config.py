@@ -6,7 +6,7 @@
     [placement]                         # as in every overlay file
     machines = ["m1", "m2"]
     [routing]
-    name = "idr"                        # the default
+    name = "fdr"                        # the default
     tau = 10.0
     window_ms = 50
     covering = "none"                   # or "host", "link": covered subscriptions are not forwarded
@@ -62,7 +62,7 @@ from octopia.net.broker.tokens import AccessTokens, token_keys
 from octopia.net.limits import NetLimits
 from octopia.net.secret import digest_of, spoken
 from octopia.net.tls import client_context, server_context
-from octopia.routing import CongestionParameters, Limits, check_covering, why_not_live
+from octopia.routing import DEFAULT_ROUTING, CongestionParameters, Limits, check_covering, why_not_live
 from octopia.topology import BrokerId, Placement, Scot, Sites, TomlText, parse_tree, read_overlay
 from octopia.wire import WireLimits
 
@@ -114,7 +114,7 @@ class ServeConfig:
     addresses: dict[BrokerId, Address]
     http: dict[BrokerId, Address]
     placement: Placement | None = None
-    routing: str = "idr"
+    routing: str = DEFAULT_ROUTING
     congestion: CongestionParameters = field(default_factory=CongestionParameters)
     limits: Limits = field(default_factory=Limits)
     wire_limits: WireLimits = field(default_factory=WireLimits)
@@ -227,7 +227,7 @@ def _check_exposure(text: TomlText, addresses: dict[BrokerId, Address], authorit
 
 def _routing(text: TomlText) -> tuple[str, CongestionParameters, str]:
     table = text.table("routing", ("name", "tau", "window_ms", "covering"))
-    name = text.typed("routing", table, "name", str, "text", "idr")
+    name = text.typed("routing", table, "name", str, "text", DEFAULT_ROUTING)
     try:
         reason = why_not_live(name)
     except InputError as error:

@@ -49,7 +49,7 @@ from octopia.net.broker.tables import sources
 from octopia.net.channel import SILENT_HEARTBEATS
 from octopia.net.frame_queue import WEIGHTS, FrameQueue, Ledger, Turn
 from octopia.net.limits import NetLimits
-from octopia.routing import Broker, CongestionParameters, Limits, Policy, policy_named, why_not_live
+from octopia.routing import DEFAULT_ROUTING, Broker, CongestionParameters, Limits, Policy, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
 from octopia.wire import Codec, Crowded, WireLimits
 
@@ -85,7 +85,7 @@ class BrokerHost:
         id: BrokerId,
         overlay: Scot,
         *,
-        routing: str = "idr",
+        routing: str = DEFAULT_ROUTING,
         congestion: CongestionParameters | None = None,
         limits: Limits | None = None,
         covering: str = "none",

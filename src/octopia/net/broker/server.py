@@ -35,7 +35,7 @@ from octopia.net.broker.recorder import Recorder
 from octopia.net.broker.saved import BYTES_MAX, Place, Room, take
 from octopia.net.frame_queue import Turn
 from octopia.net.limits import NetLimits
-from octopia.routing import CongestionParameters
+from octopia.routing import DEFAULT_ROUTING, CongestionParameters
 from octopia.topology import BrokerId, Scot, Sites
 
 # Code that is loaded and not compiled takes less, even on a busy machine.
@@ -132,7 +132,7 @@ class Server:
         from octopia.trace import RecordedOverlay, write_overlay
 
         tree, congestion = self.overlay.tree, options.get("congestion") or CongestionParameters()
-        routing, covering = options.get("routing", "idr"), options.get("covering", "none")
+        routing, covering = options.get("routing", DEFAULT_ROUTING), options.get("covering", "none")
         shape = (self._name, tree.nodes, tree.edges, self.overlay.clusters)
         write_overlay(folder, RecordedOverlay(*shape, routing, covering, congestion.tau, congestion.window_s, sites))
 
