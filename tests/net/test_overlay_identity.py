@@ -57,7 +57,7 @@ async def test_brokers_of_another_overlay_of_the_same_shape_are_refused() -> Non
     await here.stop()
 
 
-@pytest.mark.parametrize("routing", ["idr", "fdr"])
+@pytest.mark.parametrize("routing", ["idr", "snr"])
 def test_a_neighbour_of_the_version_before_is_accepted_or_told_why_not(routing: str) -> None:
     own = OverlayIdentity("mine", SCOT, routing)
     assert own.nameless_digest == digest_before(SCOT, routing)
@@ -70,6 +70,22 @@ def test_a_neighbour_of_the_version_before_is_accepted_or_told_why_not(routing: 
     assert own.why_not(hello_before(Scot(parse_tree("path:4"), 3), routing)) == (
         "(a,0) was started with another overlay; use the same file everywhere"
     )
+
+
+@pytest.mark.parametrize("routing", ["idr", "fdr"])
+def test_fdr_of_the_version_before_is_refused_with_the_reason(routing: str) -> None:
+    """What its brokers say to each other has changed."""
+    own = OverlayIdentity("mine", SCOT, routing)
+    same = "speaks an earlier version of fdr; stop all brokers, and start them again with the same version"
+    other = (
+        "uses the routing fdr, this broker idr; "
+        "set the same name under [routing] everywhere, or restart all brokers with the same version"
+    )
+    assert own.why_not(hello_before(SCOT, "fdr")) == f"(a,0) {same if routing == 'fdr' else other}"
+    now = Hello(
+        [1], "broker", "(a,0)", overlay=OverlayIdentity("mine", SCOT, "fdr").nameless_digest, overlay_name="mine"
+    )
+    assert own.why_not(now) == ("" if routing == "fdr" else f"(a,0) {other}")
 
 
 def test_the_version_before_accepts_us() -> None:

@@ -11,6 +11,8 @@ from octopia.wire import NAME_CHARS_MAX, Hello
 
 SECRET_BYTES = 16
 _DIGEST_CHARS = 32
+# Routings whose brokers do not understand those of the version before, since their messages have changed.
+_DIALECTS = {"fdr": "fdr 2"}
 
 
 def new_secret() -> bytes:
@@ -42,11 +44,11 @@ class OverlayIdentity:
 
     @cached_property
     def nameless_digest(self) -> str:
-        """The digest of earlier versions."""
-        return self.nameless_digest_with(self.routing)
+        """The digest of earlier versions, unless their messages are not understood."""
+        return self.nameless_digest_with(_dialect(self.routing))
 
     def nameless_digest_with(self, routing: str) -> str:
-        """The same, for another routing."""
+        """The digest of earlier versions, with another routing."""
         return _digest(f"{self._shape} {routing}")
 
     @property
@@ -68,13 +70,22 @@ class OverlayIdentity:
                 f"{hello.name} belongs to the overlay {hello.overlay_name!r}, this broker to {self.name!r}; "
                 "if this is one overlay, set the same name under [overlay] everywhere"
             )
+        if hello.overlay == self.nameless_digest_with(self.routing):
+            return (
+                f"{hello.name} speaks an earlier version of {self.routing}; stop all brokers, and start them again with "
+                "the same version"
+            )
         for routing in POLICIES:
-            if self.nameless_digest_with(routing) == hello.overlay:
+            if hello.overlay in (self.nameless_digest_with(routing), self.nameless_digest_with(_dialect(routing))):
                 return (
                     f"{hello.name} uses the routing {routing}, this broker {self.routing}; "
                     "set the same name under [routing] everywhere, or restart all brokers with the same version"
                 )
         return f"{hello.name} was started with another overlay; use the same file everywhere"
+
+
+def _dialect(routing: str) -> str:
+    return _DIALECTS.get(routing, routing)
 
 
 def _digest(text: str) -> str:
