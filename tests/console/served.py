@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from octopia.console import Console, ConsoleSettings, Service, bind
 from octopia.net import Address, Client, NetLimits, OverlayIdentity, Recording
+from octopia.routing import DEFAULT_ROUTING
 from octopia.testbed import Brokers
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.watch import Place, Watched
@@ -71,8 +72,9 @@ class Served:
         )
         token = (options or {}).get("http_token", "")
         places = {id: Place(f"octopia://{addresses[id]}", f"http://{http[id]}") for id in brokers}
-        digest = OverlayIdentity(NAME, self.scot, (options or {}).get("routing", "idr")).digest
-        self.watched = Watched(NAME, self.scot, "idr", digest, places, token)
+        routing = (options or {}).get("routing", DEFAULT_ROUTING)
+        digest = OverlayIdentity(NAME, self.scot, routing).digest
+        self.watched = Watched(NAME, self.scot, routing, digest, places, token)
         # Looks come quickly, so that a test need not wait for them.
         given: dict[str, Any] = {
             "host": host,

@@ -346,7 +346,10 @@ def test_a_step_of_the_wrong_shape(step: Any, line: str) -> None:
         (scenario(covering="links"), 'covering: must be true, false, "none", "host" or "link", not "links"'),
         (
             scenario(routing="fdr", covering="link"),
-            ("covering: fdr routing cannot cover per link since its copies name their destinations; use none or host"),
+            (
+                "covering: fdr routing cannot cover per link "
+                "since its copies name their destinations; use none or host, or another routing"
+            ),
         ),
     ],
 )

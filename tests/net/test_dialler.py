@@ -116,7 +116,10 @@ class Gate:
 
 @pytest.mark.parametrize("way", ["reset", "silent"])
 @overlay(
-    tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S)
+    tree="path:2",
+    clusters=1,
+    routing="idr",
+    net_limits=NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S),
 )
 async def test_a_link_that_is_cut_and_back_within_its_grace_loses_nothing(live: Live, way: str) -> None:
     """Where packets vanish an attempt would hang for `handshake_s`: for ever, here."""
@@ -144,6 +147,7 @@ async def test_a_link_that_is_cut_and_back_within_its_grace_loses_nothing(live: 
 @overlay(
     tree="path:2",
     clusters=1,
+    routing="idr",
     net_limits=NetLimits(link_grace_s=HANG_S, handshake_s=HANG_S, link_heartbeat_s=HANG_S, link_give_up_s=HANG_S),
 )
 async def test_a_neighbour_that_hears_no_welcome_gets_what_waited_for_it_all_the_same(live: Live) -> None:

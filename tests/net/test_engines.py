@@ -203,6 +203,7 @@ class History:
             window_frames=draw.choice((8, 4096)),
         )
         self.now_s = 100.0
+        options = {"routing": "idr", **options}
         self.halves = [Half(engine, limits, lambda: self.now_s, **options) for engine in self.engines]
         self.readers = [f"r{n}" for n in range(3)]
         self.sequences = dict.fromkeys(["p0", "p1", *NEIGHBOURS], 0)

@@ -34,12 +34,16 @@ COMPILED = {
     "routing/by_ways.py",
     "wire/connection.py",
 }
+# Where the tree is chosen, and whether a notification is for other brokers.
+STREAMS = {"routing/fdr/beyond.py", "routing/fdr/notify.py", "routing/fdr/streams/sending.py"}
 REFERENCE_MAX = 28
 
 
-async def files_crossed(*, compiled: bool) -> set[str]:
+async def files_crossed(routing: str, compiled: bool) -> set[str]:
     """By a notification like those before it, while a thousand other subscriptions are known."""
-    overlay = PipedOverlay(Scot(parse_tree("path:1"), 1), compiled, lambda: 1_000.0, NetLimits(heartbeat_s=1e6))
+    overlay = PipedOverlay(
+        Scot(parse_tree("path:1"), 1), compiled, lambda: 1_000.0, NetLimits(heartbeat_s=1e6), routing=routing
+    )
     for name in ("p", "s"):
         overlay.connect(name, HOST)
     while overlay.take_all():
@@ -50,13 +54,13 @@ async def files_crossed(*, compiled: bool) -> set[str]:
         subscriber.write(subscribe_frame(f"{number}", parse_filter(f"symbol = 'S{number}'"), None, True))
     while overlay.take_all():
         await settled()
-    for sequence in range(100):
+    for sequence in range(400):
         publisher.write(published(sequence))
         while overlay.take_all():
             await settled()
         overlay.confirm_all()
     overlay.take_all()
-    publisher.write(published(100))
+    publisher.write(published(400))
     crossed: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -70,7 +74,7 @@ async def files_crossed(*, compiled: bool) -> set[str]:
     finally:
         sys.setprofile(None)
     overlay.take_all()
-    assert [each.subscriptions for each in overlay.clients["s"].got] == [("7",)] * 101
+    assert [each.subscriptions for each in overlay.clients["s"].got] == [("7",)] * 401
     overlay.end()
     return crossed
 
@@ -80,15 +84,20 @@ def published(sequence: int) -> bytes:
     return publish_frame(encode_parcel(seen, "p", 1 + sequence))
 
 
-def run(*, compiled: bool) -> set[str]:
+def run(routing: str, *, compiled: bool) -> set[str]:
     with asyncio.Runner(loop_factory=StoppedLoop) as runner:
-        return runner.run(files_crossed(compiled=compiled))
+        return runner.run(files_crossed(routing, compiled))
 
 
 def test_the_compiled_engine_needs_twelve_files() -> None:
     pytest.importorskip("numba")
-    assert run(compiled=True) == COMPILED
+    assert run("snr", compiled=True) == COMPILED
+
+
+def test_streams_need_three_more() -> None:
+    pytest.importorskip("numba")
+    assert run("fdr", compiled=True) == COMPILED | STREAMS
 
 
 def test_the_reference_engine_needs_not_many_more() -> None:
-    assert len(run(compiled=False)) <= REFERENCE_MAX
+    assert len(run("snr", compiled=False)) <= REFERENCE_MAX

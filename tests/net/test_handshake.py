@@ -21,6 +21,7 @@ from octopia.net.broker.failures import (
     Failures,
     source_of,
 )
+from octopia.routing import DEFAULT_ROUTING
 from octopia.topology import Scot, parse_tree
 from octopia.wire import (
     Challenge,
@@ -214,7 +215,10 @@ NONCE = bytes(range(16))
 
 
 def broker_hello(**fields: Any) -> Hello:
-    own = {"overlay": OverlayIdentity("", Scot(parse_tree("path:2"), 1), "idr").nameless_digest, "nonce": NONCE}
+    own = {
+        "overlay": OverlayIdentity("", Scot(parse_tree("path:2"), 1), DEFAULT_ROUTING).nameless_digest,
+        "nonce": NONCE,
+    }
     return Hello([1], "broker", "(a,0)", to="(b,0)", session=b"a life", **(own | fields))
 
 

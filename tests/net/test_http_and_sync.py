@@ -151,7 +151,7 @@ def test_a_token_guards_what_tells_of_clients_and_not_health() -> None:
 
 
 def test_metrics_and_health() -> None:
-    with serving() as server, connect_sync(url(server, "a,0")) as client:
+    with serving(routing="idr") as server, connect_sync(url(server, "a,0")) as client:
         client.advertise("n > 0")
         with client.subscribe("n > 0") as numbers:
             client.publish({"n": 1})

@@ -59,7 +59,10 @@ async def test_a_link_that_goes_down_while_it_is_dialled_begins_anew(live: Live)
 
 
 @overlay(
-    tree="path:2", clusters=1, net_limits=NetLimits(link_grace_s=0.05, link_give_up_s=100, link_queue_frames_max=100)
+    tree="path:2",
+    clusters=1,
+    routing="idr",
+    net_limits=NetLimits(link_grace_s=0.05, link_give_up_s=100, link_queue_frames_max=100),
 )
 async def test_what_does_not_fit_behind_a_link_that_is_down_is_dropped_and_the_link_comes_back(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null")

@@ -163,7 +163,7 @@ def run_with_a_clog(ordered: bool, hold_s: float) -> tuple[list[int], Any]:
         seen["reorder"] = reorder
 
     # On a busy machine nobody is to be taken for dead, which would change ways, too.
-    in_overlay(scene, net_limits=NetLimits(reorder_hold_s=hold_s, link_heartbeat_s=1000.0))
+    in_overlay(scene, routing="idr", net_limits=NetLimits(reorder_hold_s=hold_s, link_heartbeat_s=1000.0))
     return result, seen["reorder"]
 
 

@@ -124,7 +124,7 @@ def cases_of(live: Live) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", SCENES)
-@overlay(net_limits=LIMITS)
+@overlay(net_limits=LIMITS, routing="idr")
 async def test_fig_7(live: Live, name: str) -> None:
     places, overloads, messages, carrying = SCENES[name]
     publisher = await live.publisher("b,2", "probe is not null", name="P")
@@ -204,7 +204,10 @@ async def test_a_thousand_subscribes_and_unsubscribes_under_load_miss_nothing_af
             while not numbers or numbers[-1] < first + 5:
                 numbers += [d.notification["n"] for d in await subscription.next_batch()]
             assert numbers[0] <= first, (turn, numbers[0], first)
-            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            # what was published before may have come for a subscription that was just withdrawn, and then no more
+            promised = [n for n in numbers if n >= first]
+            assert promised == list(range(first, first + len(promised)))
+            assert numbers == sorted(set(numbers))
         await asyncio.gather(*(s.close() for s in subscriptions))
     stop = True
     await load

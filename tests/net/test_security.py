@@ -14,6 +14,7 @@ from octopia.errors import RefusedError
 from octopia.language import parse_filter
 from octopia.net import Authority, Client, ClientEntry, NetLimits, OverlayIdentity, Rights, Server, UnreachableError
 from octopia.net.tls import client_context, server_context
+from octopia.routing import DEFAULT_ROUTING
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.wire import Goodbye, Hello, WireLimits, message_frame, unsubscribe_frame
 from tests.net.live import Live, asynchronous, channel_of, client_of, in_overlay, kill_host, overlay, take, until
@@ -229,7 +230,7 @@ async def converse(url: str, data: bytes) -> bytes:
     return answer
 
 
-OVERLAY = OverlayIdentity("", Scot(parse_tree("path:2"), 1), "idr").nameless_digest
+OVERLAY = OverlayIdentity("", Scot(parse_tree("path:2"), 1), DEFAULT_ROUTING).nameless_digest
 STRANGERS = {
     "http": (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"speaks HTTP"),
     "tls": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"speaks TLS"),

@@ -155,7 +155,12 @@ def test_a_client_that_leaves_takes_along_all_it_covered() -> None:
 @pytest.mark.parametrize(
     ("routing", "kind", "reason"),
     [
-        ("fdr", "link", "fdr routing cannot cover per link since its copies name their destinations; use none or host"),
+        (
+            "fdr",
+            "link",
+            "fdr routing cannot cover per link "
+            "since its copies name their destinations; use none or host, or another routing",
+        ),
         ("snr", "hosts", "unknown covering 'hosts' (did you mean host?); choose from none, host, link"),
     ],
 )

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from octopia.net import Address, Client, NetLimits, OverlayIdentity, Server, connect
+from octopia.routing import DEFAULT_ROUTING
 from octopia.topology import BrokerId, Scot, parse_tree
 from octopia.watch import Place, Watched
 from tests.net.processes import own_host
@@ -21,7 +22,7 @@ async def watched_overlay(
     async with Server(scot, anywhere, http=anywhere, name="test", **options) as server:
         await server.links_up()
         places = {b: Place(f"octopia://{server.addresses[b]}", f"http://{server.http[b]}") for b in scot.brokers}
-        routing = options.get("routing", "idr")
+        routing = options.get("routing", DEFAULT_ROUTING)
         digest = OverlayIdentity("test", scot, routing).digest
         yield server, Watched("test", scot, routing, digest, places, options.get("http_token", ""))
 

@@ -8,6 +8,7 @@ import pytest
 
 from octopia.errors import RefusedError, UnreachableError
 from octopia.net import NetLimits, connect
+from octopia.routing import DEFAULT_ROUTING
 from octopia.topology import BrokerId
 from octopia.version import __version__
 from octopia.watch import Place, Reader, Watched, Watcher, find, get_json
@@ -114,11 +115,16 @@ async def test_the_token_is_needed_everywhere_but_for_health() -> None:
         assert (await get_json(f"{at}/healthz"))["status"] == "ok"
         found = await find(at, TOKEN)
         assert found == Watched(
-            "test", watched.scot, "idr", watched.digest, {BrokerId("a", 0): Place(url(watched, "a,0"), at)}, found.token
+            "test",
+            watched.scot,
+            DEFAULT_ROUTING,
+            watched.digest,
+            {BrokerId("a", 0): Place(url(watched, "a,0"), at)},
+            found.token,
         )
         status, _ = await get(f"{at}/state", TOKEN)
         assert status == 200
-        view = await Watcher(Watched("test", watched.scot, "idr", watched.digest, watched.places)).look()
+        view = await Watcher(Watched("test", watched.scot, DEFAULT_ROUTING, watched.digest, watched.places)).look()
         assert view.brokers[BrokerId("a", 0)].status == "ok"
 
 
@@ -190,13 +196,13 @@ async def test_a_watcher_sees_a_broker_die_and_come_back() -> None:
         assert second.totals.published_rate == rate
         dead = dict(watched.places)
         dead[BrokerId("b", 1)] = Place("", f"http://{own_host()}:1")
-        watcher.reader.watched = Watched("test", watched.scot, "idr", watched.digest, dead)
+        watcher.reader.watched = Watched("test", watched.scot, DEFAULT_ROUTING, watched.digest, dead)
         third = await watcher.look()
         assert third.brokers[BrokerId("b", 1)].status == "down"
         assert third.totals.up == 3
         swapped = dict(watched.places)
         swapped[BrokerId("b", 1)] = watched.places[BrokerId("b", 0)]
-        watcher.reader.watched = Watched("test", watched.scot, "idr", watched.digest, swapped)
+        watcher.reader.watched = Watched("test", watched.scot, DEFAULT_ROUTING, watched.digest, swapped)
         assert (await watcher.look()).brokers[BrokerId("b", 1)].status == "wrong"
         watcher.reader.watched = watched
         assert (await watcher.look()).totals.up == 4

@@ -76,7 +76,7 @@ async def test_the_way_is_told_hop_by_hop() -> None:
             assert answer.delivered
             assert answer.reasons[0] == "matches subscription far"
             assert answer.reasons[1].startswith("published at (a,0), delivered at (b,1), 2 hops, ")
-            assert answer.reasons[2:] == ["(a,0) → (a,1) by iLink", "(a,1) → (b,1) by aLink"]
+            assert answer.reasons[2:] == ["(a,0) → (b,0) by aLink, for (b,1)", "(b,0) → (b,1) by iLink, for (b,1)"]
             number = await publisher.probe({"x": 5})
             traced = await why_traced(Reader(watched), "s", "p", number)
             assert traced.delivered
@@ -127,7 +127,7 @@ async def test_each_reason_of_the_tables() -> None:
             assert (await cause(watched, "s", {"x": 5, "y": "a"}, publisher="q"))[0] == "client"
             # a broker that does not answer may be the one
             silent = {**watched.places, BrokerId("a", 1): Place("", f"http://{own_host()}:1")}
-            partly = Watched("test", watched.scot, "idr", watched.digest, silent)
+            partly = Watched("test", watched.scot, watched.routing, watched.digest, silent)
             told, lines = await cause(partly, "nobody", {"x": 1})
             assert told == "link"
             assert "(a,1) may, and does not answer" in lines
@@ -167,11 +167,18 @@ async def test_rights_that_stop_it() -> None:
         assert (path.refused, path.broker) == ("", "(a,0)")
 
 
+@pytest.mark.parametrize(
+    ("routing", "why_not"),
+    [
+        ("idr", "(a,0) → (b,0) by aLink: the link is down, and the copy waits"),
+        ("fdr", "no copy was sent towards it; links are down: (a,0) → (b,0), (b,0) → (a,0)"),
+    ],
+)
 @asynchronous
-async def test_a_link_that_is_down_stops_it() -> None:
-    limits = NetLimits(link_grace_s=0.05, drain_s=0.1)
+async def test_a_link_that_is_down_stops_it(routing: str, why_not: str) -> None:
+    limits = NetLimits(link_grace_s=0.05, detour_grace_s=0.05, drain_s=0.1)
     async with (
-        watched_overlay("path:2", 1, net_limits=limits) as (server, watched),
+        watched_overlay("path:2", 1, routing=routing, net_limits=limits) as (server, watched),
         clients(watched, p="a,0", s="b,0") as (publisher, reader),
     ):
         await publisher.advertise("x > 0")
@@ -186,7 +193,7 @@ async def test_a_link_that_is_down_stops_it() -> None:
             await until(lambda: not any(link.is_up for host in (a, b) for link in host.links.values()))
             told, lines = await cause(watched, "s", {"x": 1})
             assert told == "link"
-            assert "(a,0) → (b,0) by aLink: the link is down, and the copy waits" in lines
+            assert why_not in lines
 
 
 @asynchronous

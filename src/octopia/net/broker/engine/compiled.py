@@ -328,6 +328,7 @@ class CompiledEngine:
         self._forgotten = 0  # times that plans were forgotten
         self._expected = dict.fromkeys(neighbours, _NOTHING)
         self._expected_ways = b""  # what the arrays have
+        self._names_expected = 0  # clients for which they have room
         self._logged = b""  # what the last frames say about the log
         self._shrunk_s = 0.0
         self.observed = False
@@ -400,7 +401,10 @@ class CompiledEngine:
         if expected.plans is not self._planned:
             self._write_plans(expected.plans)
             self._planned = expected.plans
-        self._need_destinations()
+        if len(self._rows.names) > self._names_expected:
+            # a client's first subscription changes no plan
+            self._names_expected = len(self._rows.names)
+            self._need_destinations()
         if expected.ways is not self._expected_ways:
             self._expected_ways = expected.ways
             words = np.frombuffer(expected.ways, dtype=np.uint64)
