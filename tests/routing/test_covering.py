@@ -158,8 +158,10 @@ def test_a_client_that_leaves_takes_along_all_it_covered() -> None:
         (
             "fdr",
             "link",
-            "fdr routing cannot cover per link "
-            "since its copies name their destinations; use none or host, or another routing",
+            (
+                "fdr routing cannot cover per link "
+                "since its copies name their destinations; use none or host, or another routing"
+            ),
         ),
         ("snr", "hosts", "unknown covering 'hosts' (did you mean host?); choose from none, host, link"),
     ],
