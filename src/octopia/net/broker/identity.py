@@ -72,8 +72,8 @@ class OverlayIdentity:
             )
         if hello.overlay == self.nameless_digest_with(self.routing):
             return (
-                f"{hello.name} speaks an earlier version of {self.routing}; stop all brokers, and start them again with "
-                "the same version"
+                f"{hello.name} speaks an earlier version of {self.routing}; "
+                "stop all brokers, and start them again with the same version"
             )
         for routing in POLICIES:
             if hello.overlay in (self.nameless_digest_with(routing), self.nameless_digest_with(_dialect(routing))):
