@@ -119,10 +119,15 @@ class LinkReport(NamedTuple):
 
 
 class LinkNews(Struct, frozen=True, tag="link_news"):
-    """Links that went down or came up anywhere in the overlay; each report is forwarded once to other neighbours."""
+    """Links that went down or came up anywhere in the overlay; each report is forwarded once to other neighbours.
+
+    `gather`: not yet. The receiver waits a moment for other reports about the same broker, or passes these on to the
+    broker that does.
+    """
 
     kind: ClassVar[str] = "link_news"
     reports: tuple[LinkReport, ...]
+    gather: bool = False
 
 
 # The longest wait that can be reported: a minute is as good as never.

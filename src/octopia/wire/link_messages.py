@@ -216,8 +216,9 @@ def _hosts_out(message: SubscriptionsComplete | SubscriptionsIncomplete) -> _Bod
 
 
 def _link_news_out(message: LinkNews) -> _Bodies:
+    gather = (True,) if message.gather else ()
     return [
-        ([(_broker_out(r.reporter), _broker_out(r.neighbour), r.version, r.is_up) for r in piece],)
+        ([(_broker_out(r.reporter), _broker_out(r.neighbour), r.version, r.is_up) for r in piece], *gather)
         for piece in _cut(message.reports, _REPORTS_PER_FRAME_MAX)
     ]
 
@@ -308,7 +309,13 @@ class LinkReader:
             _some_of(_Keys, Annotated[list.__class_getitem__(lent), Meta(max_length=LENT_PER_FRAME_MAX)], _Priorities)
         ).decode
         self._cib_clear = Decoder(_some_of(_Keys, _Keys)).decode
-        self._news = Decoder(tuple[Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]]).decode
+        news: Any = defstruct(
+            "LinkNewsIn",
+            [("reports", Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]), ("gather", bool, False)],
+            array_like=True,
+            forbid_unknown_fields=True,
+        )
+        self._news = Decoder(news).decode
         self._confirm = Decoder(
             tuple[
                 Annotated[bytes, Meta(max_length=limits.frame_bytes_max)],
@@ -385,7 +392,8 @@ class LinkReader:
     def link_news(self, body: bytes) -> LinkNews:
         """Reports of links that the overlay has, each once; so there are at most twice as many as links."""
         reports: dict[tuple[BrokerId, BrokerId], LinkReport] = {}
-        for reporter_given, neighbour_given, version, is_up in self._news(body)[0]:
+        news = self._news(body)
+        for reporter_given, neighbour_given, version, is_up in news.reports:
             reporter, neighbour = BrokerId(*reporter_given), BrokerId(*neighbour_given)
             self._check_known(reporter)
             if self._overlay is not None and neighbour not in self._overlay.neighbours(reporter):
@@ -393,7 +401,7 @@ class LinkReader:
             if (reporter, neighbour) in reports:
                 raise RemoteProtocolError(f"{reporter} reports twice about its link to {neighbour}")
             reports[reporter, neighbour] = LinkReport(reporter, neighbour, version, is_up)
-        return LinkNews(tuple(reports.values()))
+        return LinkNews(tuple(reports.values()), news.gather)
 
     def confirm(self, body: bytes) -> Confirm:
         head, by_given, streams = self._confirm(body)

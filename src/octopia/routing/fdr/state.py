@@ -15,7 +15,7 @@ from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
 from octopia.routing.fdr.broker_sets import places_of
-from octopia.routing.fdr.news import KnownLinks, Way
+from octopia.routing.fdr.news import KnownLinks, Unspread, Way
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
@@ -34,6 +34,9 @@ class StreamEnds(Protocol):
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has."""
+
+    def renew_due(self) -> None:
+        """Process that `FdrState.unspread` has changed."""
 
 
 class Borrowed(PrtEntry):
@@ -160,7 +163,8 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
 class FdrState(ScotState):
     """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
-    `links` is the known state of all links of the overlay, `streams` are those that begin and end here.
+    `links` is the known state of all links of the overlay, and `unspread` are reports that nobody knows yet
+    (`flood.py`); `streams` are those that begin and end here.
 
     `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
     our own cluster, those whose subscriptions this broker may not know in full (`unlearnt`); and by cluster, those that
@@ -182,6 +186,7 @@ class FdrState(ScotState):
         "sent_to",
         "streams",
         "trees",
+        "unspread",
         "untold",
     )
     passed: Passed
@@ -202,6 +207,7 @@ class FdrState(ScotState):
         # created by the policy, which knows both
         self.streams: StreamEnds
         self.links = KnownLinks(overlay, id, setup.first_serial)
+        self.unspread = Unspread()
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}

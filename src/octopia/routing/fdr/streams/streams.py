@@ -32,7 +32,7 @@ from octopia.language import Notification
 from octopia.protocol import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient, Send, withdraw_from
 from octopia.routing.decision import Decision
-from octopia.routing.fdr import notify
+from octopia.routing.fdr import flood, notify
 from octopia.routing.fdr.state import FdrState
 from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
@@ -168,7 +168,7 @@ class DestStreams:
             self.log.confirm(publisher, place, upto)
             if again:
                 self._to_send_again([(entry, dest) for entry in self.log.pending_at(publisher, place)], now)
-                self._renew_due()
+                self.renew_due()
 
     def _to_send_again(self, wanted: list[tuple[Entry, int]], now: float) -> None:
         """Resend these entries to these destinations, soon."""
@@ -228,7 +228,7 @@ class DestStreams:
         assert isinstance(stream, Stream)  # noqa: S101  one that `in_order` gave
         stream.last = last
         if self.owed.counted(stream.account, count, now):
-            self._renew_due()
+            self.renew_due()
 
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
@@ -249,13 +249,13 @@ class DestStreams:
         ready = gate.take(stream, number, before, arrival, size)
         if stream.asks:
             self.owed.by(host, publisher, now)
-            self._renew_due()
+            self.renew_due()
         elif ready or number <= last:
             if self.owed.came(host, publisher, now):
-                self._renew_due()
+                self.renew_due()
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
-            self._renew_due()
+            self.renew_due()
         if stream.order or stream.refused:
             stream.account = SETTLED
         else:
@@ -324,24 +324,25 @@ class DestStreams:
 
     # -- time and links
 
-    def _renew_due(self) -> None:
+    def renew_due(self) -> None:
         """`due` is kept up to date, since hosts read it after every call; so this is called wherever it may change."""
-        again, confirm = self._again_due, self.owed.due
-        if again is None and not self._write_off_at:
+        again, confirm, spread = self._again_due, self.owed.due, self._state.unspread.due
+        if again is None and spread is None and not self._write_off_at:
             self.due = confirm
         else:
-            first = (again, confirm, min(self._write_off_at.values(), default=None))
+            first = (again, confirm, spread, min(self._write_off_at.values(), default=None))
             self.due = min(at for at in first if at is not None)
 
     def tick(self, now: float) -> list[Action]:
         out: list[Action] = []
+        flood.spread_due(self._state, now, out)
         for host, publishers in self.owed.take_due(now):
             self._confirm(host, publishers, out)
         if self._again_due is not None and self._again_due <= now:
             self._send_again(now, out)
         if self._write_off_at:
             self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
-        self._renew_due()
+        self.renew_due()
         return out
 
     def leaves(self, now: float) -> bool:
@@ -358,7 +359,7 @@ class DestStreams:
         if down:
             self._send_again_what_crosses(down, now)
             self._confirm_anew(down, now)
-        self._renew_due()
+        self.renew_due()
 
     def _reach_changed(self, unreachable: int, now: float) -> None:
         back = self._unreachable & ~unreachable
