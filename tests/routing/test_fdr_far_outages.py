@@ -214,3 +214,29 @@ def test_reports_are_spread_though_the_broker_that_gathers_them_dies() -> None:
         if id not in (gone, gathers):
             places = broker.state.places.brokers
             assert broker.state.written_off == places[gone] | places[gathers]
+
+
+def test_a_copy_is_sent_again_that_was_lost_on_a_link_not_up_yet() -> None:
+    """(b,1) has restarted. All others know that its link to (b,0) is up again, before (b,1) itself is told."""
+    scot = Scot(parse_tree("path:3"), 2)
+    network = Counted(scot)
+    back, mate, home = BrokerId("b", 1), BrokerId("b", 0), BrokerId("c", 1)
+    network.restart(back)
+    near = scot.neighbours(back)
+    for each in near:
+        network.notice((each, back))
+    network.run_until_quiet()
+    for each in near:
+        network.connect(each, back)
+    for each in near:
+        network.tell_end((each, back))
+    for each in near:
+        if each != mate:
+            network.tell_end((back, each))
+    network.run_until_quiet()
+    network.bound = 2 * scot.broker_count
+    assert mate not in network.who_gets_it(home)
+    network.tell_end((back, mate))
+    network.run_until_quiet()
+    assert mate in network.got
+    assert len(network.got) == len(set(network.got))

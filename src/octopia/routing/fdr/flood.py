@@ -39,7 +39,7 @@ def link_is_down(state: FdrState, neighbour: BrokerId, now: float, out: list[Act
 
 def link_is_up(state: FdrState, neighbour: BrokerId, now: float, out: list[Action]) -> None:
     _spread_own(state, neighbour, now, out)
-    reports = state.links.came_up(neighbour)
+    reports = state.links.came_up(neighbour, lost=state.lost_on.pop(neighbour, False))
     if not reports:
         # its loss was never reported, since it was never up in this run; but messages sent over it are lost
         state.links_changed((LinkReport(state.id, neighbour, 0, False),), now, out)

@@ -74,14 +74,17 @@ class KnownLinks:
         """One of our links is down: the report to spread, or none if it was spread already."""
         return self._own(neighbour, False)
 
-    def came_up(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
-        """One of our links is up: the report to spread, or none if it was never reported down."""
-        return self._own(neighbour, True)
+    def came_up(self, neighbour: BrokerId, *, lost: bool = False) -> tuple[LinkReport, ...]:
+        """One of our links is up: the report to spread, or none if it was never reported down.
 
-    def _own(self, neighbour: BrokerId, is_up: bool) -> tuple[LinkReport, ...]:
+        `lost`: something of others was lost on it, so report it in any case. They know by that that it was down.
+        """
+        return self._own(neighbour, True, lost)
+
+    def _own(self, neighbour: BrokerId, is_up: bool, lost: bool = False) -> tuple[LinkReport, ...]:
         self._mine[neighbour] = is_up
         before = self._latest.get((self._me, neighbour))
-        if is_up is (before is None or before.is_up):
+        if is_up is (before is None or before.is_up) and not lost:
             return ()
         version = self._version if before is None else max(self._version, before.version + 1)
         if version > VERSION_MAX:

@@ -164,7 +164,8 @@ class FdrState(ScotState):
     """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
     `links` is the known state of all links of the overlay, and `unspread` are reports that nobody knows yet
-    (`flood.py`); `streams` are those that begin and end here.
+    (`flood.py`); `lost_on` has neighbours to which copies were given while their link was not up here, though nobody
+    knows it to be down; `streams` are those that begin and end here.
 
     `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
     our own cluster, those whose subscriptions this broker may not know in full (`unlearnt`); and by cluster, those that
@@ -178,6 +179,7 @@ class FdrState(ScotState):
         "beyond",
         "in_doubt",
         "links",
+        "lost_on",
         "me",
         "near",
         "order",
@@ -208,6 +210,7 @@ class FdrState(ScotState):
         self.streams: StreamEnds
         self.links = KnownLinks(overlay, id, setup.first_serial)
         self.unspread = Unspread()
+        self.lost_on: dict[BrokerId, bool] = {}
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
