@@ -276,16 +276,23 @@ class Confirmed(NamedTuple):
     again: bool = False
 
 
-class Confirm(Struct, frozen=True, tag="confirm"):
-    """Full dynamic routing: a destination confirms arrivals to the host broker of their publishers.
+class Confirmation(NamedTuple):
+    """A destination (`by`) confirms arrivals to the host broker of their publishers (`to`).
 
-    It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms.
+    `at_once`: brokers on the path do not wait until other confirmations go the same way.
     """
 
-    kind: ClassVar[str] = "confirm"
     by: BrokerId
+    to: BrokerId
     streams: tuple[Confirmed, ...]
-    header: Dests
+    at_once: bool = False
+
+
+class Confirm(Struct, frozen=True, tag="confirm"):
+    """Full dynamic routing: confirmations that go to the same neighbour, each on its path to a host broker."""
+
+    kind: ClassVar[str] = "confirm"
+    confirmations: tuple[Confirmation, ...]
 
 
 class Notify(Struct, frozen=True, tag="notify", gc=False):

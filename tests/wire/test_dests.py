@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from octopia.protocol import (
     CibClear,
     CibSet,
     Confirm,
+    Confirmation,
     Confirmed,
     Dests,
     Key,
@@ -125,9 +127,18 @@ def test_bytes_of_control_messages_written_by_hand() -> None:
     assert incomplete == b"\x00\x00\x00\x0b\x3e" + b"\x91\x92" + b"\x92\xa1a\x00" + b"\x92\xa1c\x03"
     (news,) = link_frames(LinkNews((LinkReport(A0, B0, 5, False),)))
     assert news == b"\x00\x00\x00\x0e\x3f" + b"\x91\x91\x94" + b"\x92\xa1a\x00" + b"\x92\xa1b\x00" + b"\x05\xc2"
-    (confirm,) = link_frames(Confirm(B1, (Confirmed("p", 9), Confirmed("q", 3, True)), Dests(1)))
+    (confirm,) = link_frames(
+        Confirm(
+            (
+                Confirmation(B1, A0, (Confirmed("p", 9), Confirmed("q", 3, True)), at_once=True),
+                Confirmation(C3, A0, (Confirmed("p", 8),)),
+            )
+        )
+    )
     assert confirm == (
-        b"\x00\x00\x00\x15\x40\x93" + b"\xc4\x02\x00\x01" + b"\x92\xa1b\x01" + b"\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3"
+        b"\x00\x00\x00\x28\x40\x91\x92"
+        b"\x94\x92\xa1b\x01\x92\xa1a\x00\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3\xc3"
+        b"\x94\x92\xa1c\x03\x92\xa1a\x00\x91\x93\xa1p\x08\xc2\xc2"
     )
     (cib,) = link_frames(CibSet((Key(A0, 1),), (Lent(Key(C3, 2), parse_filter("x > 1")),)))
     assert cib == (
@@ -152,7 +163,12 @@ MESSAGES: list[Message] = [
     LinkNews((LinkReport(A0, B0, 0, False), LinkReport(B0, A0, 2**40, True))),
     Waits(0),
     Waits(60_000),
-    Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1)),
+    Confirm(
+        (
+            Confirmation(C3, A0, (Confirmed("p", 9), Confirmed("q", 2**50, True))),
+            Confirmation(B1, A0, (Confirmed("p", 9),), at_once=True),
+        )
+    ),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1, 1), STAMP),
@@ -187,8 +203,13 @@ def test_long_lists_are_cut_into_frames_that_mean_the_same() -> None:
     assert [key for each in clears for key in each.subscriptions] == list(keys[:2])
     assert [key for each in clears for key in each.advertisements] == list(keys)
     streams = tuple(Confirmed(f"p{n}", n + 1) for n in range(2500))
-    confirms = [at_broker().receive(each)[0] for each in link_frames(Confirm(C3, streams, Dests(1)))]
-    assert tuple(stream for each in confirms for stream in each.streams) == streams
+    confirm = Confirm(
+        (Confirmation(B1, A0, streams[:700]), Confirmation(C3, A0, streams), Confirmation(C3, B1, streams))
+    )
+    confirms = [at_broker().receive(each)[0] for each in link_frames(confirm)]
+    for by, to, told, _ in confirm.confirmations:
+        came = [each for message in confirms for each in message.confirmations if (each.by, each.to) == (by, to)]
+        assert tuple(stream for each in came for stream in each.streams) == told
 
 
 def stamped(header: bytes, stamp: bytes, parcel: bytes = PARCEL) -> bytes:
@@ -257,6 +278,10 @@ def body(kind: Kind, hexed: str) -> bytes:
     return frame(kind, bytes.fromhex(hexed))
 
 
+def confirm(by: BrokerId, to: BrokerId, *streams: Confirmed) -> Confirm:
+    return Confirm((Confirmation(by, to, streams),))
+
+
 BAD_MESSAGES = {
     "unknown host": (link_frames(SubscriptionsIncomplete((BrokerId("x", 0),)))[0], "x,0.*overlay has not"),
     "host twice": (link_frames(SubscriptionsIncomplete((A0, A0)))[0], "named twice"),
@@ -269,17 +294,24 @@ BAD_MESSAGES = {
     ),
     "waits too long": (link_frames(Waits(60_001))[0], "<= 60000"),
     "waits less than nothing": (link_frames(Waits(-1))[0], ">= 0"),
-    "confirmed to two": (link_frames(Confirm(A0, (Confirmed("p", 1),), Dests(3)))[0], "for 2 brokers"),
-    "confirmed to nobody": (body(Kind.CONFIRM, "93c40100" + "92a16100" + "9193a17001c2"), "no destination"),
-    "confirmed by nobody": (
-        link_frames(Confirm(BrokerId("x", 0), (Confirmed("p", 1),), Dests(1)))[0],
-        "overlay has not",
+    "confirmed to nobody": (link_frames(confirm(A0, BrokerId("x", 0), Confirmed("p", 1)))[0], "overlay has not"),
+    "confirmed by nobody": (link_frames(confirm(BrokerId("x", 0), A0, Confirmed("p", 1)))[0], "overlay has not"),
+    "publisher twice": (link_frames(confirm(A0, B0, Confirmed("p", 1), Confirmed("p", 2)))[0], "publisher twice"),
+    "confirms twice": (
+        link_frames(Confirm(2 * confirm(A0, B0, Confirmed("p", 1)).confirmations))[0],
+        "a,0.*confirms to .*b,0.* twice",
     ),
-    "publisher twice": (
-        link_frames(Confirm(A0, (Confirmed("p", 1), Confirmed("p", 2)), Dests(2)))[0],
-        "publisher twice",
+    "too much confirmed": (
+        frame(
+            Kind.CONFIRM,
+            msgspec.msgpack.encode(
+                ([(A0, to, [("p" + str(n), 1, False) for n in range(600)], True) for to in (B0, C3)],)
+            ),
+        ),
+        "1200 confirmed streams",
     ),
-    "nothing confirmed": (body(Kind.CONFIRM, "93c4020101" + "92a16100" + "90"), "length >= 1"),
+    "no confirmation": (body(Kind.CONFIRM, "9190"), "length >= 1"),
+    "nothing confirmed": (body(Kind.CONFIRM, "9191" + "94" + "92a16100" + "92a16200" + "90" + "c2"), "length >= 1"),
     "four parts": (body(Kind.LINK_CIB_SET, "9490909090"), "at most length 3|length 1 to 3"),
     "three parts": (body(Kind.LINK_CIB_CLEAR, "93909090"), "at most length 2|length 1 to 2"),
     "priorities for none": (body(Kind.LINK_CIB_SET, "93909091" + "01"), "1 priorities for 0 advertisements"),

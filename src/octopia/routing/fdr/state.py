@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from octopia.language import Filter
-from octopia.protocol import Confirmed, Dests, Key, LinkReport
+from octopia.protocol import Confirmation, Confirmed, Key, LinkReport
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
@@ -31,6 +31,9 @@ class StreamEnds(Protocol):
 
     def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
         """Process a destination's confirmation."""
+
+    def pass_on(self, confirmations: Sequence[Confirmation], now: float, out: list[Action]) -> None:
+        """Pass on confirmations for other brokers."""
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has."""
@@ -185,7 +188,6 @@ class FdrState(ScotState):
         "order",
         "overlay",
         "places",
-        "sent_to",
         "streams",
         "trees",
         "unspread",
@@ -214,8 +216,6 @@ class FdrState(ScotState):
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
-        # by place of a broker, the copies of messages from here for it alone; dropped with decisions
-        self.sent_to: dict[int, tuple[tuple[BrokerId, Dests], ...]] = {}
         self.lst: WaitingLst = WaitingLst(self.neighbours, setup.congestion)
         self.beyond = Beyond(self.lst, self.a_links, self.i_links)
         self.trees = Trees(id, self.lst, self.beyond, self.a_links)
@@ -253,7 +253,6 @@ class FdrState(ScotState):
 
     def _forget_decisions(self) -> None:
         self.prt.forget_matches()
-        self.sent_to.clear()
         self.passed.clear()
         self.passed.update((neighbour, {}) for neighbour in self.neighbours if neighbour in self.up)
 
