@@ -61,10 +61,10 @@ def test_what_is_wrong_is_left_to_the_reference(brokers: int) -> None:
         sequence, host, before = read(bytes(wrong), brokers, me)
         try:
             expected = reader.stamp(split_stamp(bytes(wrong) + b"parcel")[0])
-        except RemoteProtocolError as error:
+        except RemoteProtocolError:
             found += 1
-            assert sequence == 0, error
-            continue
+            expected = None
+        assert sequence == 0 or expected is not None
         if sequence:
             place = (expected.dests & (1 << me) - 1).bit_count()
             assert expected.dests >> me & 1
