@@ -25,6 +25,7 @@ from octopia.protocol import (
     CibSet,
     Civ,
     Confirm,
+    Confirmation,
     Confirmed,
     Dests,
     Key,
@@ -119,8 +120,8 @@ def _link_frames() -> list[bytes]:
         frames += link_frames(LinkNews((LinkReport(one, other, 3, False), LinkReport(other, one, 2**62, True))))
     for place in range(len(SCOT.brokers)):
         said = (Confirmed("p", 1), Confirmed("q", 2**40, True))
-        frames += link_frames(Confirm(SCOT.brokers[place], said, Dests(1 << place)))
-        frames += link_frames(Confirm(OTHER, said, Dests(1 << place)))
+        to = SCOT.brokers[place]
+        frames += link_frames(Confirm((Confirmation(to, OTHER, said), Confirmation(OTHER, to, said, at_once=True))))
     for key in KEYS:
         frames += link_frames(Advertise(key, FILTER)) + link_frames(Unadvertise(key))
         frames += link_frames(Subscribe(key, WIDE)) + link_frames(Unsubscribe(key))

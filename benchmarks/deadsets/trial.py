@@ -217,6 +217,8 @@ class Trials:
         # before the answer comes what has arrived and waits for its turn
         self.overlay.tell(broker, Unsubscribed("s", which))
         del self.subscribed[broker, which]
+        # one that is registered later is another, and in order by itself
+        self._last = {stream: place for stream, place in self._last.items() if stream[1] != (broker, which)}
         self._settled.pop((broker, which), None)
         for owed in self._owed.values():
             owed.discard((broker, which))

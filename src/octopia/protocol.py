@@ -119,10 +119,15 @@ class LinkReport(NamedTuple):
 
 
 class LinkNews(Struct, frozen=True, tag="link_news"):
-    """Links that went down or came up anywhere in the overlay; each report is forwarded once to other neighbours."""
+    """Links that went down or came up anywhere in the overlay; each report is forwarded once to other neighbours.
+
+    `gather`: not yet. The receiver waits a moment for other reports about the same broker, or passes these on to the
+    broker that does.
+    """
 
     kind: ClassVar[str] = "link_news"
     reports: tuple[LinkReport, ...]
+    gather: bool = False
 
 
 # The longest wait that can be reported: a minute is as good as never.
@@ -271,16 +276,23 @@ class Confirmed(NamedTuple):
     again: bool = False
 
 
-class Confirm(Struct, frozen=True, tag="confirm"):
-    """Full dynamic routing: a destination confirms arrivals to the host broker of their publishers.
+class Confirmation(NamedTuple):
+    """A destination (`by`) confirms arrivals to the host broker of their publishers (`to`).
 
-    It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms.
+    `at_once`: brokers on the path do not wait until other confirmations go the same way.
     """
 
-    kind: ClassVar[str] = "confirm"
     by: BrokerId
+    to: BrokerId
     streams: tuple[Confirmed, ...]
-    header: Dests
+    at_once: bool = False
+
+
+class Confirm(Struct, frozen=True, tag="confirm"):
+    """Full dynamic routing: confirmations that go to the same neighbour, each on its path to a host broker."""
+
+    kind: ClassVar[str] = "confirm"
+    confirmations: tuple[Confirmation, ...]
 
 
 class Notify(Struct, frozen=True, tag="notify", gc=False):

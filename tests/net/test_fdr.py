@@ -109,6 +109,7 @@ async def test_every_pair_and_the_log_is_empty_at_the_end(live: Live) -> None:
     pairs = await with_faults(live, everyone(live), nothing)
     for host in (live.host(broker) for broker in everyone(live)):
         host.broker.streams.owed._after_s = 0.05
+        host.broker.streams.together._after_s = 0.05
     await pairs.publish(COUNT, COUNT + 1)
     await until(pairs.quiet)
     nobody_met_a_fault(live)

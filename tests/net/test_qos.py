@@ -16,7 +16,7 @@ from octopia.errors import InputError, RefusedError
 from octopia.net import Client, NetLimits
 from octopia.net.broker.qos import Granted, Qos
 from octopia.net.frame_queue import FrameQueue
-from octopia.protocol import Confirm, Confirmed, Dests, Waits
+from octopia.protocol import Confirm, Confirmation, Confirmed, Waits
 from octopia.routing import POLICIES
 from octopia.topology import BrokerId
 from octopia.wire import POLICIES as SLOW_POLICIES
@@ -347,7 +347,7 @@ async def test_on_a_link_all_but_confirmations_and_waits_are_fences(live: Live) 
     await until(lambda: bool(box.waits == 4))  # the subscription, and the question whether it is in force
     await publish(0)
     own.send(Waits(5), link_frames(Waits(5)))
-    confirm = Confirm(own.neighbour, (Confirmed("p", 1),), Dests(1))
+    confirm = Confirm((Confirmation(own.neighbour, own.neighbour, (Confirmed("p", 1),)),))
     own.send(confirm, link_frames(confirm))
     await publish(3)
     assert [frame[4] for frame in box.in_order()] == [

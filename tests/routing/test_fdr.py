@@ -5,9 +5,10 @@ import pytest
 from octopia.embedded import Hop, Network
 from octopia.errors import RemoteProtocolError
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.protocol import CibClear, CibSet, Dests, Key, Lent, Notify
-from octopia.routing import Action, Advertised, Broker, Deliver, Published, Received, Subscribed, Unsubscribed
+from octopia.protocol import CibClear, CibSet, Confirm, Confirmation, Confirmed, Dests, Key, Lent, Notify
+from octopia.routing import Action, Advertised, Broker, Deliver, Published, Received, Send, Subscribed, Unsubscribed
 from octopia.routing.fdr import interest
+from octopia.routing.fdr.streams.confirming import PASS_ON_AFTER_S
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness
@@ -134,6 +135,40 @@ def test_a_lender_speaks_for_its_own_cluster_only(message: CibSet | CibClear) ->
     with pytest.raises(RemoteProtocolError, match=r"\(b,0\) told of a subscription of \(a,2\), which is not in its"):
         broker.handle(Received(B0, message), 0.0)
     assert broker.state.prt.borrowed == {}
+
+
+def said(by: BrokerId, to: BrokerId, upto: int, *, at_once: bool = False) -> Confirmation:
+    return Confirmation(by, to, (Confirmed("p", upto),), at_once)
+
+
+def test_confirmations_wait_for_others_that_go_the_same_way() -> None:
+    """At (b,0) of path:3, on the way from (c,0) and (c,1) to (a,0), and to (b,1)."""
+    broker = Broker(BrokerId("b", 0), Scot(parse_tree("path:3"), 2), "fdr")
+    near, far, across = BrokerId("c", 0), BrokerId("a", 0), BrokerId("b", 1)
+
+    def comes(now: float, *confirmations: Confirmation) -> list[Action]:
+        return broker.handle(Received(near, Confirm(confirmations)), now)
+
+    first, second = said(near, far, 3), said(BrokerId("c", 1), far, 5)
+    assert comes(1.0, first) == []
+    assert broker.due == 1.0 + PASS_ON_AFTER_S
+    # what may not wait takes along what goes the same way, and nothing else
+    assert comes(2.0, said(near, across, 4)) == []
+    hurried = said(BrokerId("c", 1), far, 5, at_once=True)
+    assert comes(3.0, hurried) == [Send(far, Confirm((first, hurried)))]
+    assert broker.due == 2.0 + PASS_ON_AFTER_S
+    assert comes(4.0, second) == []
+    assert broker.tick(2.0 + PASS_ON_AFTER_S) == [Send(across, Confirm((said(near, across, 4),)))]
+    assert broker.tick(4.0 + PASS_ON_AFTER_S) == [Send(far, Confirm((second,)))]
+    assert broker.due is None
+
+
+def test_a_confirmation_of_a_stranger_is_the_neighbours_fault() -> None:
+    broker = Broker(BrokerId("b", 0), Scot(parse_tree("path:3"), 2), "fdr")
+    near, stranger = BrokerId("c", 0), BrokerId("x", 0)
+    for wrong in (said(stranger, near, 1), said(near, stranger, 1)):
+        with pytest.raises(RemoteProtocolError, match="which is not in the overlay"):
+            broker.handle(Received(near, Confirm((wrong,))), 0.0)
 
 
 def test_past_the_bound_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,11 +140,13 @@ def test_copies_end_while_news_is_under_way(seed: int) -> None:
         network.check(home)
 
 
-def test_the_price_of_one_dead_broker() -> None:
-    """Each neighbour's report takes at most one message on each link and direction that is left."""
+@pytest.mark.parametrize("dead", [BrokerId("b", 1), BrokerId("b", 0), BrokerId("a", 2)])
+def test_the_price_of_one_dead_broker(dead: BrokerId) -> None:
+    """One flood for the reports of all its neighbours, and when it is back likewise: at most one message on each link
+    and direction, all but the one over which it first came to each broker; and two for each report until it is
+    gathered."""
     scot = Scot(parse_tree("path:3"), 3)
     network = Counted(scot)
-    dead = BrokerId("b", 1)
     reports = scot.neighbours(dead)
     for near in reports:
         network.cut_link(dead, near)
@@ -154,5 +156,87 @@ def test_the_price_of_one_dead_broker() -> None:
     network.run_until_quiet()
     others = scot.broker_count - 1
     directed = 2 * (len(scot.links) - len(reports))
-    # all but the one over which it first came to each broker
-    assert network.news <= len(reports) * (directed - others + 1)
+    assert network.news <= directed - others + 1 + 2 * len(reports)
+    assert all(
+        broker.state.written_off == broker.state.places.brokers[dead]
+        for id, broker in network.brokers.items()
+        if id != dead
+    )
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_a_broker_that_can_be_reached_is_never_given_up(first: int) -> None:
+    """All links of a broker but one are down: nothing is concluded about that one."""
+    scot = Scot(parse_tree("path:3"), 3)
+    network = Counted(scot)
+    alone = BrokerId("b", 1)
+    near = scot.neighbours(alone)
+    network.kill(*((alone, each) for each in near if each != near[first]))
+    network.run_until_quiet()
+    assert not any(broker.state.written_off for broker in network.brokers.values())
+    for home in scot.brokers:
+        network.check(home)
+
+
+def test_a_broker_with_many_neighbours_is_reported_in_parts() -> None:
+    """One message has room for a hundred reports, and (hub,1) gathers one of each region, and its own."""
+    scot = Scot(parse_tree("star:121"), 2)
+    network = Counted(scot)
+    dead = next(broker for broker in scot.brokers if len(scot.neighbours(broker)) > 100)
+    for near in scot.neighbours(dead):
+        network.cut_link(dead, near)
+    for near in scot.neighbours(dead):
+        network.notice((near, dead))
+    network.run_until_quiet()
+    assert all(
+        len(broker.state.links.all_reports()) == len(scot.neighbours(dead))
+        for id, broker in network.brokers.items()
+        if id != dead
+    )
+
+
+def test_reports_are_spread_though_the_broker_that_gathers_them_dies() -> None:
+    """(b,0) gathers what is said about (b,1), and dies with all that it was told."""
+    scot = Scot(parse_tree("path:3"), 3)
+    network = Counted(scot)
+    gone, gathers = BrokerId("b", 1), BrokerId("b", 0)
+    for dead in (gone, gathers):
+        for near in scot.neighbours(dead):
+            network.cut_link(dead, near)
+    for near in scot.neighbours(gone):
+        if near != gathers:
+            network.notice((near, gone))
+    for near in scot.neighbours(gathers):
+        if near != gone:
+            network.notice((near, gathers))
+    network.run_until_quiet()
+    for id, broker in network.brokers.items():
+        if id not in (gone, gathers):
+            places = broker.state.places.brokers
+            assert broker.state.written_off == places[gone] | places[gathers]
+
+
+def test_a_copy_is_sent_again_that_was_lost_on_a_link_not_up_yet() -> None:
+    """(b,1) has restarted. All others know that its link to (b,0) is up again, before (b,1) itself is told."""
+    scot = Scot(parse_tree("path:3"), 2)
+    network = Counted(scot)
+    back, mate, home = BrokerId("b", 1), BrokerId("b", 0), BrokerId("c", 1)
+    network.restart(back)
+    near = scot.neighbours(back)
+    for each in near:
+        network.notice((each, back))
+    network.run_until_quiet()
+    for each in near:
+        network.connect(each, back)
+    for each in near:
+        network.tell_end((each, back))
+    for each in near:
+        if each != mate:
+            network.tell_end((back, each))
+    network.run_until_quiet()
+    network.bound = 2 * scot.broker_count
+    assert mate not in network.who_gets_it(home)
+    network.tell_end((back, mate))
+    network.run_until_quiet()
+    assert mate in network.got
+    assert len(network.got) == len(set(network.got))

@@ -11,6 +11,7 @@ from octopia.routing import Action, Advertised, Broker, LinkSampled, LinkWentDow
 from octopia.routing.congestion import CongestionParameters
 from octopia.routing.fdr.beyond import TELL_EVERY_S, WAIT_MAX_S
 from octopia.routing.fdr.broker_sets import AROUND
+from octopia.routing.fdr.flood import GATHER_S
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.topology import BrokerId, Scot, parse_tree
 
@@ -165,7 +166,7 @@ def test_a_wait_is_told_as_a_minute_at_most_and_goes_with_the_link() -> None:
 
 
 def test_copies_that_are_passed_on_need_no_match() -> None:
-    """Their headers say all; what was decided is forgotten when a link goes down."""
+    """Their headers say all; what was decided is forgotten when news of a link is spread."""
     broker = Broker(B0, OVERLAY, "fdr")
     broker.handle(Subscribed("S", "s", parse_filter("x > 0")), 0.0)
     places = broker.state.places.brokers
@@ -178,6 +179,7 @@ def test_copies_that_are_passed_on_need_no_match() -> None:
     assert mine.here
     assert mine.copies == ((C0, Dests(places[C0])),)
     broker.handle(LinkWentDown(B1), 0.0)
+    broker.tick(GATHER_S)
     (around,) = broker.receive(A0, Dests(places[C0] | places[B1]), (notification,))
     assert B1 not in [to for to, _ in around.copies]
     with pytest.raises(LocalProtocolError, match="whose link is down"):

@@ -70,7 +70,8 @@ class Word:
 
     def notice(self, end: End) -> None:
         self.up.discard(end)
-        self.flood(end[0], self.states[end[0]].went_down(end[1]), None)
+        state = self.states[end[0]]
+        self.flood(end[0], state.heard(state.went_down(end[1])), None)
 
     def join(self, end: End) -> None:
         if end not in self.joined:
@@ -81,8 +82,7 @@ class Word:
         self.untold.discard(end)
         at, near = end
         state = self.states[at]
-        reports = state.came_up(near)
-        self.flood(at, reports, None)
+        self.flood(at, state.heard(state.came_up(near)), None)
         self.up.add(end)
         if state.all_reports():
             self.send(end, state.all_reports())

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from octopia.language import Notification
-from octopia.protocol import Stamp
+from octopia.protocol import Confirmation, Confirmed, Stamp
 from octopia.routing.fdr.streams import receiving
-from octopia.routing.fdr.streams.confirming import Owed
+from octopia.routing.fdr.streams.confirming import WAITING_MAX, Owed, Together
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import StreamLog, places
+from octopia.topology import BrokerId
 from tests.effort import cases
 
 SOMETHING = Notification.of({"x": 1})
@@ -189,7 +190,9 @@ def test_the_stream_unused_for_longest_is_forgotten_unless_something_waits_in_it
     assert list(gate.hosts[0]) == ["waits", "fourth"]
 
 
-# ---- what is owed
+# ---- what is owed, and what waits
+
+BY, TO = BrokerId("a", 0), BrokerId("b", 1)
 
 
 def test_a_confirmation_is_due_after_a_time_or_a_number() -> None:
@@ -201,9 +204,9 @@ def test_a_confirmation_is_due_after_a_time_or_a_number() -> None:
     owed.came(8, "r", 3.0)
     owed.came(8, "q", 4.0)
     assert owed.due == 4.0
-    assert owed.take_due(4.0) == [(8, ["q", "r"])]
+    assert owed.take_due(4.0) == [(8, ["q", "r"], True)]
     assert owed.take_due(10.9) == []
-    assert owed.take_due(11.0) == [(7, ["p"])]
+    assert owed.take_due(11.0) == [(7, ["p"], False)]
     assert owed.take_due(1e9) == []
     assert len(owed) == 0
 
@@ -213,10 +216,47 @@ def test_what_is_wanted_sooner_is_due_sooner() -> None:
     owed.came(7, "p", 0.0)
     owed.by(7, "q", 1.0)
     assert owed.take_due(0.9) == []
-    assert owed.take_due(1.0) == [(7, ["p", "q"])]
+    assert owed.take_due(1.0) == [(7, ["p", "q"], False)]
     owed.came(7, "p", 2.0)
     owed.forget(7)
     assert owed.due is None
+
+
+def test_what_has_waited_for_half_of_its_time_goes_along() -> None:
+    owed = Owed(every=100, after_s=10.0)
+    owed.came(6, "o", 0.0)
+    owed.came(7, "p", 1.0)
+    owed.came(8, "q", 2.0)
+    assert owed.take_along(6.5, lambda host: host != 6) == [(7, ["p"], False)]
+    assert owed.due == 10.0
+
+
+def test_waiting_confirmations_of_the_same_stream_are_one() -> None:
+    """A later one says more; a request to send again stays one, and whoever does not wait is not made to."""
+    waiting = Together(after_s=2.0)
+    waiting.pass_on(Confirmation(BY, TO, (Confirmed("p", 5, True), Confirmed("q", 2))), 2.0)
+    waiting.pass_on(Confirmation(BY, BY, (Confirmed("p", 1),)), 3.0)
+    waiting.pass_on(Confirmation(BY, TO, (Confirmed("p", 7),), at_once=True), 3.0)
+    waiting.owe(Confirmation(BY, TO, (Confirmed("p", 6),)), 8.0)
+    assert (len(waiting), waiting.due) == (3, 3.0)
+    assert waiting.due_by(2.9) == []
+    assert waiting.due_by(3.0) == [TO]
+    assert waiting.take(lambda host: host == TO) == [
+        Confirmation(BY, TO, (Confirmed("p", 7, True), Confirmed("q", 2)), at_once=True)
+    ]
+    assert (len(waiting), waiting.due) == (1, 5.0)
+    waiting.hurry_all(4.0)
+    assert waiting.due_by(4.0) == [BY]
+    assert waiting.take(lambda host: True) == [Confirmation(BY, BY, (Confirmed("p", 1),), at_once=True)]
+    assert (len(waiting), waiting.due) == (0, None)
+
+
+def test_too_many_confirmations_do_not_wait() -> None:
+    waiting = Together()
+    waiting.pass_on(Confirmation(BY, TO, tuple(Confirmed(str(n), 1) for n in range(WAITING_MAX))), 0.0)
+    assert waiting.due_by(0.0) == []
+    waiting.pass_on(Confirmation(TO, BY, (Confirmed("p", 1),)), 0.0)
+    assert waiting.due_by(0.0) == [TO, BY]
 
 
 # ---- log and gate together

@@ -1,8 +1,10 @@
 """Headers with destinations, stamps, confirmations and news: round trips, bytes by hand, and each way to be wrong."""
 
 import random
+from math import lgamma, log
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from octopia.protocol import (
     CibClear,
     CibSet,
     Confirm,
+    Confirmation,
     Confirmed,
     Dests,
     Key,
@@ -99,23 +102,41 @@ def test_headers_and_stamps_come_back(overlay: Scot, data: st.DataObject) -> Non
     assert split_stamp(stamp_block(stamp) + PARCEL) == (stamp_bytes(stamp), PARCEL)
 
 
+def test_many_destinations_take_little_more_than_they_must() -> None:
+    """1,000 of 10,248 at random: there are 2 to the 4,721 such sets, which takes 590 bytes. The header and the stamp of
+    what goes to all of them have a set each."""
+    brokers, draw = 10_248, random.Random(1)
+    least = (lgamma(brokers + 1) - lgamma(1_001) - lgamma(brokers - 999)) / log(2) / 8
+    assert 590 < least < 600
+    for _ in range(cases(20)):
+        dests = sum(1 << place for place in draw.sample(range(brokers), 1_000))
+        header = header_bytes(Dests(dests))
+        assert len(header) < 1.1 * least
+        assert len(header) + len(stamp_bytes(Stamp(7, 1_000, dests, (1,) * 1_000))) < 1_300
+        assert DestsReader(brokers).header(header) == (Dests(dests), False, False)
+
+
 def test_bytes_written_by_hand() -> None:
-    # (b,0) and (c,3): places 1 and 11. The bitmap has two bytes, as the list has.
-    assert header_bytes(Dests(1 << 1 | 1 << 11)) == b"\x00\x08\x02"
-    # one broker: a list is shorter
-    assert header_bytes(Dests(1 << 11)) == b"\x01\x0b"
-    assert header_bytes(Dests(1 << 11), True) == b"\x03\x0b"
-    assert header_bytes(Dests(1 << 11, 2), True) == b"\x0b\x0b"
-    # places 3, 300, 301 of 1,000: the second and third as distances
-    assert header_bytes(Dests(1 << 3 | 1 << 300 | 1 << 301)) == b"\x01\x03\xa9\x02\x01"
+    # four of twelve: a bitmap
+    assert header_bytes(Dests(0b1000_0001_0011)) == b"\x00\x08\x13"
+    # (b,0) and (c,3), places 1 and 11: 1 and 9 with two low bits are 1 01 and 00 1 01
+    assert header_bytes(Dests(1 << 1 | 1 << 11)) == bytes([0b001_00001, 0b1_01_001_01])
+    # 11 with four low bits is 1 1011
+    assert header_bytes(Dests(1 << 11)) == bytes([0b010_00001, 0b1_1011_000])
+    assert header_bytes(Dests(1 << 11), True) == bytes([0b010_00011, 0b1_1011_000])
+    assert header_bytes(Dests(1 << 11, 2), True) == bytes([0b010_01011, 0b1_1011_000])
+    # places 3, 300, 301 of 1,000: 3, 296 and 0 with six low bits
+    assert header_bytes(Dests(1 << 3 | 1 << 300 | 1 << 301)) == bytes([0b011_00001]) + int(
+        "1_000011_00001_101000_1_000000_0000000".replace("_", ""), 2
+    ).to_bytes(4, "big")
     # of (a,0), sequence 7, for places 1 and 11; before it 6 and none
     stamp = Stamp(0, 7, 1 << 1 | 1 << 11, (1, 7))
-    assert stamp_bytes(stamp) == b"\x00" + b"\x00\x00\x00\x00\x00\x00\x00\x07" + b"\x00" + b"\x02\x08\x02" + b"\x01\x00"
+    assert stamp_bytes(stamp) == b"\x21" + b"\x00\x00\x00\x00\x00\x00\x00\x07" + b"\x00" + b"\x01\xa5" + b"\x01\x00"
     # one gap for both
     same = Stamp(3, 300, 1 << 1 | 1 << 11, (2, 2))
-    assert stamp_bytes(same) == b"\x02" + b"\x00\x00\x00\x00\x00\x00\x01\x2c" + b"\x03" + b"\x02\x08\x02" + b"\x02"
+    assert stamp_bytes(same) == b"\x23" + b"\x00\x00\x00\x00\x00\x00\x01\x2c" + b"\x03" + b"\x01\xa5" + b"\x02"
     (sent,) = link_frames(Notify("p", "7", seen(), Dests(1 << 11), stamp))
-    assert sent == (b"\x00\x00\x00\x1f\x3d" + b"\x00\x00\x00\x02" + b"\x01\x0b" + b"\x0f" + stamp_bytes(stamp) + PARCEL)
+    assert sent == (b"\x00\x00\x00\x1e\x3d" + b"\x00\x00\x00\x02" + b"\x41\xd8" + b"\x0e" + stamp_bytes(stamp) + PARCEL)
     assert copy_heads(Dests(1 << 11))[len(stamp_block(stamp) + PARCEL)] + stamp_block(stamp) + PARCEL == sent
     assert publisher_of(sent) == "p"
 
@@ -125,9 +146,18 @@ def test_bytes_of_control_messages_written_by_hand() -> None:
     assert incomplete == b"\x00\x00\x00\x0b\x3e" + b"\x91\x92" + b"\x92\xa1a\x00" + b"\x92\xa1c\x03"
     (news,) = link_frames(LinkNews((LinkReport(A0, B0, 5, False),)))
     assert news == b"\x00\x00\x00\x0e\x3f" + b"\x91\x91\x94" + b"\x92\xa1a\x00" + b"\x92\xa1b\x00" + b"\x05\xc2"
-    (confirm,) = link_frames(Confirm(B1, (Confirmed("p", 9), Confirmed("q", 3, True)), Dests(1)))
+    (confirm,) = link_frames(
+        Confirm(
+            (
+                Confirmation(B1, A0, (Confirmed("p", 9), Confirmed("q", 3, True)), at_once=True),
+                Confirmation(C3, A0, (Confirmed("p", 8),)),
+            )
+        )
+    )
     assert confirm == (
-        b"\x00\x00\x00\x15\x40\x93" + b"\xc4\x02\x00\x01" + b"\x92\xa1b\x01" + b"\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3"
+        b"\x00\x00\x00\x28\x40\x91\x92"
+        b"\x94\x92\xa1b\x01\x92\xa1a\x00\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3\xc3"
+        b"\x94\x92\xa1c\x03\x92\xa1a\x00\x91\x93\xa1p\x08\xc2\xc2"
     )
     (cib,) = link_frames(CibSet((Key(A0, 1),), (Lent(Key(C3, 2), parse_filter("x > 1")),)))
     assert cib == (
@@ -152,7 +182,12 @@ MESSAGES: list[Message] = [
     LinkNews((LinkReport(A0, B0, 0, False), LinkReport(B0, A0, 2**40, True))),
     Waits(0),
     Waits(60_000),
-    Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1)),
+    Confirm(
+        (
+            Confirmation(C3, A0, (Confirmed("p", 9), Confirmed("q", 2**50, True))),
+            Confirmation(B1, A0, (Confirmed("p", 9),), at_once=True),
+        )
+    ),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1, 1), STAMP),
@@ -187,28 +222,34 @@ def test_long_lists_are_cut_into_frames_that_mean_the_same() -> None:
     assert [key for each in clears for key in each.subscriptions] == list(keys[:2])
     assert [key for each in clears for key in each.advertisements] == list(keys)
     streams = tuple(Confirmed(f"p{n}", n + 1) for n in range(2500))
-    confirms = [at_broker().receive(each)[0] for each in link_frames(Confirm(C3, streams, Dests(1)))]
-    assert tuple(stream for each in confirms for stream in each.streams) == streams
+    confirm = Confirm(
+        (Confirmation(B1, A0, streams[:700]), Confirmation(C3, A0, streams), Confirmation(C3, B1, streams))
+    )
+    confirms = [at_broker().receive(each)[0] for each in link_frames(confirm)]
+    for by, to, told, _ in confirm.confirmations:
+        came = [each for message in confirms for each in message.confirmations if (each.by, each.to) == (by, to)]
+        assert tuple(stream for each in came for stream in each.streams) == told
 
 
 def stamped(header: bytes, stamp: bytes, parcel: bytes = PARCEL) -> bytes:
     return notification_frame(Kind.NOTIFY_DESTS, header, bytes([len(stamp)]) + stamp + parcel)
 
 
-ONE, GOOD = b"\x01\x0b", stamp_bytes(STAMP)
+ONE, GOOD = b"\x41\xd8", stamp_bytes(STAMP)
 SEQUENCE = b"\x00\x00\x00\x00\x00\x00\x00\x07"
 BAD_HEADERS = {
     "no header": (b"", "flags"),
-    "unknown flag": (b"\x21\x0b", "flags"),
+    "low bits of no list": (b"\x20\x08\x02", "flags"),
     "nobody in a bitmap": (b"\x00\x00", "no destination"),
     "nobody in a list": (b"\x01", "no destination"),
     "unknown broker in a bitmap": (b"\x00\x10\x00", "the overlay has not: there are 12"),
     "too long a bitmap": (b"\x00\x00\x08\x02", "the overlay has not: there are 12"),
-    "unknown broker in a list": (b"\x01\x0c", "broker 12; the overlay has 12"),
-    "unknown broker by distance": (b"\x01\x0b\x01", "broker 12; the overlay has 12"),
-    "repeated broker": (b"\x01\x0b\x00", "a broker twice"),
-    "endless number": (b"\x01" + b"\xff" * 20, "ends too late"),
-    "number without end": (b"\x01\x80", "ends too late"),
+    "unknown broker in a list": (bytes([0x41, 0b1_1100_000]), "broker 12; the overlay has 12"),
+    "unknown broker by distance": (bytes([0x41, 0b1_1011_1_00, 0]), "broker 12; the overlay has 12"),
+    "number without end": (b"\xe1\x80", "a number that ends too late"),
+    "a byte more than needed": (b"\x41\xd8\x00", "a list that ends too late"),
+    "zeros": (b"\x01\x00", "a list that ends too late"),
+    "too long a list": (b"\x41\x00\x00\xd8", "longer than a bitmap of all brokers"),
 }
 BAD_STAMPS = {
     "too short": (GOOD[:8], "8 bytes"),
@@ -217,7 +258,8 @@ BAD_STAMPS = {
     "huge sequence": (b"\x00" + b"\xff" * 8 + GOOD[9:], "its sequence is"),
     "unknown host": (b"\x00" + SEQUENCE + b"\x0c" + GOOD[10:], "made by broker 12; the overlay has 12"),
     "unknown broker": (b"\x00" + SEQUENCE + b"\x00\x02\x10\x02\x01\x01", "the overlay has not"),
-    "repeated broker": (b"\x01" + SEQUENCE + b"\x00\x02\x0b\x00\x01\x01", "a broker twice"),
+    "low bits of no list": (b"\x20" + SEQUENCE + b"\x00\x02\x08\x02\x01\x01", "flags"),
+    "unknown broker in a list": (b"\x41" + SEQUENCE + b"\x00\x01\xe0\x01", "broker 12; the overlay has 12"),
     "no destination": (b"\x00" + SEQUENCE + b"\x00\x00\x01", "no destination"),
     "cut within the set": (b"\x00" + SEQUENCE + b"\x00\x7f\x08\x02", "ends within its destinations"),
     "a gap too few": (GOOD[:-1], "exactly one gap for each of 2"),
@@ -257,6 +299,10 @@ def body(kind: Kind, hexed: str) -> bytes:
     return frame(kind, bytes.fromhex(hexed))
 
 
+def confirm(by: BrokerId, to: BrokerId, *streams: Confirmed) -> Confirm:
+    return Confirm((Confirmation(by, to, streams),))
+
+
 BAD_MESSAGES = {
     "unknown host": (link_frames(SubscriptionsIncomplete((BrokerId("x", 0),)))[0], "x,0.*overlay has not"),
     "host twice": (link_frames(SubscriptionsIncomplete((A0, A0)))[0], "named twice"),
@@ -269,17 +315,24 @@ BAD_MESSAGES = {
     ),
     "waits too long": (link_frames(Waits(60_001))[0], "<= 60000"),
     "waits less than nothing": (link_frames(Waits(-1))[0], ">= 0"),
-    "confirmed to two": (link_frames(Confirm(A0, (Confirmed("p", 1),), Dests(3)))[0], "for 2 brokers"),
-    "confirmed to nobody": (body(Kind.CONFIRM, "93c40100" + "92a16100" + "9193a17001c2"), "no destination"),
-    "confirmed by nobody": (
-        link_frames(Confirm(BrokerId("x", 0), (Confirmed("p", 1),), Dests(1)))[0],
-        "overlay has not",
+    "confirmed to nobody": (link_frames(confirm(A0, BrokerId("x", 0), Confirmed("p", 1)))[0], "overlay has not"),
+    "confirmed by nobody": (link_frames(confirm(BrokerId("x", 0), A0, Confirmed("p", 1)))[0], "overlay has not"),
+    "publisher twice": (link_frames(confirm(A0, B0, Confirmed("p", 1), Confirmed("p", 2)))[0], "publisher twice"),
+    "confirms twice": (
+        link_frames(Confirm(2 * confirm(A0, B0, Confirmed("p", 1)).confirmations))[0],
+        "a,0.*confirms to .*b,0.* twice",
     ),
-    "publisher twice": (
-        link_frames(Confirm(A0, (Confirmed("p", 1), Confirmed("p", 2)), Dests(2)))[0],
-        "publisher twice",
+    "too much confirmed": (
+        frame(
+            Kind.CONFIRM,
+            msgspec.msgpack.encode(
+                ([(A0, to, [("p" + str(n), 1, False) for n in range(600)], True) for to in (B0, C3)],)
+            ),
+        ),
+        "1200 confirmed streams",
     ),
-    "nothing confirmed": (body(Kind.CONFIRM, "93c4020101" + "92a16100" + "90"), "length >= 1"),
+    "no confirmation": (body(Kind.CONFIRM, "9190"), "length >= 1"),
+    "nothing confirmed": (body(Kind.CONFIRM, "9191" + "94" + "92a16100" + "92a16200" + "90" + "c2"), "length >= 1"),
     "four parts": (body(Kind.LINK_CIB_SET, "9490909090"), "at most length 3|length 1 to 3"),
     "three parts": (body(Kind.LINK_CIB_CLEAR, "93909090"), "at most length 2|length 1 to 2"),
     "priorities for none": (body(Kind.LINK_CIB_SET, "93909091" + "01"), "1 priorities for 0 advertisements"),

@@ -29,6 +29,7 @@ from octopia.protocol import (
     CibSet,
     Civ,
     Confirm,
+    Confirmation,
     Confirmed,
     Dests,
     Header,
@@ -216,15 +217,26 @@ def _hosts_out(message: SubscriptionsComplete | SubscriptionsIncomplete) -> _Bod
 
 
 def _link_news_out(message: LinkNews) -> _Bodies:
+    gather = (True,) if message.gather else ()
     return [
-        ([(_broker_out(r.reporter), _broker_out(r.neighbour), r.version, r.is_up) for r in piece],)
+        ([(_broker_out(r.reporter), _broker_out(r.neighbour), r.version, r.is_up) for r in piece], *gather)
         for piece in _cut(message.reports, _REPORTS_PER_FRAME_MAX)
     ]
 
 
 def _confirm_out(message: Confirm) -> _Bodies:
-    header, by = header_bytes(message.header), _broker_out(message.by)
-    return [(header, by, piece) for piece in _cut(message.streams, CONFIRMED_PER_FRAME_MAX)]
+    """One frame for all, unless they are too many."""
+    bodies: _Bodies = []
+    piece: list[Any] = []
+    count = 0
+    for by, to, streams, at_once in message.confirmations:
+        for some in _cut(streams, CONFIRMED_PER_FRAME_MAX):
+            if count + len(some) > CONFIRMED_PER_FRAME_MAX:
+                bodies.append((piece,))
+                piece, count = [], 0
+            piece.append((_broker_out(by), _broker_out(to), some, at_once))
+            count += len(some)
+    return [*bodies, (piece,)]
 
 
 def parcel_of(message: Notify) -> bytes:
@@ -308,14 +320,18 @@ class LinkReader:
             _some_of(_Keys, Annotated[list.__class_getitem__(lent), Meta(max_length=LENT_PER_FRAME_MAX)], _Priorities)
         ).decode
         self._cib_clear = Decoder(_some_of(_Keys, _Keys)).decode
-        self._news = Decoder(tuple[Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]]).decode
-        self._confirm = Decoder(
-            tuple[
-                Annotated[bytes, Meta(max_length=limits.frame_bytes_max)],
-                _Broker,
-                Annotated[list[_Confirmed], Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX)],
-            ]
-        ).decode
+        news: Any = defstruct(
+            "LinkNewsIn",
+            [("reports", Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]), ("gather", bool, False)],
+            array_like=True,
+            forbid_unknown_fields=True,
+        )
+        self._news = Decoder(news).decode
+        confirmations = Annotated[
+            list[tuple[_Broker, _Broker, Annotated[list[_Confirmed], Meta(min_length=1)], bool]],
+            Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX),
+        ]
+        self._confirm = Decoder(tuple.__class_getitem__(confirmations)).decode
         self._limits = limits
         self._key_and_filter = array_decoder(_Key, filter)
         self._key_filter_tids = array_decoder(_Key, filter, _Keys)
@@ -385,7 +401,8 @@ class LinkReader:
     def link_news(self, body: bytes) -> LinkNews:
         """Reports of links that the overlay has, each once; so there are at most twice as many as links."""
         reports: dict[tuple[BrokerId, BrokerId], LinkReport] = {}
-        for reporter_given, neighbour_given, version, is_up in self._news(body)[0]:
+        news = self._news(body)
+        for reporter_given, neighbour_given, version, is_up in news.reports:
             reporter, neighbour = BrokerId(*reporter_given), BrokerId(*neighbour_given)
             self._check_known(reporter)
             if self._overlay is not None and neighbour not in self._overlay.neighbours(reporter):
@@ -393,17 +410,25 @@ class LinkReader:
             if (reporter, neighbour) in reports:
                 raise RemoteProtocolError(f"{reporter} reports twice about its link to {neighbour}")
             reports[reporter, neighbour] = LinkReport(reporter, neighbour, version, is_up)
-        return LinkNews(tuple(reports.values()))
+        return LinkNews(tuple(reports.values()), news.gather)
 
     def confirm(self, body: bytes) -> Confirm:
-        head, by_given, streams = self._confirm(body)
-        by, (header, *_) = BrokerId(*by_given), self.dests.header(head)
-        self._check_known(by)
-        if header.dests & header.dests - 1:
-            raise RemoteProtocolError(f"a confirmation for {header.dests.bit_count()} brokers; it is for one")
-        if len({publisher for publisher, _, _ in streams}) < len(streams):
-            raise RemoteProtocolError("a confirmation names a publisher twice")
-        return Confirm(by, tuple(Confirmed(*each) for each in streams), header)
+        """Each destination confirms to a host broker once, and each of its publishers once."""
+        confirmations: dict[tuple[BrokerId, BrokerId], Confirmation] = {}
+        count = 0
+        for by_given, to_given, streams, at_once in self._confirm(body)[0]:
+            by, to = BrokerId(*by_given), BrokerId(*to_given)
+            self._check_known(by)
+            self._check_known(to)
+            if (by, to) in confirmations:
+                raise RemoteProtocolError(f"{by} confirms to {to} twice")
+            if len({publisher for publisher, _, _ in streams}) < len(streams):
+                raise RemoteProtocolError("a confirmation names a publisher twice")
+            count += len(streams)
+            confirmations[by, to] = Confirmation(by, to, tuple(Confirmed(*each) for each in streams), at_once)
+        if count > CONFIRMED_PER_FRAME_MAX:
+            raise RemoteProtocolError(f"{count} confirmed streams in one frame; at most {CONFIRMED_PER_FRAME_MAX}")
+        return Confirm(tuple(confirmations.values()))
 
     def waits(self, body: bytes) -> Waits:
         return Waits(*self._waits(body))

@@ -71,53 +71,61 @@ class KnownLinks:
     # -- what the host of this broker tells
 
     def went_down(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
-        """One of our links is down: the report to send to everyone, or none if it was sent already."""
+        """One of our links is down: the report to spread, or none if it was spread already."""
         return self._own(neighbour, False)
 
-    def came_up(self, neighbour: BrokerId) -> tuple[LinkReport, ...]:
-        """One of our links is up: the report to send to everyone, or none if it was never reported down."""
-        return self._own(neighbour, True)
+    def came_up(self, neighbour: BrokerId, *, lost: bool = False) -> tuple[LinkReport, ...]:
+        """One of our links is up: the report to spread, or none if it was never reported down.
 
-    def _own(self, neighbour: BrokerId, is_up: bool) -> tuple[LinkReport, ...]:
+        `lost`: something of others was lost on it, so report it in any case. They know by that that it was down.
+        """
+        return self._own(neighbour, True, lost)
+
+    def _own(self, neighbour: BrokerId, is_up: bool, lost: bool = False) -> tuple[LinkReport, ...]:
         self._mine[neighbour] = is_up
         before = self._latest.get((self._me, neighbour))
-        if is_up is (before is None or before.is_up):
+        if is_up is (before is None or before.is_up) and not lost:
             return ()
         version = self._version if before is None else max(self._version, before.version + 1)
         if version > VERSION_MAX:
             # a forged report whose version cannot be exceeded
             return ()
         self._version = version + 1
-        report = LinkReport(self._me, neighbour, version, is_up)
-        self._take(report)
-        return (report,)
+        return (LinkReport(self._me, neighbour, version, is_up),)
 
     # -- what other brokers tell
 
     def heard(self, reports: Sequence[LinkReport]) -> tuple[LinkReport, ...]:
         """The new reports among these, to be forwarded; and our own reports that correct outdated ones."""
-        for report in reports:
-            self._check(report)
+        self.check(reports)
         fresh: list[LinkReport] = []
         for report in reports:
-            if not _counts(report, self._latest.get(report[:2])):
+            if not counts(report, self._latest.get(report[:2])):
                 continue
             self._take(report)
             truth = self._mine.get(report.neighbour) if report.reporter == self._me else None
-            fresh += (report,) if truth is None or truth is report.is_up else self._own(report.neighbour, truth)
+            if truth is None or truth is report.is_up:
+                fresh.append(report)
+            else:
+                for correction in self._own(report.neighbour, truth):
+                    self._take(correction)
+                    fresh.append(correction)
         return tuple(fresh)
 
     def skips_down(self, report: LinkReport) -> bool:
         """Whether it reports a link as up again that was never known here to be down."""
         before = self._latest.get(report[:2])
-        return report.is_up and _counts(report, before) and (before is None or before.is_up)
+        return report.is_up and counts(report, before) and (before is None or before.is_up)
 
-    def _check(self, report: LinkReport) -> None:
-        reporter, neighbour, version, _ = report
-        if not is_link(self._overlay, reporter, neighbour):
-            raise RemoteProtocolError(f"news of a link between {reporter} and {neighbour}, which the overlay has not")
-        if not 0 <= version <= VERSION_MAX:
-            raise RemoteProtocolError(f"news of a link between {reporter} and {neighbour} has version {version}")
+    def check(self, reports: Sequence[LinkReport]) -> None:
+        """`RemoteProtocolError` if they are not about links of the overlay."""
+        for reporter, neighbour, version, _ in reports:
+            if not is_link(self._overlay, reporter, neighbour):
+                raise RemoteProtocolError(
+                    f"news of a link between {reporter} and {neighbour}, which the overlay has not"
+                )
+            if not 0 <= version <= VERSION_MAX:
+                raise RemoteProtocolError(f"news of a link between {reporter} and {neighbour} has version {version}")
 
     def _take(self, report: LinkReport) -> None:
         reporter, neighbour, _, is_up = report
@@ -139,6 +147,14 @@ class KnownLinks:
     def all_reports(self) -> tuple[LinkReport, ...]:
         """All reports, for a neighbour whose link came up."""
         return tuple(self._latest.values())
+
+    def is_new(self, report: LinkReport) -> bool:
+        return counts(report, self._latest.get(report[:2]))
+
+    def says_up(self, reporter: BrokerId, neighbour: BrokerId) -> bool:
+        """Whether, as far as was spread, this broker considers its link up."""
+        latest = self._latest.get((reporter, neighbour))
+        return latest is None or latest.is_up
 
     @property
     def untouched(self) -> bool:
@@ -257,6 +273,46 @@ class KnownLinks:
         return self._mates << self._overlay.tree.rank[region]
 
 
+class Unspread:
+    """Reports that wait for others about the same broker; `due` is when the first of them are spread."""
+
+    __slots__ = ("_about", "_due", "due")
+
+    def __init__(self) -> None:
+        # by the broker that they are about: by end the report
+        self._about: dict[BrokerId, dict[_End, LinkReport]] = {}
+        self._due: dict[BrokerId, float] = {}
+        self.due: float | None = None
+
+    def add(self, report: LinkReport, due: float) -> None:
+        about = report.neighbour
+        self._about.setdefault(about, {})[report[:2]] = report
+        self._due[about] = min(due, self._due.get(about, due))
+        self.due = min(self._due.values())
+
+    def about(self, broker: BrokerId) -> dict[_End, LinkReport]:
+        return self._about.get(broker, {})
+
+    def take(self, broker: BrokerId) -> tuple[LinkReport, ...]:
+        """All reports about a broker, which then no longer wait."""
+        self._due.pop(broker, None)
+        self.due = min(self._due.values(), default=None)
+        return tuple(self._about.pop(broker, {}).values())
+
+    def due_by(self, now: float) -> list[BrokerId]:
+        """The brokers whose reports are due."""
+        return [broker for broker, due in self._due.items() if due <= now]
+
+    def drop_old(self, links: KnownLinks) -> None:
+        """Forget what everyone knows by now."""
+        for about in list(self._about):
+            waiting = self._about[about]
+            for end in [end for end, report in waiting.items() if not links.is_new(report)]:
+                del waiting[end]
+            if not waiting:
+                self.take(about)
+
+
 @lru_cache(maxsize=16)
 def _surroundings(overlay: Scot) -> tuple[tuple[BrokerId, int, int], ...]:
     """For every broker, by place: itself, the brokers of its region and its primary neighbours, as bits."""
@@ -276,7 +332,7 @@ def is_link(overlay: Scot, one: BrokerId, other: BrokerId) -> bool:
     return one.cluster == other.cluster and other.region in overlay.tree.neighbours(one.region)
 
 
-def _counts(report: LinkReport, before: LinkReport | None) -> bool:
+def counts(report: LinkReport, before: LinkReport | None) -> bool:
     """Whether a report replaces the previous one."""
     if before is None:
         return True

@@ -165,6 +165,9 @@ class _Onward:
 
     def add(self, to: BrokerId, dests: int) -> None:
         self.to[to] = self.to.get(to, 0) | dests
+        if to not in self._state.up:
+            # a broker that restarted, and is not told yet that this link is up
+            self._state.lost_on[to] = True
 
     def send(self, dests: int, came_by: BrokerId | None) -> None:
         """Assign each destination to its path; unreachable ones are left out."""

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from octopia.language import Filter
-from octopia.protocol import Confirmed, Dests, Key, LinkReport
+from octopia.protocol import Confirmation, Confirmed, Key, LinkReport
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
 from octopia.routing.fdr.broker_sets import places_of
-from octopia.routing.fdr.news import KnownLinks, Way
+from octopia.routing.fdr.news import KnownLinks, Unspread, Way
 from octopia.routing.fdr.trees import Trees
 from octopia.routing.fdr.waits import WaitingLst
 from octopia.routing.index import MakeIndex
@@ -32,8 +32,14 @@ class StreamEnds(Protocol):
     def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
         """Process a destination's confirmation."""
 
+    def pass_on(self, confirmations: Sequence[Confirmation], now: float, out: list[Action]) -> None:
+        """Pass on confirmations for other brokers."""
+
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has."""
+
+    def renew_due(self) -> None:
+        """Process that `FdrState.unspread` has changed."""
 
 
 class Borrowed(PrtEntry):
@@ -160,7 +166,9 @@ class DestsPrt(SubscriptionTable[PrtEntry, DestsMatched]):
 class FdrState(ScotState):
     """`me` is this broker's bit, `near` are the region mates as bits, `order` is that of copies.
 
-    `links` is the known state of all links of the overlay, `streams` are those that begin and end here.
+    `links` is the known state of all links of the overlay, and `unspread` are reports that nobody knows yet
+    (`flood.py`); `lost_on` has neighbours to which copies were given while their link was not up here, though nobody
+    knows it to be down; `streams` are those that begin and end here.
 
     `in_doubt` are brokers that may host a match whatever is published here: those of clusters whose iLink is down; of
     our own cluster, those whose subscriptions this broker may not know in full (`unlearnt`); and by cluster, those that
@@ -174,14 +182,15 @@ class FdrState(ScotState):
         "beyond",
         "in_doubt",
         "links",
+        "lost_on",
         "me",
         "near",
         "order",
         "overlay",
         "places",
-        "sent_to",
         "streams",
         "trees",
+        "unspread",
         "untold",
     )
     passed: Passed
@@ -202,11 +211,11 @@ class FdrState(ScotState):
         # created by the policy, which knows both
         self.streams: StreamEnds
         self.links = KnownLinks(overlay, id, setup.first_serial)
+        self.unspread = Unspread()
+        self.lost_on: dict[BrokerId, bool] = {}
         self.in_doubt = 0
         self.untold: dict[int, int] = {}
         self.passed = {neighbour: {} for neighbour in self.neighbours}
-        # by place of a broker, the copies of messages from here for it alone; dropped with decisions
-        self.sent_to: dict[int, tuple[tuple[BrokerId, Dests], ...]] = {}
         self.lst: WaitingLst = WaitingLst(self.neighbours, setup.congestion)
         self.beyond = Beyond(self.lst, self.a_links, self.i_links)
         self.trees = Trees(id, self.lst, self.beyond, self.a_links)
@@ -244,7 +253,6 @@ class FdrState(ScotState):
 
     def _forget_decisions(self) -> None:
         self.prt.forget_matches()
-        self.sent_to.clear()
         self.passed.clear()
         self.passed.update((neighbour, {}) for neighbour in self.neighbours if neighbour in self.up)
 

@@ -38,7 +38,8 @@ from octopia.wire.scanner import NOTES
 from octopia.wire.scanner import SHEET_LINES as SCAN_LINES
 
 # As in `wire/dests.py`.
-_LISTED, _ONE_GAP = 1, 2
+_LISTED, _ONE_GAP, _LOW_SHIFT = 1, 2, 5
+_UNKNOWN = (1 << _LOW_SHIFT) - 1 & ~(_LISTED | _ONE_GAP)
 _HEAD_BYTES = 9
 _VARINT_BYTES_MAX = 9
 
@@ -133,23 +134,43 @@ def _bits(byte):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _members(at, stop, listed, brokers, me):  # type: ignore[no-untyped-def]
+def _listed(at, stop, low, brokers, me):  # type: ignore[no-untyped-def]
+    """Of a set that is a list: as `_members`."""
+    count, before, place, zeros = np.int64(0), np.int64(-1), np.int64(-1), np.int64(0)
+    bit, end = np.int64(0), 8 * (stop - at)
+    while bit < end:
+        one = byte_at(at + (bit >> 3)) >> (7 - (bit & 7)) & 1
+        bit += 1
+        if not one:
+            zeros += 1
+            continue
+        if bit + low > end:
+            return np.int64(0), np.int64(-1)
+        number = zeros
+        for _ in range(low):
+            number = number << 1 | byte_at(at + (bit >> 3)) >> (7 - (bit & 7)) & 1
+            bit += 1
+        place += 1 + number
+        if place >= brokers:
+            return np.int64(0), np.int64(-1)
+        if place == me:
+            before = count
+        count += 1
+        zeros = np.int64(0)
+    if zeros >= 8:
+        return np.int64(0), np.int64(-1)
+    return count, before
+
+
+@kernel
+def _members(at, stop, flags, brokers, me):  # type: ignore[no-untyped-def]
     """How many brokers a set has, and how many of them come before `me`, or -1 if it is not in it; 0: it is wrong."""
     count, before = np.int64(0), np.int64(-1)
-    if listed:
-        place = np.int64(0)
-        while at < stop:
-            gap, at = _varint_at(at, stop)
-            place += gap
-            if at < 0 or (count and not gap) or place >= brokers:
-                return np.int64(0), before
-            if place == me:
-                before = count
-            count += 1
-        return count, before
     size = stop - at
     if size > (brokers + 7) // 8:
         return np.int64(0), before
+    if flags & _LISTED:
+        return _listed(at, stop, flags >> _LOW_SHIFT << 1, brokers, me)
     for byte in range(size):
         # the last byte has the lowest places
         value, lowest = byte_at(stop - 1 - byte), 8 * byte
@@ -171,7 +192,7 @@ def _read_stamp(at, stop, brokers, me):  # type: ignore[no-untyped-def]
         return none
     stop = at + size
     flags = byte_at(at)
-    if flags & ~(_LISTED | _ONE_GAP) or byte_at(at + 1) >= 128:
+    if (flags & ~_ONE_GAP and not flags & _LISTED) or flags & _UNKNOWN or byte_at(at + 1) >= 128:
         return none
     sequence = big_endian(at + 1, 8)
     host, at = _varint_at(at + _HEAD_BYTES, stop)
@@ -180,8 +201,8 @@ def _read_stamp(at, stop, brokers, me):  # type: ignore[no-untyped-def]
     size, at = _varint_at(at, stop)
     if at < 0 or at + size > stop:
         return none
-    count, before = _members(at, at + size, flags & _LISTED, brokers, me)
-    if before < 0:
+    count, before = _members(at, at + size, flags, brokers, me)
+    if not count or before < 0:
         return none
     at += size
     mine = np.int64(0)

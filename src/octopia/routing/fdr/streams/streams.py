@@ -13,9 +13,11 @@ answer, ahead of its turn; if another subscription of the client matches, it kee
 has no memory of its own for its recipients, as long as the tables do not change: notifications that match the same
 subscriptions share them.
 
-The receipt of copies is confirmed to the host by the same routing: a confirmation is a copy for one broker, and may be
-lost like any copy. So on the news that a link is down, the destination confirms again to hosts whose path from here
-crosses that link, or that it last confirmed to while something was down.
+The receipt of copies is confirmed to the host by the same routing: a confirmation takes the path of a copy for one
+broker, from neighbour to neighbour together with others, and may be lost like any copy. So on the news that a link is
+down, the destination confirms again to hosts whose path from here crosses that link, or that it last confirmed to while
+something was down. The next neighbour is chosen when a confirmation is sent on, since it may have waited; the receiver
+then knows what its sender knew, as for copies, so confirmations do not run in circles either.
 
 A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the number of
 notifications it missed is counted (`missed`). Whatever waits here for something from such a host is released. Until
@@ -29,12 +31,12 @@ from typing import Any
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Notification
-from octopia.protocol import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
+from octopia.protocol import Confirm, Confirmation, Confirmed, Key, LinkReport, Notify, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient, Send, withdraw_from
 from octopia.routing.decision import Decision
-from octopia.routing.fdr import notify
+from octopia.routing.fdr import flood, notify
 from octopia.routing.fdr.state import FdrState
-from octopia.routing.fdr.streams.confirming import SETTLED, Owed
+from octopia.routing.fdr.streams.confirming import SETTLED, Owed, Together
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Block, Entry, StreamLog, places
 from octopia.routing.scot.interest import parts
@@ -50,8 +52,8 @@ ASK_AFTER_S = 2.0
 AGAIN_PER_TICK_MAX = 1_000
 # Short, since notifications kept for a dead broker take the room of others in the log.
 WRITE_OFF_AFTER_S = 1.0
-# Publishers per confirmation; more make more messages.
-CONFIRMED_PER_MESSAGE_MAX = 100
+# Confirmations in one message; more make more messages.
+CONFIRMATIONS_PER_MESSAGE_MAX = 100
 # Publishers of a host that are confirmed again if a confirmation may have been lost: the most recent ones. Unconfirmed
 # notifications of others stay in the log until their publisher sends the next one.
 CONFIRMED_ANEW_MAX = 1_000
@@ -66,7 +68,8 @@ class DestStreams:
 
     `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
     could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
-    `confirmations_total` counts confirmations made here, `again_total` resent notifications.
+    `confirmations_total` counts messages with confirmations that were sent from here, `again_total` resent
+    notifications.
     """
 
     __slots__ = (
@@ -93,6 +96,7 @@ class DestStreams:
         "missed",
         "owed",
         "place",
+        "together",
     )
 
     def __init__(self, state: FdrState, first_sequence: int = 0) -> None:
@@ -108,6 +112,7 @@ class DestStreams:
         self.gate: Gate[Released] = Gate()
         self._recent = self.gate.recent
         self.owed = Owed()
+        self.together = Together()
         # entries to resend by key, oldest first, and their destinations
         self._again: dict[tuple[int, int], tuple[Entry, int]] = {}
         self._again_due: float | None = None
@@ -168,7 +173,7 @@ class DestStreams:
             self.log.confirm(publisher, place, upto)
             if again:
                 self._to_send_again([(entry, dest) for entry in self.log.pending_at(publisher, place)], now)
-                self._renew_due()
+                self.renew_due()
 
     def _to_send_again(self, wanted: list[tuple[Entry, int]], now: float) -> None:
         """Resend these entries to these destinations, soon."""
@@ -228,7 +233,7 @@ class DestStreams:
         assert isinstance(stream, Stream)  # noqa: S101  one that `in_order` gave
         stream.last = last
         if self.owed.counted(stream.account, count, now):
-            self._renew_due()
+            self.renew_due()
 
     def arrived(
         self, publisher: str, stamp: Stamp, notification: Notification, kept: Any, now: float, size: int = 0
@@ -249,13 +254,13 @@ class DestStreams:
         ready = gate.take(stream, number, before, arrival, size)
         if stream.asks:
             self.owed.by(host, publisher, now)
-            self._renew_due()
+            self.renew_due()
         elif ready or number <= last:
             if self.owed.came(host, publisher, now):
-                self._renew_due()
+                self.renew_due()
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
-            self._renew_due()
+            self.renew_due()
         if stream.order or stream.refused:
             stream.account = SETTLED
         else:
@@ -297,7 +302,30 @@ class DestStreams:
         self.gate.revise(revised)
         return orders
 
-    def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
+    def _confirm(self, now: float, out: list[Action]) -> None:
+        """Send what is due, and everything else that goes to the same neighbours."""
+        for owed in self.owed.take_due(now):
+            self._owe(*owed, now)
+        due = self.together.due_by(now)
+        if not due:
+            return
+        towards = {self._towards(host) for host in due}
+        brokers = self._state.overlay.brokers
+        for owed in self.owed.take_along(now, lambda host: self._towards(brokers[host]) in towards):
+            self._owe(*owed, now)
+        going: dict[BrokerId, list[Confirmation]] = {}
+        for each in self.together.take(lambda host: self._towards(host) in towards):
+            to = self._towards(each.to)
+            # without a path, it is confirmed again when there is one
+            if to is not None:
+                going.setdefault(to, []).append(each)
+        for to, confirmations in going.items():
+            for part in parts(confirmations, CONFIRMATIONS_PER_MESSAGE_MAX):
+                self.confirmations_total += 1
+                out.append(Send(to, Confirm(part)))
+
+    def _owe(self, host: int, publishers: list[str], at_once: bool, now: float) -> None:
+        """A confirmation of these publishers of a host is to be sent now."""
         state, known = self._state, self.gate.hosts[host]
         told = []
         for publisher in publishers:
@@ -309,45 +337,51 @@ class DestStreams:
                 stream.asked = stream.asked or nothing_yet
         if state.links.any_down:
             self._unsure[host] = None
-        for part in parts(told, CONFIRMED_PER_MESSAGE_MAX):
-            self.confirmations_total += 1
-            for to, header in self._copies_to(host):
-                out.append(Send(to, Confirm(state.id, part, header)))
+        if told:
+            at_once = at_once or any(each.again for each in told)
+            self.together.owe(Confirmation(state.id, state.overlay.brokers[host], tuple(told), at_once), now)
 
-    def _copies_to(self, host: int) -> tuple[tuple[BrokerId, Dests], ...]:
-        """The decision about a confirmation: cached until something changes that affects copies."""
-        state = self._state
-        copies = state.sent_to.get(host)
-        if copies is None:
-            copies = state.sent_to[host] = notify.copies_for(state, 1 << host, state.id.cluster)
-        return copies
+    def _towards(self, broker: BrokerId) -> BrokerId | None:
+        """The neighbour to which a confirmation for this broker is given."""
+        bit = self._state.places.brokers[broker]
+        return next((to for to, reached in self._state.ways if reached & bit), None)
+
+    def pass_on(self, confirmations: Sequence[Confirmation], now: float, out: list[Action]) -> None:
+        """Confirmations from a neighbour, for hosts farther on."""
+        for each in confirmations:
+            self.together.pass_on(each, now)
+        self._confirm(now, out)
+        self.renew_due()
 
     # -- time and links
 
-    def _renew_due(self) -> None:
+    def renew_due(self) -> None:
         """`due` is kept up to date, since hosts read it after every call; so this is called wherever it may change."""
-        again, confirm = self._again_due, self.owed.due
-        if again is None and not self._write_off_at:
+        again, confirm, spread = self._again_due, self.owed.due, self._state.unspread.due
+        waiting = self.together.due
+        if again is None and spread is None and waiting is None and not self._write_off_at:
             self.due = confirm
         else:
-            first = (again, confirm, min(self._write_off_at.values(), default=None))
+            first = (again, confirm, spread, waiting, min(self._write_off_at.values(), default=None))
             self.due = min(at for at in first if at is not None)
 
     def tick(self, now: float) -> list[Action]:
         out: list[Action] = []
-        for host, publishers in self.owed.take_due(now):
-            self._confirm(host, publishers, out)
+        flood.spread_due(self._state, now, out)
+        self._confirm(now, out)
         if self._again_due is not None and self._again_due <= now:
             self._send_again(now, out)
         if self._write_off_at:
             self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
-        self._renew_due()
+        self.renew_due()
         return out
 
     def leaves(self, now: float) -> bool:
         """Prepare to stop: confirm everything received now. Returns whether nothing is left to confirm."""
         self.owed.hurry_all(now)
-        return not len(self.owed)
+        self.together.hurry_all(now)
+        self.renew_due()
+        return not len(self.owed) and not len(self.together)
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has: write off, resend, confirm again."""
@@ -358,7 +392,7 @@ class DestStreams:
         if down:
             self._send_again_what_crosses(down, now)
             self._confirm_anew(down, now)
-        self._renew_due()
+        self.renew_due()
 
     def _reach_changed(self, unreachable: int, now: float) -> None:
         back = self._unreachable & ~unreachable
@@ -424,11 +458,15 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def receive_confirm(state: FdrState, sender: BrokerId, message: Confirm, now: float, out: list[Action]) -> None:
-    """A confirmation on its way to the publishers' host, or there."""
-    if message.by not in state.places.brokers:
-        raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
-    if message.header.dests & state.me:
-        state.streams.confirmed(message.by, message.streams, now)
-    for to, header in notify.passed_on(state, message.header, sender).copies:
-        # copies of this routing carry nothing else
-        out.append(Send(to, Confirm(message.by, message.streams, header)))  # type: ignore[arg-type]
+    """Confirmations on their way to hosts of publishers, or there."""
+    brokers = state.places.brokers
+    for each in message.confirmations:
+        if each.by not in brokers or each.to not in brokers:
+            unknown = each.to if each.by in brokers else each.by
+            raise RemoteProtocolError(f"{sender} sent a confirmation that names {unknown}, which is not in the overlay")
+    for each in message.confirmations:
+        if each.to == state.id:
+            state.streams.confirmed(each.by, each.streams, now)
+    others = [each for each in message.confirmations if each.to != state.id]
+    if others:
+        state.streams.pass_on(others, now, out)
