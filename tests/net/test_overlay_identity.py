@@ -15,7 +15,6 @@ from octopia.wire import Hello
 from tests.net.live import Live, asynchronous, until
 
 SCOT = Scot(parse_tree("path:3"), 3)
-NOW_S = time.time()
 
 
 def digest_before(scot: Scot, routing: str) -> str:
@@ -110,7 +109,7 @@ def saved_before(
     """A state file of the version before, with one session."""
     whose = f"{digest_before(scot, routing)} {broker} {address}"
     session = ["c", "", b"secret", 30.0, 7, -1, 5, 0, [], [], 0, 0, [], [], 0]
-    body = msgspec.msgpack.encode([whose, NOW_S, [session], links])
+    body = msgspec.msgpack.encode([whose, time.time(), [session], links])
     name = blake2b(whose.encode(), digest_size=8).hexdigest()
     path = folder / f"{broker.region}-{broker.cluster}-{name}.saved"
     path.write_bytes(b"OCTOPIA\x01" + blake2b(body, digest_size=32).digest() + body)
@@ -121,7 +120,7 @@ def saved_before(
 def test_state_of_the_version_before_is_read_whatever_the_routing_is_now(tmp_path: Path, now: str) -> None:
     broker, address = BrokerId("b", 2), Address("127.0.0.1", 7400)
     saved_before(tmp_path, SCOT, "idr", broker, address, [["(a,2)", [b"one"]]])
-    found = take(Place(tmp_path, OverlayIdentity("mine", SCOT, now), broker, address), NOW_S, 300.0)
+    found = take(Place(tmp_path, OverlayIdentity("mine", SCOT, now), broker, address), time.time(), 300.0)
     assert found is not None
     assert ([session.name for session in found.sessions], found.routing) == (["c"], "idr")
     assert list(tmp_path.iterdir()) == []
