@@ -97,6 +97,8 @@ async def test_what_is_published_while_the_broker_in_the_middle_is_away_arrives_
     await publisher.flush()
     assert await numbers(near, 1000) == list(range(1000))
     assert waiting(far) == waiting(middle) == []
+    # Clients wait for it as long as its neighbours do.
+    assert client_of(middle)._session.restart_s == PATIENT.restart_grace_s
     # The core of the neighbour goes on as if nothing had happened.
     link = overlay.host("a,0").links[BrokerId("b", 0)]
     assert (link.is_up, link.channel, link.queue.waits) == (True, None, 1000)

@@ -233,6 +233,7 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
             session.session_s,
             door.identity.frame_bytes_max,
             door.identity.heartbeat_s,
+            door.limits.restart_grace_s,
         )
     )
     door.counters.sessions_resumed += resumed

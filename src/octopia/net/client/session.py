@@ -89,6 +89,7 @@ class Session:
         self._life = life
         self._token = token
         self.session_s = session_s
+        self.restart_s = 0.0  # how long a restart of the broker may take
         self.when_lost: Lost = lambda channel, reason: None
         self.overlap: Overlap | None = None
         self.questions = Questions()
@@ -98,7 +99,7 @@ class Session:
     @property
     def expects_deliveries(self) -> bool:
         """Whether deliveries may be queued for us at the broker."""
-        return bool(self._registry.subscriptions)
+        return bool(self._registry.subscriptions) and self.session_s > 0
 
     # -- handshake
 
@@ -106,10 +107,6 @@ class Session:
         """Resume the session of another process."""
         self.secret, self.received = secret, received
         self.name = self.name or name
-
-    def forget(self) -> None:
-        """Drop the session before dialling a broker that does not know it."""
-        self.secret, self.received = b"", 0
 
     def hello(self, *, fresh: bool = False) -> Hello:
         """The Hello to the broker of the session or, with `fresh`, to one that begins a new session."""
@@ -126,7 +123,7 @@ class Session:
 
     def welcomed(self, channel: Channel, welcome: Welcome) -> None:
         """The broker accepted us."""
-        self.name, self.broker = welcome.name, welcome.broker
+        self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
         journal = self._journal
         journal.frame_bytes_max = welcome.frame_bytes_max or journal.frame_bytes_max
@@ -150,7 +147,8 @@ class Session:
     def moved(self, channel: Channel, welcome: Welcome, dropped: int) -> None:
         """Switch to another broker's session, which has dropped `dropped` deliveries so far."""
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
-        self.name, self.broker, self.secret = welcome.name, welcome.broker, welcome.session
+        self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
+        self.secret = welcome.session
         self._journal.frame_bytes_max = welcome.frame_bytes_max or self._journal.frame_bytes_max
         self.count_dropped(dropped)
 
