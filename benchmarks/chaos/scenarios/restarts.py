@@ -105,7 +105,7 @@ async def rolling_restart_fdr(trial: Trial) -> None:
     The pause is the worst gap between two notifications of one publisher at one subscriber, the restarted broker's own
     clients included.
     """
-    publishers, readers = await _crowd(trial, several=False)
+    publishers, _ = await _crowd(trial, several=False)
     for publisher in publishers:
         publisher.start(RATE)
     await asyncio.sleep(1.0)

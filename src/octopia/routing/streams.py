@@ -15,7 +15,7 @@ it, and nothing if `Broker.streams` is None:
 carry out one at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from octopia.language import Notification
@@ -139,6 +139,13 @@ class Streams(Protocol):
 
     def tick(self, now: float) -> list[Action]:
         """Run timers that are due."""
+
+    def taken(self) -> dict[int, dict[str, int]]:
+        """For the next life of this broker: by the place of its host and its publisher, the number of the last
+        notification of each stream that ends here."""
+
+    def take_up(self, taken: Mapping[int, Mapping[str, int]]) -> None:
+        """Continue the streams that ended here in the previous life, before anything arrives."""
 
     def leaves(self, now: float) -> bool:
         """Prepare to stop: everything received is confirmed with the next tick.

@@ -11,7 +11,7 @@ from typing import Any
 from octopia.net.broker.links import Link
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.rights import Authority
-from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
+from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession, SavedStreams
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.routing import Broker, policy_if_known, policy_named
@@ -27,10 +27,12 @@ _SESSION_BYTES = 4096
 
 def save(
     broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]
-) -> tuple[list[SavedSession], list[SavedLink]]:
+) -> tuple[list[SavedSession], list[SavedLink], list[SavedStreams]]:
     """The state for the next process."""
     saved_links = [SavedLink(str(neighbour), unsent) for neighbour, link in links.items() if (unsent := link.unsent())]
-    return sessions.save(lambda session: _registrations(broker, session)), saved_links
+    taken = {} if broker.streams is None else broker.streams.taken()
+    streams = [SavedStreams(host, publishers) for host, publishers in taken.items()]
+    return sessions.save(lambda session: _registrations(broker, session)), saved_links, streams
 
 
 def size_of_saved(broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]) -> int:
@@ -40,6 +42,9 @@ def size_of_saved(broker: Broker, sessions: Sessions, links: Mapping[BrokerId, L
         frames = _registrations(broker, session)
         size += _SESSION_BYTES + session.queue.memory_bytes + sum(map(len, frames)) + _ENTRY_BYTES * len(frames)
         size += sum(_ENTRY_BYTES + len(request) + 4 * len(id) for request, id in session.unanswered)
+    if broker.streams is not None:
+        for publishers in broker.streams.taken().values():
+            size += _ENTRY_BYTES + sum(_ENTRY_BYTES + 4 * len(publisher) for publisher in publishers)
     return size
 
 
@@ -76,7 +81,10 @@ def restore(
     """Restore the state saved by the previous process."""
     unsent = {link.neighbour: link.frames for link in saved.links}
     made_by, own = policy_if_known(saved.routing), policy_named(broker.routing)
-    if unsent and (made_by is None or made_by.header is not own.header):
+    is_ours = made_by is not None and made_by.header is own.header
+    if is_ours and broker.streams is not None:
+        broker.streams.take_up({streams.host: streams.publishers for streams in saved.streams})
+    if unsent and not is_ours:
         log.warning(
             "saved notifications not used",
             notifications=sum(map(len, unsent.values())),

@@ -322,13 +322,14 @@ class Server:
             return True
         self._stopped = True
         self._compiling.stop()
-        for server in self._servers:
-            server.close()
         wanted = [id for id, host in self.hosts.items() if not for_good and self._place(host) is not None]
         restarting = wanted if not wanted or await self.can_restart() else []
         await self._drain(restarting)
         for ticker in self._tickers.values():
             ticker.cancel()
+        # Until now, peers whose connection broke were told, and neighbours admitted.
+        for server in self._servers:
+            server.close()
         for host in self.hosts.values():
             host.freeze()
         saved = {id: await self._save(self.hosts[id]) for id in restarting}
@@ -376,11 +377,11 @@ class Server:
 
     async def _save(self, host: BrokerHost) -> list[str] | None:
         """Save the sessions for the next start; returns the names of those that did not fit, or None if it failed."""
-        sessions, links = host.save()
+        state = host.save()
         try:
-            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, sessions, links, time.time())
+            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, *state, time.time())
         except OSError as error:
-            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(sessions))
+            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(state[0]))
             return None
         if left_out:
             host.log.warning("sessions not saved", clients=left_out, reason="there is too much to save")

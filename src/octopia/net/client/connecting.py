@@ -5,9 +5,9 @@ session. If a broker does not answer or says that it is stopping, the client tri
 again. The session stays with its broker until another one has accepted the client.
 
 A broker that says that it is restarting has saved the session and will come back with it. A client with subscriptions,
-whose deliveries wait only there, dials that broker alone for as long as the broker's neighbours wait for it (`restart_s`
-of its `Welcome`), and only then the others; any other client tries the others first. The pauses stay short meanwhile,
-so that the broker need not wait for the client.
+whose deliveries wait only there, dials that broker alone for as long as its neighbours wait for it (`restart_s` of its
+`Welcome`), and only then the others; any other client tries the others first. The pauses stay short meanwhile, so that
+the broker need not wait for the client.
 
 A broker may also answer that it is too early (`BUSY`), or that the handshake took too long (`HANDSHAKE`): the client
 then retries, for `connect_s` at its first connection and without a limit later. If every broker refuses the client for

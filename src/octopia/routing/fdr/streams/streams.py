@@ -23,7 +23,7 @@ then, notifications for it stay in the log and are sent when a path leads there 
 arrive later than that of another that went down, and nothing should be lost by that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -344,9 +344,18 @@ class DestStreams:
         self._renew_due()
         return out
 
+    def taken(self) -> dict[int, dict[str, int]]:
+        return self.gate.taken()
+
+    def take_up(self, taken: Mapping[int, Mapping[str, int]]) -> None:
+        for host, publishers in taken.items():
+            for publisher, last in publishers.items():
+                self.gate.stream(host, publisher).last = last
+
     def leaves(self, now: float) -> bool:
         """Prepare to stop: confirm everything received now. Returns whether nothing is left to confirm."""
         self.owed.hurry_all(now)
+        self._renew_due()
         return not len(self.owed)
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
