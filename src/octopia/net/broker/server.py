@@ -21,7 +21,7 @@ from typing import Any, Self
 from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker.arrivals import Arrivals
-from octopia.net.broker.compiling import Compiling, is_compiled, load
+from octopia.net.broker.compiling import Compiling, is_compiled, load, load_what_was_compiled
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.descriptors import places_that_fit, raise_files_limit
 from octopia.net.broker.host import SHUTDOWN, BrokerHost
@@ -175,7 +175,10 @@ class Server:
             self._servers.append(server)
             self.addresses[id] = Address(address.host, server.port)
             self._fit(host, files)
-            await self._restore(host)
+            if await self._restore(host) and self._compiled is None and not is_compiled():
+                await asyncio.to_thread(load_what_was_compiled)
+                if is_compiled():
+                    self._use_compiled()
             server.start()
             await self._start_http(host, files)
         if self._compiled is None and not is_compiled():
@@ -199,18 +202,20 @@ class Server:
             return None
         return Place(self._state, host.overlay_identity, host.id, self.addresses[host.id])
 
-    async def _restore(self, host: BrokerHost) -> None:
+    async def _restore(self, host: BrokerHost) -> bool:
+        """Resume the saved state; returns whether there was any."""
         place = self._place(host)
         if place is None:
-            return
+            return False
         try:
             saved = await asyncio.to_thread(take, place, time.time(), host.net_limits.session_s_max)
         except InputError as error:
             host.log.warning("saved state not used", reason=str(error))
-            return
+            return False
         if saved is not None:
             host.restore(saved)
             host.log.info("sessions restored", sessions=len(saved.sessions))
+        return saved is not None
 
     async def _start_http(self, host: BrokerHost, files: int) -> None:
         address = self.http.get(host.id)
