@@ -62,6 +62,24 @@ async def test_a_broker_that_does_not_come_back_in_time_is_left_and_the_client_i
 
 
 @virtual
+async def test_a_broker_that_comes_back_later_than_its_neighbours_wait_may_have_missed_something(
+    network: FakeNetwork,
+) -> None:
+    own = network.add()
+    own.restart_s = 12.0
+    client, subscription = await reader(own)
+    for away_s, gaps in ((11.0, 0), (13.0, 1), (11.0, 1)):
+        own.leave()
+        own.deliver(1)
+        await asyncio.sleep(away_s)
+        own.up = True
+        assert await numbers(subscription, 1) == [1]
+        assert (client.gaps, subscription.gaps) == (gaps, gaps)
+    assert own.past == []
+    await client.close()
+
+
+@virtual
 async def test_who_has_nothing_waiting_there_goes_on_elsewhere_at_once(network: FakeNetwork) -> None:
     own, other = network.add(), network.add()
     publisher = Client([own.url, other.url], name="publisher")

@@ -24,8 +24,8 @@ from octopia.net.broker.arrivals import Arrivals
 from octopia.net.broker.compiling import Compiling, is_compiled, load, load_what_was_compiled
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.descriptors import places_that_fit, raise_files_limit
-from octopia.net.broker.host import SHUTDOWN, BrokerHost
-from octopia.net.broker.links import RESTART
+from octopia.net.broker.host import BrokerHost
+from octopia.net.broker.links import RESTART, SHUTDOWN
 from octopia.net.broker.listener import Listener
 from octopia.net.broker.live_recording import FLUSH_S, FactFiles, LiveRecording, RecordOptions
 from octopia.net.broker.operations.counters import Counters

@@ -194,8 +194,9 @@ class Connecting:
         if isinstance(message, Welcome):
             self._dialled = None
             self.channel = channel
+            late = 0.0 < self._back_by_s < asyncio.get_running_loop().time()
             self._home, self._back_by_s = self.url, 0.0
-            self._session.welcomed(channel, message)
+            self._session.welcomed(channel, message, late=late)
             self._answered(None)
         elif isinstance(message, Goodbye):
             if self.url == self._home:

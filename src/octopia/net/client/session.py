@@ -121,8 +121,8 @@ class Session:
             session_s=self.session_s,
         )
 
-    def welcomed(self, channel: Channel, welcome: Welcome) -> None:
-        """The broker accepted us."""
+    def welcomed(self, channel: Channel, welcome: Welcome, *, late: bool = False) -> None:
+        """The broker accepted us. `late`: its restart took so long that its neighbours did not wait for it."""
         self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
         journal = self._journal
@@ -131,13 +131,16 @@ class Session:
             self.secret, self.received = welcome.session, 0
         channel.carry(self, ROLE_BROKER, self.received)
         channel.watch(welcome.heartbeat_s)
+        standing = self._registry.standing_subscriptions()
         if welcome.resumed:
+            if late:
+                self.note_gap(standing, f"{self.broker} was away for more than {self.restart_s:g} s")
             if self.keeping is not None:
                 self.keeping.resumed(channel, welcome.received)
             journal.resume(channel.transport, welcome.received)
             self._registry.note_confirmed()
             return
-        self.note_gap(self._registry.standing_subscriptions())
+        self.note_gap(standing, "its session is over, and they were registered again")
         journal.begin(channel.transport, self._registry.begin_anew())
         if not self._registry.is_registering:
             journal.open()
@@ -215,8 +218,9 @@ class Session:
         for subscription in self._registry.subscriptions.values():
             subscription.dropped += count
 
-    def note_gap(self, subscriptions: Iterable[Subscription]) -> None:
-        """A session ended with what waited in it: these subscriptions may have missed notifications."""
+    def note_gap(self, subscriptions: Iterable[Subscription], reason: str) -> None:
+        """A session ended with what waited in it, or others dropped what was for it: these subscriptions may have missed
+        notifications."""
         missed = list(subscriptions)
         if not missed:
             return
@@ -224,11 +228,11 @@ class Session:
         for subscription in missed:
             subscription.gaps += 1
         LOGGER.warning(
-            "octopia: the session of client %s is over; %d of its subscriptions may have missed notifications before "
-            "they were registered again at %s",
-            self.name,
+            "octopia: %d subscriptions of client %s at %s may have missed notifications: %s",
             len(missed),
+            self.name,
             self.broker,
+            reason,
         )
 
     def _refused(self, message: Refused) -> None:
