@@ -219,8 +219,7 @@ class Session:
             subscription.dropped += count
 
     def note_gap(self, subscriptions: Iterable[Subscription], reason: str) -> None:
-        """A session ended with what waited in it, or others dropped what was for it: these subscriptions may have missed
-        notifications."""
+        """These subscriptions may have missed notifications, whose number nobody knows."""
         missed = list(subscriptions)
         if not missed:
             return
