@@ -16,6 +16,7 @@ from octopia.language import parse_filter
 from octopia.net import Authority, Client, ClientEntry, NetLimits, OverlayIdentity, Rights, Subscription
 from octopia.net.broker.saved import Place, take
 from octopia.net.frame_queue import Bundle
+from octopia.routing.fdr.streams import DestStreams
 from octopia.routing.fdr.streams.sending import StreamLog
 from octopia.topology import BrokerId
 from octopia.wire import Kind, advertise_frame, subscribe_frame
@@ -385,3 +386,25 @@ async def test_under_fdr_a_broker_that_leaves_confirms_at_once_what_it_took(over
     assert len(log) == 1
     await overlay.stop("b,1")
     await until(lambda: not len(log))
+
+
+@restarting(tree="path:2", clusters=2, routing="fdr")
+async def test_under_fdr_a_broker_sends_again_after_its_restart_what_was_lost_on_the_way(overlay: Apart) -> None:
+    """Copies that a neighbour had confirmed, and then lost."""
+    publisher = await overlay.publisher("a,0", "n is not null")
+    subscriptions = [await overlay.subscriber(broker) for broker in ("b,0", "b,1", "a,1")]
+    lost: list[str] = []
+
+    def lose(streams: DestStreams, publisher: str, *_: Any) -> tuple[()]:
+        lost.append(publisher)
+        return ()
+
+    with patch.multiple(DestStreams, arrived=lose, at_once=lambda *_: None, in_order=lambda *_: None):
+        await publisher.publish_many({"n": n} for n in range(10))
+        await until(lambda: len(lost) == 30)
+        await overlay.stop("a,0")
+    await overlay.start("a,0")
+    await publisher.publish_many({"n": n} for n in range(10, 20))
+    for subscription in subscriptions:
+        assert await numbers(subscription, 10) == list(range(10))
+        assert await numbers(subscription, 10) == list(range(10, 20))

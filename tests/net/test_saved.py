@@ -13,7 +13,7 @@ import pytest
 from octopia.errors import InputError
 from octopia.net import Address, OverlayIdentity
 from octopia.net.broker import saved
-from octopia.net.broker.saved import Place, Room, SavedLink, SavedSession, SavedStreams, take
+from octopia.net.broker.saved import Place, Room, SavedLink, SavedSent, SavedSession, SavedState, SavedStreams, take
 from octopia.topology import BrokerId, Scot, parse_tree
 
 NOW_S = time.time()
@@ -31,9 +31,9 @@ def save(
     sessions: list[SavedSession],
     links: list[SavedLink],
     now_s: float,
-    streams: list[SavedStreams] | None = None,
+    streams: tuple[list[SavedStreams], list[SavedSent]] = ([], []),
 ) -> list[str]:
-    return Room(place, 0).save(sessions, links, streams or [], now_s)
+    return Room(place, 0).save(SavedState(sessions, links, *streams), now_s)
 
 
 def session(name: str = "c", frames: int = 3, frame_bytes: int = 10) -> SavedSession:
@@ -46,7 +46,7 @@ def session(name: str = "c", frames: int = 3, frame_bytes: int = 10) -> SavedSes
 
 
 LINKS = [SavedLink("(a,2)", [b"one", b"two"]), SavedLink("(b,0)", [])]
-STREAMS = [SavedStreams(0, {"p": 7, "ünï": (1 << 63) - 1}), SavedStreams(8, {})]
+STREAMS = [SavedStreams(0, {"p": 7, "ünï": (1 << 63) - 1}), SavedStreams(8, {})], [SavedSent(5, b"\x81", 2, b"parcel")]
 
 
 def test_what_was_saved_is_read_back_once(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_what_was_saved_is_read_back_once(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     back = take(place(tmp_path), NOW_S + 299.0, 300.0)
     assert back is not None
-    assert (back.sessions, back.links, back.streams) == (sessions, LINKS, STREAMS)
+    assert (back.sessions, back.links, (back.streams, back.sent)) == (sessions, LINKS, STREAMS)
     assert list(tmp_path.iterdir()) == []
     assert take(place(tmp_path), NOW_S, 300.0) is None
 
@@ -70,7 +70,7 @@ def test_a_file_of_the_version_before_is_read(tmp_path: Path) -> None:
     here.path.write_bytes(start + blake2b(shorter, digest_size=32).digest() + shorter)
     back = take(here, NOW_S, 300.0)
     assert back is not None
-    assert (back.sessions, back.links, back.routing, back.streams) == ([session()], LINKS, "fdr", [])
+    assert (back.sessions, back.links, back.routing, back.streams, back.sent) == ([session()], LINKS, "fdr", [], [])
 
 
 def test_a_second_stop_replaces_the_first_and_what_a_crash_left(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from octopia.net.broker.qos import ORDINARY, Qos
 from octopia.net.broker.recorder import Recorder
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
-from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession, SavedStreams
+from octopia.net.broker.saved import SavedBroker, SavedState
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.tables import sources
@@ -523,7 +523,7 @@ class BrokerHost:
         """The size of the saved state if the broker stopped now; rather more than less."""
         return restart.size_of_saved(self.broker, self.sessions, self.links)
 
-    def save(self) -> tuple[list[SavedSession], list[SavedLink], list[SavedStreams]]:
+    def save(self) -> SavedState:
         """The state needed after a restart; call it once everything is frozen."""
         return restart.save(self.broker, self.sessions, self.links)
 

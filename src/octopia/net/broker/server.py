@@ -384,9 +384,9 @@ class Server:
         """Save the sessions for the next start; returns the names of those that did not fit, or None if it failed."""
         state = host.save()
         try:
-            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, *state, time.time())
+            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, state, time.time())
         except OSError as error:
-            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(state[0]))
+            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(state.sessions))
             return None
         if left_out:
             host.log.warning("sessions not saved", clients=left_out, reason="there is too much to save")
