@@ -16,6 +16,7 @@ import resource
 import signal
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -158,16 +159,22 @@ class World:
     async def kill(self, broker: str) -> None:
         await asyncio.to_thread(end, self.processes[broker])
 
-    async def restart(self, broker: str) -> None:
-        """SIGTERM, wait for the end, start, wait for the links: as docs/across-machines.md says."""
-        process = self.processes[broker]
+    async def restart(self, broker: str, *, pause_s: float = 0.0) -> float:
+        """SIGTERM, wait for the end, start, wait for the links: as docs/across-machines.md says.
+
+        Before the start it pauses, as a slow machine would. Returns for how long the broker took no clients.
+        """
+        process, start = self.processes[broker], time.monotonic()
         process.terminate()
         try:
             await asyncio.to_thread(process.wait, 15)
         except subprocess.TimeoutExpired:
             await self.kill(broker)
+        await asyncio.sleep(pause_s)
         await self.start_broker(broker)
+        away_s = time.monotonic() - start
         await self.links_up(broker)
+        return away_s
 
     def link(self, one: str, other: str) -> list[Proxy]:
         return self.links.get((one, other)) or self.links[other, one]

@@ -330,6 +330,7 @@ class FakeBroker:
         self.overloaded = False
         self.probes = 0
         self.knows_probes = True
+        self.restart_s = 30.0
         self.sessions: dict[bytes, FakeSession] = {}
         self.past: list[FakeSession] = []
         self.hellos = 0
@@ -360,6 +361,13 @@ class FakeBroker:
         """It is back at once, and knows nobody."""
         self.forget()
         self.cut()
+
+    def leave(self) -> None:
+        """It says that it restarts, and is away until `up` is set again; it keeps its sessions."""
+        self.up = False
+        for session in self.sessions.values():
+            if session.talk is not None:
+                session.talk.line.say(message_frame(Goodbye("restart", "the broker restarts")))
 
     def kill(self) -> None:
         """End it without a word, and all it knew."""
@@ -431,7 +439,15 @@ class Talk:
         session.moves = MOVE in hello.capabilities
         self._connection.open(ROLE_CLIENT, session.received)
         welcome = Welcome(
-            VERSION, f"(fake,{self.broker.port})", session.name, [], session.secret, resumed, session.received, 30.0
+            VERSION,
+            f"(fake,{self.broker.port})",
+            session.name,
+            [],
+            session.secret,
+            resumed,
+            session.received,
+            30.0,
+            restart_s=self.broker.restart_s,
         )
         self.line.say(message_frame(welcome))
         for frame in session.out[hello.received if resumed else 0 :]:

@@ -13,6 +13,7 @@ from octopia.net import BrokerHost
 from octopia.net.broker import compiling
 from octopia.net.broker.engine.compiled import CompiledEngine
 from octopia.net.broker.engine.reference import ReferenceEngine
+from octopia.topology import BrokerId
 from tests.net.live import Live, asynchronous, take, until
 
 pytestmark = pytest.mark.skipif(kernels_in_use() != "numba", reason="numba is not installed")
@@ -120,3 +121,19 @@ async def test_brokers_can_be_told_to_do_without(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(BrokerHost, "use_compiled", never)
     async with Live("path:1", 1, compiled=False) as live:
         assert engines(live) == {ReferenceEngine}
+
+
+@asynchronous
+async def test_after_a_restart_code_is_loaded_before_the_broker_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waited for it comes at once. Without saved state it listens first."""
+    compiling.warm_up()
+    monkeypatch.setattr(compiling, "_loaded", False)
+    monkeypatch.setattr(compiling.Compiling, "start", lambda self: None)
+    monkeypatch.setattr("octopia.native.was_compiled", lambda: True)
+    async with Live("path:1", 1, state=tmp_path) as live:
+        assert engines(live) == {ReferenceEngine}
+        await live.servers[BrokerId("a", 0)].stop()
+        await live.start("a,0")
+        assert engines(live) == {CompiledEngine}

@@ -57,7 +57,7 @@ class Disk:
 
 
 def save(folder: Path) -> None:
-    Room(place(folder), 200_000).save([SESSION], [LINK], NOW_S)
+    Room(place(folder), 200_000).save(saved.SavedState([SESSION], [LINK], [], []), NOW_S)
 
 
 def test_each_step_of_saving_may_fail_and_leaves_nothing_behind(tmp_path: Path) -> None:

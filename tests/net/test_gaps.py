@@ -47,8 +47,8 @@ async def test_a_session_that_ended_is_told_once_and_counted(live: Live, caplog:
     warned = [record.getMessage() for record in caplog.records if record.name == "octopia.net.client"]
     (line,) = warned
     assert line == (
-        "octopia: the session of client reader is over; 2 of its subscriptions may have missed notifications "
-        "before they were registered again at (a,0)"
+        "octopia: 2 subscriptions of client reader at (a,0) may have missed notifications: "
+        "its session is over, and they were registered again"
     )
 
 

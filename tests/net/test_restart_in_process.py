@@ -3,15 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
+from unittest.mock import patch
 
-from octopia.errors import UndeliveredError
+import pytest
+
+from octopia.errors import UndeliveredError, UnreachableError
 from octopia.language import parse_filter
 from octopia.net import Authority, Client, ClientEntry, NetLimits, OverlayIdentity, Rights, Subscription
 from octopia.net.broker.saved import Place, take
 from octopia.net.frame_queue import Bundle
+from octopia.routing.fdr.streams import DestStreams
+from octopia.routing.fdr.streams.sending import StreamLog
 from octopia.topology import BrokerId
 from octopia.wire import Kind, advertise_frame, subscribe_frame
 from tests.net.live import Coroutines, Live, Test, client_of, provided, run, until, waiting
@@ -97,6 +103,8 @@ async def test_what_is_published_while_the_broker_in_the_middle_is_away_arrives_
     await publisher.flush()
     assert await numbers(near, 1000) == list(range(1000))
     assert waiting(far) == waiting(middle) == []
+    # Clients wait for it as long as its neighbours do.
+    assert client_of(middle)._session.restart_s == PATIENT.restart_grace_s
     # The core of the neighbour goes on as if nothing had happened.
     link = overlay.host("a,0").links[BrokerId("b", 0)]
     assert (link.is_up, link.channel, link.queue.waits) == (True, None, 1000)
@@ -288,3 +296,115 @@ async def test_one_that_stops_for_good_is_left_by_everyone(overlay: Apart) -> No
     await reader.start_subscription(reader.subscribe("n >= 0"))
     await overlay.stop("a,0", for_good=True)
     await until(lambda: reader.broker == "(b,0)")
+
+
+@restarting(tree="path:2", clusters=2, routing="fdr")
+async def test_under_fdr_a_broker_recognises_what_it_took_before_its_restart(overlay: Apart) -> None:
+    """Nothing of it was confirmed to the publisher's broker, which therefore sends all of it again."""
+    publisher = await overlay.publisher("a,0", "n is not null")
+    subscriptions = [await overlay.subscriber(broker) for broker in ("b,0", "b,1", "a,1")]
+    log = overlay.host("a,0").broker.streams.log
+    with patch.object(StreamLog, "confirm", lambda *_: None):
+        await publisher.publish_many({"n": n} for n in range(100))
+        for subscription in subscriptions:
+            assert await numbers(subscription, 100) == list(range(100))
+        await overlay.stop("b,0")
+        await publisher.publish_many({"n": n} for n in range(100, 200))
+        await publisher.flush()
+        assert len(log) == 200
+        await overlay.start("b,0")
+        streams = overlay.host("b,0").broker.streams
+        for subscription in subscriptions:
+            assert await numbers(subscription, 100) == list(range(100, 200))
+        await until(lambda: streams.gate.repeats >= 100)
+        await publisher.publish({"n": 200})
+        for subscription in subscriptions:
+            assert await numbers(subscription, 1) == [200]
+
+
+@restarting(tree="path:2", clusters=1, routing="idr", net_limits=replace(PATIENT, drain_s=0.01))
+async def test_what_a_neighbour_has_not_confirmed_in_time_is_sent_again(overlay: Apart) -> None:
+    """It may have taken it, so it may come twice, but it is not lost."""
+    publisher = await overlay.publisher("a,0", "n is not null")
+    subscription = await overlay.subscriber("b,0")
+    link = overlay.host("b,0").links[BrokerId("a", 0)]
+    link.channel.transport.pause_reading()
+    await publisher.publish_many({"n": n} for n in range(10))
+    await publisher.flush()
+    queue = overlay.host("a,0").links[BrokerId("b", 0)].queue
+    await until(lambda: len(queue.under_way) == 10)
+    await overlay.stop("a,0")
+    link.channel.abort()
+    await overlay.start("a,0")
+    assert await numbers(subscription, 10) == list(range(10))
+
+
+@pytest.mark.parametrize("routing", ["idr", "fdr"])
+def test_a_neighbour_whose_connection_broke_is_admitted_and_hears_of_the_restart(tmp_path: Path, routing: str) -> None:
+    """Otherwise it would take the broker for dead, and keep what is for it for a shorter time."""
+
+    async def scene(overlay: Apart) -> None:
+        publisher = await overlay.publisher("a,0", "n is not null")
+        subscription = await overlay.subscriber("b,0")
+        dialler = overlay.host("a,0").diallers[BrokerId("b", 0)]
+        near, far = overlay.host("a,0").links[BrokerId("b", 0)], overlay.host("b,0").links[BrokerId("a", 0)]
+        dialler.address, address = None, dialler.address
+        near.channel.abort()
+        await until(lambda: near.channel is None and far.channel is None)
+        host = overlay.host("b,0")
+        stopping = asyncio.create_task(overlay.stop("b,0"))
+        await until(lambda: host.draining)
+        assert not host.is_drained
+        stranger = Client(overlay.url("b,0"))
+        with pytest.raises(UnreachableError, match="this broker is about to stop"):
+            await stranger.open()
+        await publisher.publish_many({"n": n} for n in range(10))
+        await publisher.flush()
+        dialler.address = address
+        dialler.dial()
+        await stopping
+        await until(lambda: near.channel is None and near.leaves)
+        assert near.keeps_all
+        await overlay.start("b,0")
+        await publisher.publish({"n": 10})
+        assert await numbers(subscription, 11) == list(range(11))
+
+    limits = replace(PATIENT, detour_grace_s=HANG_S)
+    apart(scene, tmp_path, tree="path:2", clusters=1, routing=routing, net_limits=limits)
+
+
+@restarting(tree="path:2", clusters=2, routing="fdr")
+async def test_under_fdr_a_broker_that_leaves_confirms_at_once_what_it_took(overlay: Apart) -> None:
+    """Its drain would otherwise last until the next confirmation is due, and be cut short before it was sent."""
+    publisher = await overlay.publisher("a,0", "n is not null")
+    subscription = await overlay.subscriber("b,1")
+    host = overlay.host("b,1")
+    host.broker.streams.owed._after_s = HANG_S
+    await publisher.publish({"n": 0})
+    assert await numbers(subscription, 1) == [0]
+    log = overlay.host("a,0").broker.streams.log
+    assert len(log) == 1
+    await overlay.stop("b,1")
+    await until(lambda: not len(log))
+
+
+@restarting(tree="path:2", clusters=2, routing="fdr")
+async def test_under_fdr_a_broker_sends_again_after_its_restart_what_was_lost_on_the_way(overlay: Apart) -> None:
+    """Copies that a neighbour had confirmed, and then lost."""
+    publisher = await overlay.publisher("a,0", "n is not null")
+    subscriptions = [await overlay.subscriber(broker) for broker in ("b,0", "b,1", "a,1")]
+    lost: list[str] = []
+
+    def lose(streams: DestStreams, publisher: str, *_: Any) -> tuple[()]:
+        lost.append(publisher)
+        return ()
+
+    with patch.multiple(DestStreams, arrived=lose, at_once=lambda *_: None, in_order=lambda *_: None):
+        await publisher.publish_many({"n": n} for n in range(10))
+        await until(lambda: len(lost) == 30)
+        await overlay.stop("a,0")
+    await overlay.start("a,0")
+    await publisher.publish_many({"n": n} for n in range(10, 20))
+    for subscription in subscriptions:
+        assert await numbers(subscription, 10) == list(range(10))
+        assert await numbers(subscription, 10) == list(range(10, 20))

@@ -3,15 +3,17 @@
 import os
 import stat
 import time
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from octopia.errors import InputError
 from octopia.net import Address, OverlayIdentity
 from octopia.net.broker import saved
-from octopia.net.broker.saved import Place, Room, SavedLink, SavedSession, take
+from octopia.net.broker.saved import Place, Room, SavedLink, SavedSent, SavedSession, SavedState, SavedStreams, take
 from octopia.topology import BrokerId, Scot, parse_tree
 
 NOW_S = time.time()
@@ -24,8 +26,14 @@ def place(
     return Place(folder, overlay, BrokerId.parse(broker), Address("127.0.0.1", port))
 
 
-def save(place: Place, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
-    return Room(place, 0).save(sessions, links, now_s)
+def save(
+    place: Place,
+    sessions: list[SavedSession],
+    links: list[SavedLink],
+    now_s: float,
+    streams: tuple[list[SavedStreams], list[SavedSent]] = ([], []),
+) -> list[str]:
+    return Room(place, 0).save(SavedState(sessions, links, *streams), now_s)
 
 
 def session(name: str = "c", frames: int = 3, frame_bytes: int = 10) -> SavedSession:
@@ -38,18 +46,31 @@ def session(name: str = "c", frames: int = 3, frame_bytes: int = 10) -> SavedSes
 
 
 LINKS = [SavedLink("(a,2)", [b"one", b"two"]), SavedLink("(b,0)", [])]
+STREAMS = [SavedStreams(0, {"p": 7, "ünï": (1 << 63) - 1}), SavedStreams(8, {})], [SavedSent(5, b"\x81", 2, b"parcel")]
 
 
 def test_what_was_saved_is_read_back_once(tmp_path: Path) -> None:
     sessions = [session("x"), session("ünï/1", frames=0), session("y", frames=1000)]
-    assert save(place(tmp_path), sessions, LINKS, NOW_S) == []
+    assert save(place(tmp_path), sessions, LINKS, NOW_S, STREAMS) == []
     (file,) = tmp_path.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     back = take(place(tmp_path), NOW_S + 299.0, 300.0)
     assert back is not None
-    assert (back.sessions, back.links) == (sessions, LINKS)
+    assert (back.sessions, back.links, (back.streams, back.sent)) == (sessions, LINKS, STREAMS)
     assert list(tmp_path.iterdir()) == []
     assert take(place(tmp_path), NOW_S, 300.0) is None
+
+
+def test_a_file_of_the_version_before_is_read(tmp_path: Path) -> None:
+    """It ends with the routing: nothing was saved of streams."""
+    here = place(tmp_path, routing="fdr")
+    save(here, [session()], LINKS, NOW_S, STREAMS)
+    start, body = here.path.read_bytes()[:8], here.path.read_bytes()[40:]
+    shorter = msgspec.msgpack.encode(msgspec.msgpack.decode(body)[:5])
+    here.path.write_bytes(start + blake2b(shorter, digest_size=32).digest() + shorter)
+    back = take(here, NOW_S, 300.0)
+    assert back is not None
+    assert (back.sessions, back.links, back.routing, back.streams, back.sent) == ([session()], LINKS, "fdr", [], [])
 
 
 def test_a_second_stop_replaces_the_first_and_what_a_crash_left(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_equal_sets_share_their_orders_until_an_entry_or_a_bit_or_a_link_changes
 
 def test_a_link_that_is_overloaded_and_then_down_is_not_the_same() -> None:
     """Case iv of IDR: the least loaded iLink carries the rest, as long as it is up."""
-    broker = Broker(BrokerId("a", 0), Scot(parse_tree("path:1"), 3))
+    broker = Broker(BrokerId("a", 0), Scot(parse_tree("path:1"), 3), "idr")
     a1, a2 = BrokerId("a", 1), BrokerId("a", 2)
     broker.handle(Advertised("p", "1", parse_filter("x is not null")), 0.0)
     key = broker.state.advertisements.of("p")["1"].key

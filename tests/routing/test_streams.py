@@ -11,6 +11,7 @@ from octopia.routing.fdr.streams import receiving
 from octopia.routing.fdr.streams.confirming import WAITING_MAX, Owed, Together
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import StreamLog, places
+from octopia.routing.streams import Unconfirmed
 from octopia.topology import BrokerId
 from tests.effort import cases
 
@@ -49,6 +50,15 @@ def befores(stamp: Stamp) -> dict[int, int]:
     return {place: stamp.sequence - gap for place, gap in zip(places(stamp.dests), stamp.gaps, strict=True)}
 
 
+def next_life(log: StreamLog, first: int) -> StreamLog:
+    """The log of a broker that restarted."""
+    following = StreamLog(3, first=first)
+    for entry in log:
+        kept = entry.publisher, entry.id, entry.notification, entry.sequence, entry.pending, entry.priority
+        following.take_up(Unconfirmed(*kept), 0)
+    return following
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_log_says_what_came_before_and_keeps_what_is_not_confirmed(seed: int) -> None:
     draw = Random(seed)
@@ -72,6 +82,8 @@ def test_a_log_says_what_came_before_and_keeps_what_is_not_confirmed(seed: int) 
             assert lost == {p: count for p in (place,) if (count := sum(p in pending for _, _, pending in naive.sent))}
             for _, _, pending in naive.sent:
                 pending.discard(place)
+        elif action > 0.97:
+            log = next_life(log, first=1_000 + 10_000 * step)
         for entry in log:
             again = log.again(entry, entry.pending)
             assert befores(again) == {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.chaos.actors import Publisher, Subscriber, topic
 from benchmarks.chaos.outcome import Promise
+from benchmarks.chaos.scenarios.detours import AFTER_S, FDR
 from benchmarks.chaos.scenarios.publishers import full_queue
 from benchmarks.chaos.trial import Scenario, Trial
 from benchmarks.chaos.versions import POLICY_HARMLESS, POLICY_LOSSLESS
@@ -16,6 +17,11 @@ RATE = 150.0
 LIMIT_S = 180.0
 # Links are down meanwhile, and ways change by more than a subscriber's broker waits for what went the other way.
 RESTARTED = Promise(repeats=True, order=False)
+# How long a slow machine takes to start a broker, and how long clients and neighbours wait for it.
+SLOW_S = 18.0
+GRACE_S = 120.0
+# How much longer than the broker is away, from SIGTERM until it listens again, delivery may pause under fdr.
+PAUSE_MORE_S_MAX = 1.0
 
 
 def _urls(broker: str, several: bool) -> list[str]:
@@ -41,7 +47,7 @@ async def _rolling(trial: Trial, several: bool, restarted: Sequence[str]) -> Non
     for publisher in publishers:
         publisher.start(RATE)
     await asyncio.sleep(1.0)
-    for broker in restarted[:3] if trial.quick else restarted:
+    for broker in _some(trial, restarted):
         fault = trial.now
         await trial.world.restart(broker)
         took_s = trial.ledger.recovery(fault, [r.name for r in readers], [p.name for p in publishers])
@@ -50,6 +56,15 @@ async def _rolling(trial: Trial, several: bool, restarted: Sequence[str]) -> Non
     await asyncio.sleep(1.0)
     await trial.finish(*publishers)
     trial.recovered(last, readers, publishers)
+    _note_losses(trial)
+
+
+def _some(trial: Trial, brokers: Sequence[str]) -> Sequence[str]:
+    """Fewer in a quick run."""
+    return brokers[:3] if trial.quick else brokers
+
+
+def _note_losses(trial: Trial) -> None:
     if trial.outcome.tally is not None and trial.outcome.tally.lost_by:
         lost = ", ".join(
             f"{name.removeprefix('main/')} {count:,}" for name, count in trial.outcome.tally.lost_by.items()
@@ -65,6 +80,50 @@ async def rolling_restart(trial: Trial) -> None:
 async def rolling_restart_one_url(trial: Trial) -> None:
     """Every client knows its own broker only, and comes back to it; two subscribers and a publisher must."""
     await _rolling(trial, several=False, restarted=("a,1", "b,0", "c,2"))
+
+
+async def slow_restart(trial: Trial) -> None:
+    """The host of a subscriber that knows a second broker is away for a while, within `restart_grace_s`."""
+    publishers, readers = await _crowd(trial, several=True)
+    for publisher in publishers:
+        publisher.start(RATE)
+    await asyncio.sleep(1.0)
+    away_s = await trial.world.restart("c,1", pause_s=SLOW_S)
+    trial.outcome.note(f"(c,1) was away for {away_s:.1f} s")
+    fault = trial.now
+    await asyncio.sleep(1.0)
+    await trial.finish(*publishers)
+    trial.recovered(fault, readers, publishers)
+    _note_losses(trial)
+    for reader in readers:
+        trial.outcome.expect(reader.client.gaps == 0, f"{reader.name} left its session {reader.client.gaps} times")
+        trial.outcome.expect(reader.client.dropped == 0, f"{reader.name} dropped {reader.client.dropped:,}")
+
+
+async def rolling_restart_fdr(trial: Trial) -> None:
+    """Under fdr, a restart repeats nothing and keeps order, and nobody waits for longer than the broker is away.
+
+    The pause is the worst gap between two notifications of one publisher at one subscriber, the restarted broker's own
+    clients included.
+    """
+    publishers, _ = await _crowd(trial, several=False)
+    for publisher in publishers:
+        publisher.start(RATE)
+    await asyncio.sleep(1.0)
+    worst_s = 0.0
+    for broker in _some(trial, trial.world.brokers):
+        start = trial.now
+        away_s = await trial.world.restart(broker)
+        await asyncio.sleep(AFTER_S)
+        pause_s = trial.ledger.worst_gap(start, trial.now)
+        worst_s = max(worst_s, pause_s)
+        trial.outcome.note(f"({broker}): away for {away_s:.2f} s, delivery paused for {pause_s:.2f} s")
+        trial.outcome.expect(
+            pause_s <= away_s + PAUSE_MORE_S_MAX, f"({broker}) was away for {away_s:.1f} s, a pause of {pause_s:.1f} s"
+        )
+    await trial.finish(*publishers)
+    trial.outcome.recovery_s = worst_s
+    _note_losses(trial)
 
 
 async def kill_stall_slow(trial: Trial) -> None:
@@ -150,6 +209,22 @@ SCENARIOS = [
         "SIGTERM restart of three brokers, clients know one",
         rolling_restart_one_url,
         promise=RESTARTED,
+        limit_s=LIMIT_S,
+    ),
+    Scenario(
+        "slow-restart",
+        f"SIGTERM, and the start {SLOW_S:.0f} s later; clients know two",
+        slow_restart,
+        Setup(limits=(("restart_grace_s", GRACE_S),)),
+        RESTARTED,
+        LIMIT_S,
+    ),
+    Scenario(
+        "rolling-fdr",
+        "fdr: SIGTERM restart of nine brokers, clients know one",
+        rolling_restart_fdr,
+        FDR,
+        Promise(),
         limit_s=LIMIT_S,
     ),
     Scenario(

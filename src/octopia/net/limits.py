@@ -65,7 +65,7 @@ class NetLimits:
     # The same for routing that has detours and repeats lost messages (`fdr`): it need not wait long.
     detour_grace_s: float = 0.2
     # The same for a neighbour that announced a restart: nothing is lost meanwhile. Unsent frames wait, and sources of
-    # more are held at the bound of the queue.
+    # more are held at the bound of the queue. Clients whose queue a restarting broker saved wait for it as long.
     restart_grace_s: float = 30.0
     # How long to wait for a neighbour to connect or reconnect.
     link_give_up_s: float = 15.0

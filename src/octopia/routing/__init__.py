@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from octopia.routing.priorities import why_not_priority
     from octopia.routing.rows import Rows
-    from octopia.routing.streams import Released, Streams
+    from octopia.routing.streams import Released, Streams, Unconfirmed
 
 __all__ = [
     "COVERINGS",
@@ -83,6 +83,7 @@ __all__ = [
     "Subscribed",
     "Terms",
     "Unadvertised",
+    "Unconfirmed",
     "Unsubscribed",
     "Values",
     "check_covering",
@@ -116,6 +117,6 @@ __getattr__, __dir__ = lazily(
         ),
         "octopia.routing.priorities": "why_not_priority",
         "octopia.routing.rows": "Rows",
-        "octopia.routing.streams": "Released Streams",
+        "octopia.routing.streams": "Released Streams Unconfirmed",
     },
 )

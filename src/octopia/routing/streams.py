@@ -15,7 +15,7 @@ it, and nothing if `Broker.streams` is None:
 carry out one at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from octopia.language import Notification
@@ -33,8 +33,27 @@ class Released(NamedTuple):
     recipients: tuple[Recipient, ...]
 
 
+class Unconfirmed(NamedTuple):
+    """A notification that was sent from here, with its number, and the destinations (as bits) that have not confirmed
+    it. `priority` is that of its most urgent copy."""
+
+    publisher: str
+    id: str
+    notification: Notification
+    number: int
+    dests: int
+    priority: int
+
+
 class SentLog(Protocol):
     """Notifications that were sent and are not confirmed by all destinations."""
+
+    @property
+    def unconfirmed_bytes(self) -> int:
+        """The memory of these, as far as the host said how much each takes."""
+
+    def __len__(self) -> int:
+        """At least as many as are not confirmed."""
 
     @property
     def filled(self) -> float:
@@ -139,6 +158,19 @@ class Streams(Protocol):
 
     def tick(self, now: float) -> list[Action]:
         """Run timers that are due."""
+
+    def taken(self) -> dict[int, dict[str, int]]:
+        """For the next life of this broker: by the place of its host and its publisher, the number of the last
+        notification of each stream that ends here."""
+
+    def unconfirmed(self) -> Iterator[Unconfirmed]:
+        """For the next life of this broker: what it would send again, in order."""
+
+    def take_up(self, taken: Mapping[int, Mapping[str, int]], unconfirmed: Iterable[tuple[Unconfirmed, int]]) -> None:
+        """Continue the streams of the previous life, before anything arrives or is sent.
+
+        `unconfirmed` is sent again when links come up; each with its memory in bytes.
+        """
 
     def leaves(self, now: float) -> bool:
         """Prepare to stop: everything received is confirmed with the next tick.

@@ -85,7 +85,10 @@ class Proof(_Fields, frozen=True):
 
 
 class Welcome(Body, frozen=True):
-    """The answer to an accepted `Hello`. `received`: the number of frames of the session received before."""
+    """The answer to an accepted `Hello`. `received`: the number of frames of the session received before.
+
+    `restart_s`: how long a restart may take; the default is that of versions that do not send it.
+    """
 
     version: int
     broker: Name
@@ -97,6 +100,7 @@ class Welcome(Body, frozen=True):
     session_s: Seconds = 0.0
     frame_bytes_max: Count = 0
     heartbeat_s: Seconds = 0.0
+    restart_s: Seconds = 30.0
 
 
 class Goodbye(_Fields, frozen=True):

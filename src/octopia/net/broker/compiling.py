@@ -4,6 +4,9 @@ Brokers start with the reference engine. A thread loads the compiled one, which 
 compiled on this machine, another process compiles it first, once per installation, which takes half a minute or more.
 Then the brokers of this process change over, between two reads. If anything fails, they stay with the reference engine
 and say why.
+
+After a restart, compiled code is loaded before the broker listens: what waited for it comes all at once, and with half
+of a busy processor and the slower engine, it would be silent for so long that its neighbours took it for dead.
 """
 
 import asyncio
@@ -32,6 +35,15 @@ def is_compiled() -> bool:
 def load() -> str:
     """Load all compiled code, or compile it here; returns why that failed, or nothing."""
     return _load(lambda: None)
+
+
+def load_what_was_compiled() -> None:
+    """Load all compiled code if nothing is to be compiled for it; if that fails, `Compiling` says why."""
+    if find_spec("numba") is not None:
+        from octopia.native import was_compiled
+
+        if was_compiled():
+            load()
 
 
 def _load(compile_first: Callable[[], None]) -> str:

@@ -32,7 +32,7 @@ from octopia.net.broker.channels import Channels
 from octopia.net.broker.failures import Failures
 from octopia.net.broker.identity import Identity
 from octopia.net.broker.link_proof import ACCEPTOR, DIALLER, is_proof, new_nonce, proof_of
-from octopia.net.broker.links import Link
+from octopia.net.broker.links import RESTART, SHUTDOWN, Link
 from octopia.net.broker.operations.counters import Counters
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.rights import Authority, Rights, UnknownPeerError
@@ -85,12 +85,16 @@ class Door:
         self.failures = Failures()
         # Brokers that have not authenticated yet, with their Hello and our nonce.
         self.challenged: dict[Channel, tuple[Hello, bytes]] = {}
-        self.closed = False  # no more peers are accepted
-        self.farewell = "shutdown"  # the goodbye code for later peers
+        self.closed = False  # no more peers are accepted, except for neighbours before a restart
+        self.farewell = SHUTDOWN  # the goodbye code for later peers
         self.connections_max = self.limits.connections_max
         handshakes_max = self.limits.handshakes_max
         self.arrivals: Arrivals[Channel] = Arrivals(handshakes_max, max(handshakes_max // 4, 1))
         self.guests: dict[Channel, bool] = {}  # accepted client connections, and whether they can move
+
+    def is_closed_to(self, role: str) -> bool:
+        """Before a restart, neighbours are admitted until the end: one whose connection broke has to hear of it."""
+        return self.closed and not (role == ROLE_BROKER and self.farewell == RESTART)
 
     def accept(self) -> Channel:
         """Create the channel of an incoming connection."""
@@ -132,7 +136,7 @@ def greet(door: Door, peer: Channel, hello: Hello) -> None:
     """Handle a peer's Hello: accept it, or raise `RefusedError`."""
     if VERSION not in hello.versions:
         raise RefusedError(f"this broker speaks version {VERSION} only, the peer {hello.versions}")
-    if door.closed:
+    if door.is_closed_to(hello.role):
         peer.close(door.farewell, "this broker is about to stop")
         return
     try:
@@ -233,6 +237,7 @@ def _greet_client(door: Door, peer: Channel, hello: Hello) -> None:
             session.session_s,
             door.identity.frame_bytes_max,
             door.identity.heartbeat_s,
+            door.limits.restart_grace_s,
         )
     )
     door.counters.sessions_resumed += resumed

@@ -27,7 +27,7 @@ from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.heap import give_back
 from octopia.net.broker.identity import Identity, OverlayIdentity
 from octopia.net.broker.intake import Intake
-from octopia.net.broker.links import RESTART, Link
+from octopia.net.broker.links import RESTART, SHUTDOWN, Link
 from octopia.net.broker.load import LoadWatch
 from octopia.net.broker.memory import GROWTH_PART, Memory
 from octopia.net.broker.operations.cases import CaseCounts
@@ -42,7 +42,7 @@ from octopia.net.broker.qos import ORDINARY, Qos
 from octopia.net.broker.recorder import Recorder
 from octopia.net.broker.rights import Authority
 from octopia.net.broker.router import Router
-from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
+from octopia.net.broker.saved import SavedBroker, SavedState
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
 from octopia.net.broker.tables import sources
@@ -52,9 +52,6 @@ from octopia.net.limits import NetLimits
 from octopia.routing import DEFAULT_ROUTING, Broker, CongestionParameters, Limits, Policy, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
 from octopia.wire import Codec, Crowded, WireLimits
-
-# The code of a final goodbye.
-SHUTDOWN = "shutdown"
 
 
 class HostParts(NamedTuple):
@@ -476,7 +473,7 @@ class BrokerHost:
         return self.door.closed
 
     def drain(self, *, together: Collection[BrokerId] = (), saves: bool = False) -> None:
-        """Stop reading from clients, admit no peers, and ask neighbours to send nothing more.
+        """Stop reading from clients, admit no more of them, and ask neighbours to send nothing more.
 
         Brokers that stop `together` with this one, in the same process, are not asked: they all see when nothing is in
         flight between them. With `saves`, queues of clients will be saved, and clients need not read them now.
@@ -491,7 +488,7 @@ class BrokerHost:
         for neighbour, link in self.links.items():
             link.queue.release_all()
             if neighbour not in together:
-                link.drain()
+                link.drain(self.door.farewell)
 
     @property
     def is_drained(self) -> bool:
@@ -526,7 +523,7 @@ class BrokerHost:
         """The size of the saved state if the broker stopped now; rather more than less."""
         return restart.size_of_saved(self.broker, self.sessions, self.links)
 
-    def save(self) -> tuple[list[SavedSession], list[SavedLink]]:
+    def save(self) -> SavedState:
         """The state needed after a restart; call it once everything is frozen."""
         return restart.save(self.broker, self.sessions, self.links)
 

@@ -16,6 +16,10 @@ bound of the queue, sources of more are held for as long as it may stay away. Wh
 notifications go first and then the resync. The same holds the other way round: a broker that restarted holds sources
 rather than drop notifications for a neighbour that has not connected yet.
 
+A neighbour whose connection broke just before has heard nothing, and would take the broker for dead. So a broker that
+is about to restart waits for such neighbours, and still admits them. What a neighbour has not confirmed when the time
+to drain is over is saved: it may arrive twice.
+
 **If the routing has streams** (`fdr`), its paths may form cycles, and brokers waiting for each other could wait
 forever. So neighbours are always read from: traffic in flight is bounded by what the publishers' brokers keep until it
 is confirmed, and these make publishers pause. A broken link goes down after a moment, and nothing waits for it:
@@ -60,6 +64,8 @@ from octopia.wire import (
 
 # The code of a goodbye before a restart: unconfirmed frames were not taken, and this broker will be back.
 RESTART = "restart"
+# The code of a final goodbye.
+SHUTDOWN = "shutdown"
 # The queue length reported to the core for a neighbour that is leaving or whose connection broke: longer than any real
 # queue, so that every other path is better.
 AWAY_FRAMES = 1 << 40
@@ -126,7 +132,8 @@ class Link:
         self._sure_until_s = 0.0
         self.keeps_all = False  # while it is not connected
         self._said_drained = False
-        self._stopping = False  # this broker is stopping
+        self._may_return = False  # its connection broke, and it did not say that it would
+        self._stopping = ""  # the code of the goodbye, once this broker is stopping
         self._closed = False
 
     @property
@@ -224,6 +231,8 @@ class Link:
 
     def welcomed(self, channel: Channel, welcome: Welcome) -> None:
         """The neighbour itself answered our call."""
+        if self._is_too_late(channel):
+            return
         if welcome.version != VERSION or welcome.broker != str(self.neighbour):
             raise RemoteProtocolError(f"{welcome.broker} answered (version {welcome.version}), not {self.neighbour}")
         resumed = welcome.resumed and welcome.session == self.their_life
@@ -237,6 +246,8 @@ class Link:
 
     def accept(self, channel: Channel, hello: Hello) -> None:
         """The neighbour dialled and is authenticated."""
+        if self._is_too_late(channel):
+            return
         own = self._identity
         if self.dials:
             raise RefusedError(f"{own.broker} dials {self.neighbour}, not the other way round")
@@ -267,6 +278,12 @@ class Link:
         self._counts = COUNTS in hello.capabilities
         self._take_up(channel, hello.session, resumed, hello.received)
 
+    def _is_too_late(self, channel: Channel) -> bool:
+        """Whether this broker takes nothing more, which it then says."""
+        if self._closed:
+            channel.close(self._stopping or SHUTDOWN, "this broker has stopped")
+        return self._closed
+
     def _take_up(self, channel: Channel, life: bytes, resumed: bool, confirmed: int) -> None:
         if not resumed:
             self.go_down(returns=True)
@@ -274,7 +291,7 @@ class Link:
         self.their_life = life
         self.channel = channel
         self.broken_since = None
-        self.leaves = self.has_drained = self._said_drained = self.keeps_all = False
+        self.leaves = self.has_drained = self._said_drained = self.keeps_all = self._may_return = False
         self._was_up = True
         self._give_up_s = self._limits.link_give_up_s
         # For this long, a neighbour that was welcomed remembers it, whatever happens to the connection.
@@ -300,7 +317,9 @@ class Link:
         self.queue.detach()
         self.broken_since = self._now()
         limits = self._limits
-        if channel.goodbye is not None and channel.goodbye.code == RESTART:
+        code = channel.goodbye.code if channel.goodbye is not None else ""
+        self._may_return = code not in (RESTART, SHUTDOWN)
+        if code == RESTART:
             self.leaves = self.keeps_all = True
             self._grace_s = limits.restart_grace_s
             self.queue.take_back()
@@ -334,7 +353,7 @@ class Link:
             self.go_down()
         if self.down_since is not None and now - self.down_since > self._give_up_s:
             self.down_since = None
-            self.keeps_all = False
+            self.keeps_all = self._may_return = False
             self.outgoing.clear()
             self._router.link_given_up(self.neighbour)
 
@@ -392,17 +411,20 @@ class Link:
 
     # -- this broker is about to stop
 
-    def drain(self) -> None:
-        """Ask the neighbour to send nothing more."""
-        self._stopping = True
+    def drain(self, code: str) -> None:
+        """Ask the neighbour to send nothing more; the goodbye will have this code."""
+        self._stopping = code
         if self.channel is not None:
             self.channel.say(Drain())
 
     @property
     def is_drained(self) -> bool:
-        """Whether the neighbour sends nothing more and has confirmed everything that it takes."""
+        """Whether the neighbour sends nothing more and has confirmed everything that it takes.
+
+        Before a restart, a neighbour that may be back soon is waited for: it is to hear of the restart.
+        """
         if self.channel is None:
-            return True
+            return not (self._may_return and self._stopping == RESTART)
         queue = self.queue
         has_all = self._said_drained or not queue.waits
         return self.has_drained and has_all and queue.sent == queue.confirmed
@@ -415,8 +437,8 @@ class Link:
         self.queue.detach()
 
     def unsent(self) -> list[bytes]:
-        """Notifications that were never sent, for our next life."""
-        return [frame for frame in self.queue.in_order() if is_notification(frame)]
+        """Notifications that the neighbour has not confirmed, for our next life: none that was sent, if it drained."""
+        return [frame for frame in self.queue.unconfirmed() if is_notification(frame)]
 
     def restore(self, unsent: list[bytes]) -> None:
         """We restarted before these were sent; neither they nor new notifications for this neighbour are dropped."""

@@ -11,35 +11,56 @@ from typing import Any
 from octopia.net.broker.links import Link
 from octopia.net.broker.operations.log import Log
 from octopia.net.broker.rights import Authority
-from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSession
+from octopia.net.broker.saved import SavedBroker, SavedLink, SavedSent, SavedState, SavedStreams
 from octopia.net.broker.session_table import Sessions
 from octopia.net.broker.sessions import Session
-from octopia.routing import Broker, policy_if_known, policy_named
+from octopia.routing import Broker, Unconfirmed, policy_if_known, policy_named
 from octopia.topology import BrokerId
-from octopia.wire import AdvertiseRequest, BadRequest, Codec, SubscribeRequest, advertise_frame, subscribe_frame
+from octopia.wire import (
+    AdvertiseRequest,
+    BadRequest,
+    Codec,
+    SubscribeRequest,
+    advertise_frame,
+    read_parcel,
+    subscribe_frame,
+)
 
 # Offsets of the kind and the body of a frame.
 _KIND, _BODY = 4, 5
 # More than an entry of a list, and the fields of a session, take beside their contents.
 _ENTRY_BYTES = 16
 _SESSION_BYTES = 4096
+_SENT_BYTES = 32
 
 
-def save(
-    broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]
-) -> tuple[list[SavedSession], list[SavedLink]]:
+def save(broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]) -> SavedState:
     """The state for the next process."""
     saved_links = [SavedLink(str(neighbour), unsent) for neighbour, link in links.items() if (unsent := link.unsent())]
-    return sessions.save(lambda session: _registrations(broker, session)), saved_links
+    streams: list[SavedStreams] = []
+    sent: list[SavedSent] = []
+    if broker.streams is not None:
+        streams = [SavedStreams(host, publishers) for host, publishers in broker.streams.taken().items()]
+        for each in broker.streams.unconfirmed():
+            # every notification here came by a wire
+            parcel = each.notification.parcel  # type: ignore[attr-defined]
+            sent.append(SavedSent(each.number, _as_bytes(each.dests), each.priority, parcel))
+    return SavedState(sessions.save(lambda session: _registrations(broker, session)), saved_links, streams, sent)
 
 
 def size_of_saved(broker: Broker, sessions: Sessions, links: Mapping[BrokerId, Link]) -> int:
     """A size that the encoded state does not exceed, and that is not much larger."""
+    tables: Any = broker.state
     size = sum(_ENTRY_BYTES + link.queue.memory_bytes for link in links.values())
     for session in sessions.values():
         frames = _registrations(broker, session)
         size += _SESSION_BYTES + session.queue.memory_bytes + sum(map(len, frames)) + _ENTRY_BYTES * len(frames)
         size += sum(_ENTRY_BYTES + len(request) + 4 * len(id) for request, id in session.unanswered)
+    if broker.streams is not None:
+        log = broker.streams.log
+        size += log.unconfirmed_bytes + len(log) * (_SENT_BYTES + _bytes_of(tables.overlay.broker_count))
+        for publishers in broker.streams.taken().values():
+            size += _ENTRY_BYTES + sum(_ENTRY_BYTES + 4 * len(publisher) for publisher in publishers)
     return size
 
 
@@ -76,7 +97,11 @@ def restore(
     """Restore the state saved by the previous process."""
     unsent = {link.neighbour: link.frames for link in saved.links}
     made_by, own = policy_if_known(saved.routing), policy_named(broker.routing)
-    if unsent and (made_by is None or made_by.header is not own.header):
+    is_ours = made_by is not None and made_by.header is own.header
+    if is_ours and broker.streams is not None:
+        taken = {streams.host: streams.publishers for streams in saved.streams}
+        broker.streams.take_up(taken, map(_unconfirmed, saved.sent))
+    if unsent and not is_ours:
         log.warning(
             "saved notifications not used",
             notifications=sum(map(len, unsent.values())),
@@ -99,3 +124,19 @@ def restore(
             else:
                 requests.append(request)
         sessions.restore(session, rights, requests)
+
+
+def _unconfirmed(sent: SavedSent) -> tuple[Unconfirmed, int]:
+    """A notification for the log of a broker's streams, and its memory."""
+    notification = read_parcel(sent.parcel)
+    dests = int.from_bytes(sent.dests, "little")
+    publisher, id = notification.publisher, str(notification.sequence)
+    return Unconfirmed(publisher, id, notification, sent.number, dests, sent.priority), len(sent.parcel)
+
+
+def _as_bytes(dests: int) -> bytes:
+    return dests.to_bytes(_bytes_of(dests.bit_length()), "little")
+
+
+def _bytes_of(bits: int) -> int:
+    return (bits + 7) // 8

@@ -3,8 +3,9 @@
     magic and version (8 bytes) │ BLAKE2b of the rest (32 bytes) │ MessagePack: `SavedBroker`
 
 A session is saved with everything needed to resume it: its secret, the number of frames in each direction, the
-client's queue, and its registrations as the frames that the client sent. For a link, only notifications that were never
-sent are saved; neighbours exchange everything else again.
+client's queue, and its registrations as the frames that the client sent. For a link, only notifications that the
+neighbour has not confirmed are saved; neighbours exchange everything else again. Under a routing with streams, how far
+each was taken is saved, so that repeats are recognised, and what was sent and not confirmed by all its destinations.
 
 A file is written atomically (a temporary file, `fsync`, rename) and is readable only by its owner, since it contains
 the secrets of sessions. The temporary file is made, with the space that it needs, before the broker drains (`Room`), so
@@ -73,12 +74,39 @@ class SavedLink(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
     frames: list[bytes]
 
 
+class SavedStreams(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How far the streams of one host broker were taken here: by publisher, the number of the last notification."""
+
+    host: Count  # its place among all brokers, as in stamps
+    publishers: dict[str, Count]
+
+
+class SavedSent(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A notification of a client of this broker that some destinations have not confirmed."""
+
+    number: Count
+    dests: bytes  # as bits at their places among all brokers, the lowest first
+    priority: Count
+    parcel: bytes
+
+
+class SavedState(NamedTuple):
+    """The state for the next process."""
+
+    sessions: list[SavedSession]
+    links: list[SavedLink]
+    streams: list[SavedStreams]
+    sent: list[SavedSent]
+
+
 class SavedBroker(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     whose: str
     saved_s: float
     sessions: list[SavedSession]
     links: list[SavedLink]
-    routing: str = ""  # under which the frames of links were made
+    routing: str = ""  # under which the frames of links were made, and the streams numbered
+    streams: list[SavedStreams] = []
+    sent: list[SavedSent] = []
 
 
 class Place(NamedTuple):
@@ -139,14 +167,18 @@ class Room:
             self.release()
             raise
 
-    def save(self, sessions: list[SavedSession], links: list[SavedLink], now_s: float) -> list[str]:
+    def save(self, state: SavedState, now_s: float) -> list[str]:
         """Write the file with this wall-clock time; returns the names of sessions that did not fit.
 
         After an `OSError`, nothing is left behind.
         """
-        fitting, left_out = _fitting(sessions, BYTES_MAX - sum(len(frame) for link in links for frame in link.frames))
+        others = sum(len(frame) for link in state.links for frame in link.frames)
+        others += sum(len(sent.parcel) for sent in state.sent)
+        fitting, left_out = _fitting(state.sessions, BYTES_MAX - others)
         place = self._place
-        body = msgspec.msgpack.encode(SavedBroker(place.whose, now_s, fitting, links, place.overlay.routing))
+        body = msgspec.msgpack.encode(
+            SavedBroker(place.whose, now_s, fitting, state.links, place.overlay.routing, state.streams, state.sent)
+        )
         try:
             start = _MAGIC + _sum(body)
             _write(self._file, start)

@@ -21,11 +21,11 @@ from typing import Any, Self
 from octopia.errors import InputError
 from octopia.net.addresses import Address
 from octopia.net.broker.arrivals import Arrivals
-from octopia.net.broker.compiling import Compiling, is_compiled, load
+from octopia.net.broker.compiling import Compiling, is_compiled, load, load_what_was_compiled
 from octopia.net.broker.config import ServeConfig
 from octopia.net.broker.descriptors import places_that_fit, raise_files_limit
-from octopia.net.broker.host import SHUTDOWN, BrokerHost
-from octopia.net.broker.links import RESTART
+from octopia.net.broker.host import BrokerHost
+from octopia.net.broker.links import RESTART, SHUTDOWN
 from octopia.net.broker.listener import Listener
 from octopia.net.broker.live_recording import FLUSH_S, FactFiles, LiveRecording, RecordOptions
 from octopia.net.broker.operations.counters import Counters
@@ -175,7 +175,10 @@ class Server:
             self._servers.append(server)
             self.addresses[id] = Address(address.host, server.port)
             self._fit(host, files)
-            await self._restore(host)
+            if await self._restore(host) and self._compiled is None and not is_compiled():
+                await asyncio.to_thread(load_what_was_compiled)
+                if is_compiled():
+                    self._use_compiled()
             server.start()
             await self._start_http(host, files)
         if self._compiled is None and not is_compiled():
@@ -199,18 +202,20 @@ class Server:
             return None
         return Place(self._state, host.overlay_identity, host.id, self.addresses[host.id])
 
-    async def _restore(self, host: BrokerHost) -> None:
+    async def _restore(self, host: BrokerHost) -> bool:
+        """Resume the saved state; returns whether there was any."""
         place = self._place(host)
         if place is None:
-            return
+            return False
         try:
             saved = await asyncio.to_thread(take, place, time.time(), host.net_limits.session_s_max)
         except InputError as error:
             host.log.warning("saved state not used", reason=str(error))
-            return
+            return False
         if saved is not None:
             host.restore(saved)
             host.log.info("sessions restored", sessions=len(saved.sessions))
+        return saved is not None
 
     async def _start_http(self, host: BrokerHost, files: int) -> None:
         address = self.http.get(host.id)
@@ -322,13 +327,14 @@ class Server:
             return True
         self._stopped = True
         self._compiling.stop()
-        for server in self._servers:
-            server.close()
         wanted = [id for id, host in self.hosts.items() if not for_good and self._place(host) is not None]
         restarting = wanted if not wanted or await self.can_restart() else []
         await self._drain(restarting)
         for ticker in self._tickers.values():
             ticker.cancel()
+        # Until now, peers whose connection broke were told, and neighbours admitted.
+        for server in self._servers:
+            server.close()
         for host in self.hosts.values():
             host.freeze()
         saved = {id: await self._save(self.hosts[id]) for id in restarting}
@@ -376,11 +382,11 @@ class Server:
 
     async def _save(self, host: BrokerHost) -> list[str] | None:
         """Save the sessions for the next start; returns the names of those that did not fit, or None if it failed."""
-        sessions, links = host.save()
+        state = host.save()
         try:
-            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, sessions, links, time.time())
+            left_out = await asyncio.to_thread(self._rooms.pop(host.id).save, state, time.time())
         except OSError as error:
-            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(sessions))
+            host.log.fault("state not saved", error, folder=str(self._state), sessions=len(state.sessions))
             return None
         if left_out:
             host.log.warning("sessions not saved", clients=left_out, reason="there is too much to save")

@@ -2,12 +2,16 @@
 
 After losing a connection, the client redials with growing pauses, the same broker first, since it may still have the
 session. If a broker does not answer or says that it is stopping, the client tries the next url, in order and round
-again. A broker that says that it is restarting has saved the session and will come back with it. A client with
-subscriptions, whose deliveries wait only there, dials that broker alone for `RESTART_S` before it tries the others; any
-other client tries the others first. The pauses stay short until the session would expire, so that the broker need not
-wait for the client. A broker may also answer that it is too early (`BUSY`), or that the handshake took too long
-(`HANDSHAKE`): the client then retries, for `connect_s` at its first connection and without a limit later. If every
-broker refuses the client for good (`FINAL`), it gives up.
+again. The session stays with its broker until another one has accepted the client.
+
+A broker that says that it is restarting has saved the session and will come back with it. A client with subscriptions,
+whose deliveries wait only there, dials that broker alone for as long as its neighbours wait for it (`restart_s` of its
+`Welcome`), and only then the others; any other client tries the others first. The pauses stay short meanwhile, so that
+the broker need not wait for the client.
+
+A broker may also answer that it is too early (`BUSY`), or that the handshake took too long (`HANDSHAKE`): the client
+then retries, for `connect_s` at its first connection and without a limit later. If every broker refuses the client for
+good (`FINAL`), it gives up.
 
 With `nearest`, urls are ordered by measured round trip (`nearest.py`): all of them at first, the others when the
 client's broker is gone. The client then also moves when its broker asks it to (`moving.py`).
@@ -55,7 +59,6 @@ _AGAIN = frozenset({BUSY, HANDSHAKE})
 SHUTDOWN = "shutdown"
 # The broker will come back with our session.
 RESTART = "restart"
-RESTART_S = 10.0
 RESTART_PAUSE_S = 0.5
 
 
@@ -87,6 +90,8 @@ class Connecting:
     ) -> None:
         self.urls = tuple(urls)
         self.url = self.urls[0]
+        self._home = self.url  # of the broker that has our session
+        self._back_by_s = 0.0  # until when that broker, which said that it restarts, is expected
         self.reconnects = 0
         self.moves = 0
         self.measure: Measure = measure
@@ -115,7 +120,7 @@ class Connecting:
     def prefer(self, url: Url) -> None:
         """Try this broker first."""
         self.urls = (url, *(other for other in self.urls if other != url))
-        self.url = url
+        self.url = self._home = url
 
     # -- the first connection
 
@@ -134,7 +139,7 @@ class Connecting:
         """With `nearest`, the urls by distance; the broker that has our session always comes first."""
         if not self._nearest or len(urls) < 2:
             return urls
-        own = [self.url] if self._session.secret and self.url in urls else []
+        own = [self._home] if self._session.secret and self._home in urls else []
         others = [url for url in urls if url not in own]
         return [*own, *in_order(others, await self.measure(others, self._tls))]
 
@@ -151,9 +156,7 @@ class Connecting:
     async def _dial(self, url: Url) -> _Failure | None:
         """Dial one broker and wait until it accepts us; returns the failure, if any."""
         self._moving.left(url)
-        if url != self.url:
-            self.url = url
-            self._session.forget()
+        self.url = url
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         self._dialled = Channel(
@@ -183,7 +186,7 @@ class Connecting:
     # -- the handshake, called by the channel
 
     def made(self, channel: Channel) -> None:
-        channel.say(self._session.hello())
+        channel.say(self._session.hello(fresh=self.url != self._home))
 
     def greet(self, channel: Channel, message: Any) -> None:
         if channel is not self._dialled:
@@ -191,9 +194,13 @@ class Connecting:
         if isinstance(message, Welcome):
             self._dialled = None
             self.channel = channel
-            self._session.welcomed(channel, message)
+            late = 0.0 < self._back_by_s < asyncio.get_running_loop().time()
+            self._home, self._back_by_s = self.url, 0.0
+            self._session.welcomed(channel, message, late=late)
             self._answered(None)
         elif isinstance(message, Goodbye):
+            if self.url == self._home:
+                self._note_restart(message.code)
             self._answered(self._refusal(message))
 
     def _refusal(self, goodbye: Goodbye) -> _Failure:
@@ -227,27 +234,39 @@ class Connecting:
         if self._life.failure is not None:
             return
         code = channel.goodbye.code if channel.goodbye is not None else ""
+        self._note_restart(code)
         if code in self.final or not self._reconnect:
             self._fail(UnreachableError(f"{self.url} ended the connection: {reason}"))
         elif self._redialling is None:
             self._tell(False, f"{self.url} is gone: {reason}")
             self._redialling = asyncio.get_running_loop().create_task(self._redial(code))
 
+    def _note_restart(self, code: str) -> None:
+        """The broker that has our session said goodbye with this code."""
+        if code == RESTART and self._session.secret:
+            self._back_by_s = asyncio.get_running_loop().time() + self._session.restart_s
+
+    @property
+    def _returns(self) -> bool:
+        """Whether the broker that has our session is expected back from a restart."""
+        return asyncio.get_running_loop().time() < self._back_by_s
+
+    @property
+    def _waits(self) -> bool:
+        """Whether to wait for it, since another broker would not have what is queued there."""
+        return self._returns and self._session.expects_deliveries
+
     async def _redial(self, code: str) -> None:
         """Dial until a broker accepts us: our own first, unless it is stopping, then the others in order."""
         pauses = Pauses()
-        lost_s = asyncio.get_running_loop().time()
         own, *others = self._order()
-        awaited = code == RESTART and self._session.expects_deliveries
-        order = [*others, own] if code in (SHUTDOWN, RESTART) and not awaited else [own, *others]
+        order = [*others, own] if code in (SHUTDOWN, RESTART) and not self._waits else [own, *others]
         try:
             # A connection may be lost again before this task runs.
             while self.channel is None and self._life.failure is None:
-                away_s = asyncio.get_running_loop().time() - lost_s
-                soon = code == RESTART and away_s < self._session.session_s
-                await asyncio.sleep(pauses.next_s(RESTART_PAUSE_S if soon else LONGEST_S))
+                await asyncio.sleep(pauses.next_s(RESTART_PAUSE_S if self._returns else LONGEST_S))
                 gaps = self._session.gaps
-                failures = await self._dial_round([own] if awaited and soon and away_s < RESTART_S else order)
+                failures = await self._dial_round(order)
                 if not failures:
                     self.reconnects += 1
                     missed = "; subscriptions may have missed notifications" if self._session.gaps > gaps else ""
@@ -259,9 +278,9 @@ class Connecting:
 
     async def _dial_round(self, order: list[Url]) -> list[_Failure]:
         """Dial our own broker, if it comes first, and then the others; with `nearest`, sorted by distance."""
-        first, rest = (order[:1], order[1:]) if order[0] == self.url else ([], order)
+        first, rest = (order[:1], order[1:]) if order[0] == self._home else ([], order)
         failures = await self._dial_each(first)
-        if failures or not first:
+        if (failures or not first) and not self._waits:
             failures += await self._dial_each(await self._ordered(rest)) if rest else []
             if self.channel is not None:
                 return []
@@ -302,7 +321,7 @@ class Connecting:
 
     def _moved(self, move: Move) -> None:
         self.channel = move.channel
-        self.url = move.url
+        self.url = self._home = move.url
         self.moves += 1
         self._tell(True, f"moved to {self._session.broker} at {self.url}")
 

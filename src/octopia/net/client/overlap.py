@@ -355,7 +355,7 @@ class Move:
         self._tail.leave()
         if not self._old_has_answered:
             # What waited there when the move began may be lost.
-            self._session.note_gap(self._subscriptions.values())
+            self._session.note_gap(self._subscriptions.values(), "the broker that it left did not answer to the end")
         held, self._held = self._held, []
         for delivery in held:
             # To others it went at once.

@@ -89,6 +89,7 @@ class Session:
         self._life = life
         self._token = token
         self.session_s = session_s
+        self.restart_s = 0.0  # how long a restart of the broker may take
         self.when_lost: Lost = lambda channel, reason: None
         self.overlap: Overlap | None = None
         self.questions = Questions()
@@ -98,7 +99,7 @@ class Session:
     @property
     def expects_deliveries(self) -> bool:
         """Whether deliveries may be queued for us at the broker."""
-        return bool(self._registry.subscriptions)
+        return bool(self._registry.subscriptions) and self.session_s > 0
 
     # -- handshake
 
@@ -106,10 +107,6 @@ class Session:
         """Resume the session of another process."""
         self.secret, self.received = secret, received
         self.name = self.name or name
-
-    def forget(self) -> None:
-        """Drop the session before dialling a broker that does not know it."""
-        self.secret, self.received = b"", 0
 
     def hello(self, *, fresh: bool = False) -> Hello:
         """The Hello to the broker of the session or, with `fresh`, to one that begins a new session."""
@@ -124,9 +121,9 @@ class Session:
             session_s=self.session_s,
         )
 
-    def welcomed(self, channel: Channel, welcome: Welcome) -> None:
-        """The broker accepted us."""
-        self.name, self.broker = welcome.name, welcome.broker
+    def welcomed(self, channel: Channel, welcome: Welcome, *, late: bool = False) -> None:
+        """The broker accepted us. `late`: its restart took so long that its neighbours did not wait for it."""
+        self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
         journal = self._journal
         journal.frame_bytes_max = welcome.frame_bytes_max or journal.frame_bytes_max
@@ -134,13 +131,16 @@ class Session:
             self.secret, self.received = welcome.session, 0
         channel.carry(self, ROLE_BROKER, self.received)
         channel.watch(welcome.heartbeat_s)
+        standing = self._registry.standing_subscriptions()
         if welcome.resumed:
+            if late:
+                self.note_gap(standing, f"{self.broker} was away for more than {self.restart_s:g} s")
             if self.keeping is not None:
                 self.keeping.resumed(channel, welcome.received)
             journal.resume(channel.transport, welcome.received)
             self._registry.note_confirmed()
             return
-        self.note_gap(self._registry.standing_subscriptions())
+        self.note_gap(standing, "its session is over, and they were registered again")
         journal.begin(channel.transport, self._registry.begin_anew())
         if not self._registry.is_registering:
             journal.open()
@@ -150,7 +150,8 @@ class Session:
     def moved(self, channel: Channel, welcome: Welcome, dropped: int) -> None:
         """Switch to another broker's session, which has dropped `dropped` deliveries so far."""
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
-        self.name, self.broker, self.secret = welcome.name, welcome.broker, welcome.session
+        self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
+        self.secret = welcome.session
         self._journal.frame_bytes_max = welcome.frame_bytes_max or self._journal.frame_bytes_max
         self.count_dropped(dropped)
 
@@ -217,8 +218,8 @@ class Session:
         for subscription in self._registry.subscriptions.values():
             subscription.dropped += count
 
-    def note_gap(self, subscriptions: Iterable[Subscription]) -> None:
-        """A session ended with what waited in it: these subscriptions may have missed notifications."""
+    def note_gap(self, subscriptions: Iterable[Subscription], reason: str) -> None:
+        """These subscriptions may have missed notifications, whose number nobody knows."""
         missed = list(subscriptions)
         if not missed:
             return
@@ -226,11 +227,11 @@ class Session:
         for subscription in missed:
             subscription.gaps += 1
         LOGGER.warning(
-            "octopia: the session of client %s is over; %d of its subscriptions may have missed notifications before "
-            "they were registered again at %s",
-            self.name,
+            "octopia: %d subscriptions of client %s at %s may have missed notifications: %s",
             len(missed),
+            self.name,
             self.broker,
+            reason,
         )
 
     def _refused(self, message: Refused) -> None:

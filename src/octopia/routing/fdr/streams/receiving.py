@@ -150,6 +150,13 @@ class Gate(Generic[Item]):
             self._go_on(stream, released)
         return released
 
+    def taken(self) -> dict[int, dict[str, int]]:
+        """The number of the last released notification of each stream, by host and publisher."""
+        return {
+            host: {publisher: stream.last for publisher, stream in streams.items() if stream.last}
+            for host, streams in self.hosts.items()
+        }
+
     def revise(self, change: Callable[[Item], Item]) -> None:
         """Replace each waiting notification; those of a stream in order."""
         for stream in self.waiting:

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from octopia.language import Notification
 from octopia.protocol import Stamp
-from octopia.routing.streams import Items
+from octopia.routing.streams import Items, Unconfirmed
 from octopia.topology import civ
 
 ENTRIES_MAX = 200_000
@@ -221,6 +221,10 @@ class StreamLog:
         return self._count
 
     @property
+    def unconfirmed_bytes(self) -> int:
+        return self._bytes
+
+    @property
     def filled(self) -> float:
         """The used share of its bounds, from 0 to 1."""
         return max(self._count / self._entries_max, self._bytes / self._bytes_max)
@@ -266,6 +270,30 @@ class StreamLog:
         if known is None:
             known = self._publishers[publisher] = _Publisher(self._used)
         sequence = known.sequence = known.sequence + 1
+        return self._add(known, sequence, publisher, id, notification, dests, tree, unsure, size, priority)
+
+    def take_up(self, sent: Unconfirmed, size: int) -> None:
+        """Record a notification of the previous life; nobody knows which way it took. Call this in order, and first."""
+        publisher, id, notification, sequence, dests, priority = sent
+        known = self._publishers.get(publisher)
+        if known is None:
+            known = self._publishers[publisher] = _Publisher(self._used)
+        known.sequence = max(known.sequence, sequence)
+        self._add(known, sequence, publisher, id, notification, dests, 0, True, size, priority)
+
+    def _add(
+        self,
+        known: _Publisher,
+        sequence: int,
+        publisher: str,
+        id: str,
+        notification: Notification,
+        dests: int,
+        tree: int,
+        unsure: bool,
+        size: int,
+        priority: int,
+    ) -> Stamp:
         to, before, gaps = known.to, dict[int, int](), []
         block = Block(
             publisher, sequence, One(id, notification), (dests,), None, before, None, (tree,), unsure, size, (priority,)

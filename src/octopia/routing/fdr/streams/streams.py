@@ -25,7 +25,7 @@ then, notifications for it stay in the log and are sent when a path leads there 
 arrive later than that of another that went down, and nothing should be lost by that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -40,7 +40,7 @@ from octopia.routing.fdr.streams.confirming import SETTLED, Owed, Together
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Block, Entry, StreamLog, places
 from octopia.routing.scot.interest import parts
-from octopia.routing.streams import Items, OpenStream, Released
+from octopia.routing.streams import Items, OpenStream, Released, Unconfirmed
 from octopia.topology import BrokerId
 
 # News of a dead broker comes from each of its neighbours; resending waits for all of them.
@@ -375,6 +375,22 @@ class DestStreams:
             self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
         self.renew_due()
         return out
+
+    def taken(self) -> dict[int, dict[str, int]]:
+        return self.gate.taken()
+
+    def unconfirmed(self) -> Iterator[Unconfirmed]:
+        for entry in self.log:
+            yield Unconfirmed(
+                entry.publisher, entry.id, entry.notification, entry.sequence, entry.pending, entry.priority
+            )
+
+    def take_up(self, taken: Mapping[int, Mapping[str, int]], unconfirmed: Iterable[tuple[Unconfirmed, int]]) -> None:
+        for host, publishers in taken.items():
+            for publisher, last in publishers.items():
+                self.gate.stream(host, publisher).last = last
+        for each, size in unconfirmed:
+            self.log.take_up(each, size)
 
     def leaves(self, now: float) -> bool:
         """Prepare to stop: confirm everything received now. Returns whether nothing is left to confirm."""
