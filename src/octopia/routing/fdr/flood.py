@@ -39,15 +39,17 @@ def receive_link_news(state: FdrState, sender: BrokerId, message: LinkNews, now:
             f"{sender} sent news with {count} reports; between 1 and {REPORTS_PER_MESSAGE_MAX} are allowed"
         )
     # its own end reported it, but that is still in flight, or was lost with a link
-    unheard = tuple(report._replace(is_up=False) for report in message.reports if state.links.skips_down(report))
+    unheard = tuple([report._replace(is_up=False) for report in message.reports if state.links.skips_down(report)])
     fresh = state.links.heard(message.reports)
+    if not fresh:
+        # most news: it came from another neighbour before
+        return
     for neighbour in state.neighbours:
         # the sender does not know this broker's own reports either
         some = fresh if neighbour != sender else tuple(report for report in fresh if report.reporter == state.id)
         if some and neighbour in state.up:
             out.append(Send(neighbour, LinkNews(some)))
-    if fresh:
-        state.links_changed(fresh + unheard, now, out)
+    state.links_changed(fresh + unheard, now, out)
 
 
 def _spread(
