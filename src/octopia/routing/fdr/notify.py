@@ -76,7 +76,7 @@ def is_steady(state: FdrState, now: float) -> bool:
 
 
 def receive_waits(state: FdrState, sender: BrokerId, message: Waits, now: float, out: list[Action]) -> None:
-    state.beyond.learn(sender, message.wait_ms / 1000, now)
+    state.beyond.learn(sender, message.wait_ms / 1000, message.pace_us / 1e6, now)
     if sender.cluster == state.id.cluster:
         state.beyond.tell(now, out)
 

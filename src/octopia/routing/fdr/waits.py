@@ -24,18 +24,23 @@ class _Pace:
 
 
 class WaitingLst(Lst):
-    """The LST of full dynamic routing. `waits` has, by neighbour, the seconds that a message would wait."""
+    """The LST of full dynamic routing: by neighbour, `waits` has the seconds that a message would wait.
 
-    __slots__ = ("_paces", "_usual_s", "waits")
+    `left` has how many messages left since the link came up.
+    """
+
+    __slots__ = ("_paces", "_usual_s", "left", "waits")
 
     def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
         super().__init__(neighbours, parameters)
         self._paces = {neighbour: _Pace() for neighbour in neighbours}
         self._usual_s = FIRST_PACE_S
         self.waits = dict.fromkeys(neighbours, 0.0)
+        self.left = dict.fromkeys(neighbours, 0)
 
     def sample(self, neighbour: BrokerId, queue_length: int, entered: int, left: int, now: float) -> None:
         super().sample(neighbour, queue_length, entered, left, now)
+        self.left[neighbour] = left
         pace = self._paces[neighbour]
         if not queue_length:
             pace.since_s = None
@@ -56,6 +61,7 @@ class WaitingLst(Lst):
         super().came_up(neighbour)
         self._paces[neighbour] = _Pace()
         self.waits[neighbour] = 0.0
+        self.left[neighbour] = 0
 
     def pace(self, neighbour: BrokerId) -> float:
         """The seconds that the link takes per message."""
