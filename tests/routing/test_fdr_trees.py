@@ -205,6 +205,33 @@ def test_a_wait_far_away_grows_with_what_leaves_for_it() -> None:
     assert broker.state.beyond.wait(A1, 20.0) == 0.0
 
 
+def empty(broker: Broker, left: int, now: float) -> None:
+    for neighbour in (B0, A1, A2):
+        broker.handle(LinkSampled(neighbour, 0, left, left), now)
+
+
+def test_what_is_published_before_the_next_sample_counts_on_slow_links() -> None:
+    broker = busy_host((B0, 5, 0.03), (A1, 5, 0.01), (A2, 5, 0.01))
+    empty(broker, 200, 10.0)
+    assert not broker.state.trees.is_steady(10.1)
+    # the fifth would wait for 0.12 s, and another tree takes one more hop but saves 0.1 s
+    assert take(broker, 8, 10.1) == [0, 0, 0, 0, 1, 2, 1, 2]
+    assert take(broker, 4, 10.2) == [0, 0, 0, 0], "queues are as empty as they were"
+
+
+def test_a_link_that_stood_still_once_is_fast_again() -> None:
+    broker = host()
+    empty(broker, 0, 1.0)
+    assert broker.state.trees.is_steady(1.0)
+    for tick in range(4):
+        broker.handle(LinkSampled(B0, 9, 9, 0), 1.05 + tick * 0.05)
+    empty(broker, 9, 1.3)
+    assert not broker.state.trees.is_steady(1.3)
+    empty(broker, 209, 1.35)
+    assert broker.state.trees.is_steady(1.35)
+    assert take(broker, 50, 1.35) == [0] * 50
+
+
 def test_the_pace_of_the_slowest_link_is_told() -> None:
     in_between = Broker(B0, OVERLAY, "fdr")
     for tick in range(21):
