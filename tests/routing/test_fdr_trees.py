@@ -189,6 +189,15 @@ def test_what_waits_here_for_a_slow_link_far_away_counts_at_its_pace(farther: fl
     assert slow == pytest.approx(fast, rel=0.1, abs=backlog)
 
 
+def test_what_waits_for_a_link_that_was_never_measured_is_not_counted_farther_on() -> None:
+    broker = host()
+    for neighbour, length in ((B0, 900), (A1, 100), (A2, 300)):
+        sample(broker, neighbour, length, 1.0)
+    broker.handle(Received(A1, Waits(200, 100_000)), 1.0)
+    broker.state.trees.best(1.0)
+    assert broker.state.trees.costs[1] == pytest.approx(0.2)
+
+
 def test_a_wait_far_away_grows_with_what_leaves_for_it() -> None:
     pace, farther = 0.01, 0.1
     broker = busy_host((B0, 2000, pace), (A1, 100, pace), (A2, 100, pace))

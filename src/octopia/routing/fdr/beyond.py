@@ -25,6 +25,9 @@ from octopia.routing.fdr.waits import WaitingLst
 from octopia.topology import BrokerId
 
 TELL_EVERY_S = 0.25
+# How many times as long as here a message must take farther on for a link there to count as slow: equal links are
+# measured with an error, which would add up over a long queue.
+SLOWER = 2
 # The shortest wait worth reporting.
 WAIT_MIN_S = 0.1
 WAIT_MAX_S = WAIT_MS_MAX / 1000
@@ -83,8 +86,9 @@ class Beyond:
         return self._paces[neighbour] if self._until.get(neighbour, now) > now else 0.0
 
     def slower(self, neighbour: BrokerId, now: float) -> float:
-        """How much longer a message takes at the slowest link beyond a neighbour than on the link to it."""
-        return max(0.0, self.pace(neighbour, now) - self._lst.pace(neighbour))
+        """How much longer a message takes at a slow link beyond a neighbour than on the link to it; 0: none is slow."""
+        here, there = self._lst.measured_pace(neighbour), self.pace(neighbour, now)
+        return there - here if here is not None and there > SLOWER * here else 0.0
 
     def learn(self, neighbour: BrokerId, wait_s: float, pace_s: float, now: float) -> None:
         self._until[neighbour] = now + min(wait_s, WAIT_MAX_S)
@@ -108,8 +112,9 @@ class Beyond:
         lst = self._lst
         along = []
         for to in self._a_links:
-            pace = max(lst.pace(to), self.pace(to, now))
-            along.append((lst.queue_lengths[to] * pace + self.wait(to, now), pace, to))
+            slower = self.slower(to, now)
+            wait = lst.waits[to] + lst.queue_lengths[to] * slower + self.wait(to, now)
+            along.append((wait, lst.pace(to) + slower, to))
         along += [(lst.waits[to], lst.pace(to), to) for to in self._i_links]
         # one neighbour is told the second longest, all others the longest
         first, second, longest_by = (0.0, 0.0), (0.0, 0.0), None

@@ -89,6 +89,9 @@ class WaitingLst(Lst):
         self.waits[neighbour] = 0.0
         self.left[neighbour] = 0
 
+    def measured_pace(self, neighbour: BrokerId) -> float | None:
+        return self._paces[neighbour].seconds
+
     def pace(self, neighbour: BrokerId) -> float:
         """The seconds that the link takes per message."""
         return self._paces[neighbour].seconds or self._usual_s
