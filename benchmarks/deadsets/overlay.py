@@ -76,15 +76,16 @@ class FailingOverlay:
                 self._arrive_on(self.rng.randrange(len(self._busy)))
 
     def _let_time_pass(self) -> bool:
-        """Advance to the next timer of a broker; False if there is none."""
+        """Advance to the next timer, and run all that are due then; False if there is none."""
         dues = [
             (due, id) for id, broker in self.brokers.items() if id not in self.dead and (due := broker.due) is not None
         ]
         if not dues:
             return False
-        due, id = min(dues)
-        self.now = max(self.now, due)
-        self._carry_out(id, self.brokers[id].tick(self.now))
+        self.now = max(self.now, min(dues)[0])
+        for due, id in dues:
+            if due <= self.now:
+                self._carry_out(id, self.brokers[id].tick(self.now))
         return True
 
     def _arrive_on(self, place: int) -> None:

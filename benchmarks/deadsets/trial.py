@@ -48,8 +48,9 @@ class Failures(NamedTuple):
 class Trials:
     """An overlay that is whole and quiet between trials, and what its clients have in force.
 
-    `publishers` is how many brokers publish at each check, and three times as many register during an outage; None: all
-    do, so that every pair is tried.
+    `publishers` is how many brokers publish in a trial, drawn anew for each, and three times as many register during an
+    outage; None: all do, so that every pair is tried. Few that publish often have more of one stream on the way than
+    many that publish once, and fewer confirmations.
     """
 
     def __init__(self, scot: Scot, rng: Random, publishers: int | None = None) -> None:
@@ -57,6 +58,7 @@ class Trials:
         self.rng = rng
         self.overlay = FailingOverlay(scot, rng, self._delivered)
         self._publishers = publishers
+        self._publishing: list[BrokerId] = []
         self.subscribed: dict[Registered, Range] = {}
         self.advertised: dict[Registered, Range] = {}
         self._settled: dict[Registered, Range] = {}
@@ -81,6 +83,7 @@ class Trials:
 
     def run(self, failures: Failures) -> None:
         self._beyond = len(failures.brokers) + len(failures.links) >= self.scot.connectivity
+        self._publishing = self._some(list(self.scot.brokers), 1)
         self._settle()
         self._fall(failures)
         self.overlay.load()
@@ -176,15 +179,19 @@ class Trials:
     def _anything(self) -> None:
         what = self.rng.random()
         if what < 0.4:
-            self._publish_owed(self.rng.choice(self._live()))
+            self._publish_owed(self.rng.choice(self._live_publishers()))
         elif what < 0.7:
             self._change_high(self.rng.choice(self._live()))
 
     def _live(self) -> list[BrokerId]:
         return [broker for broker in self.scot.brokers if broker not in self.overlay.dead]
 
+    def _live_publishers(self) -> list[BrokerId]:
+        live = [broker for broker in self._publishing if broker not in self.overlay.dead]
+        return live or self.rng.sample(self._live(), 1)
+
     def _some(self, brokers: list[BrokerId], times: int) -> list[BrokerId]:
-        """As many times as there are publishers in a check."""
+        """As many, so many times, as there are publishers in a trial."""
         most = len(brokers) if self._publishers is None else min(len(brokers), times * self._publishers)
         return self.rng.sample(brokers, most)
 
@@ -282,11 +289,11 @@ class Trials:
         self._forget()
 
     def _check_all(self, when: str, numbers: Range) -> None:
-        """All is quiet and noticed. One publication at a time, so that what is found is told of one."""
-        for home in self._some(self._live(), 1):
-            number = self.rng.randint(*numbers)
-            place = self._publish(home, number, set())
-            self.overlay.become_quiet()
+        """All is quiet and noticed. Each publisher publishes once."""
+        places = [self._publish(home, self.rng.randint(*numbers), set()) for home in self._live_publishers()]
+        self.overlay.become_quiet()
+        for place in places:
+            number, home = self._numbers[place], self._homes[place]
             expected = {
                 broker
                 for broker in self.overlay.reachable(home)

@@ -132,13 +132,18 @@ class LinkNews(Struct, frozen=True, tag="link_news"):
 
 # The longest wait that can be reported: a minute is as good as never.
 WAIT_MS_MAX = 60_000
+PACE_US_MAX = 60_000_000
 
 
 class Waits(Struct, frozen=True, tag="waits", gc=False):
-    """Full dynamic routing: how long a message given to the sender now, for its cluster's tree, waits beyond it."""
+    """Full dynamic routing: how long a message given to the sender now, for its cluster's tree, waits beyond it.
+
+    `pace_us` is the time that the link where it waits takes per message: each message more waits so much longer.
+    """
 
     kind: ClassVar[str] = "waits"
     wait_ms: int
+    pace_us: int
 
 
 class AdvertisementsComplete(Struct, frozen=True, tag="advertisements_complete"):

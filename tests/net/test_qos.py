@@ -346,7 +346,7 @@ async def test_on_a_link_all_but_confirmations_and_waits_are_fences(live: Live) 
     asked = asyncio.create_task(client.start_subscription(client.subscribe("p = 7")))
     await until(lambda: bool(box.waits == 4))  # the subscription, and the question whether it is in force
     await publish(0)
-    own.send(Waits(5), link_frames(Waits(5)))
+    own.send(Waits(5, 7), link_frames(Waits(5, 7)))
     confirm = Confirm((Confirmation(own.neighbour, own.neighbour, (Confirmed("p", 1),)),))
     own.send(confirm, link_frames(confirm))
     await publish(3)

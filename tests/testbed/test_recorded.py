@@ -248,7 +248,7 @@ async def test_a_queue_says_what_was_sent_again_and_what_was_never_sent() -> Non
     queue = observed(recording, B)
     parcels = [encode_parcel(parse_notification({"x": number}), "p", number) for number in (1, 2, 3)]
     copies = [notification_frame(Kind.NOTIFY, b"", parcel) for parcel in parcels]
-    (control,) = link_frames(Waits(1))
+    (control,) = link_frames(Waits(1, 1))
     first, second = Wire("first"), Wire("second")
     queue.attach(first, 0)  # type: ignore[arg-type]
     for frame in (control, copies[0]):

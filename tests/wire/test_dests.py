@@ -180,8 +180,8 @@ MESSAGES: list[Message] = [
     SubscriptionsComplete((A0, C3)),
     SubscriptionsIncomplete((A0, C3)),
     LinkNews((LinkReport(A0, B0, 0, False), LinkReport(B0, A0, 2**40, True))),
-    Waits(0),
-    Waits(60_000),
+    Waits(0, 0),
+    Waits(60_000, 60_000_000),
     Confirm(
         (
             Confirmation(C3, A0, (Confirmed("p", 9), Confirmed("q", 2**50, True))),
@@ -313,8 +313,9 @@ BAD_MESSAGES = {
         link_frames(LinkNews((LinkReport(A0, B0, 1, True), LinkReport(A0, B0, 2, False))))[0],
         "reports twice",
     ),
-    "waits too long": (link_frames(Waits(60_001))[0], "<= 60000"),
-    "waits less than nothing": (link_frames(Waits(-1))[0], ">= 0"),
+    "waits too long": (link_frames(Waits(60_001, 0))[0], "<= 60000"),
+    "waits less than nothing": (link_frames(Waits(-1, 0))[0], ">= 0"),
+    "waits with a pace too long": (link_frames(Waits(1, 60_000_001))[0], "<= 60000000"),
     "confirmed to nobody": (link_frames(confirm(A0, BrokerId("x", 0), Confirmed("p", 1)))[0], "overlay has not"),
     "confirmed by nobody": (link_frames(confirm(BrokerId("x", 0), A0, Confirmed("p", 1)))[0], "overlay has not"),
     "publisher twice": (link_frames(confirm(A0, B0, Confirmed("p", 1), Confirmed("p", 2)))[0], "publisher twice"),

@@ -54,16 +54,16 @@ class Lst:
         "_links",
         "_overloaded",
         "_tau",
-        "_window_s",
         "queue_lengths",
         "queues",
         "queues_changed",
         "verdicts_changed",
+        "window_s",
     )
 
     def __init__(self, neighbours: tuple[BrokerId, ...], parameters: CongestionParameters) -> None:
         self._tau = parameters.tau
-        self._window_s = parameters.window_s
+        self.window_s = parameters.window_s
         self._links = {neighbour: _LinkStatus() for neighbour in neighbours}
         self.queue_lengths = dict.fromkeys(neighbours, 0)
         self.queues = 0
@@ -75,7 +75,7 @@ class Lst:
         """Process a sample; `entered` and `left` are totals since the link was made, or last came up."""
         link = self._links[neighbour]
         start_s = link.window_start_s
-        if start_s is None or now - start_s >= self._window_s:
+        if start_s is None or now - start_s >= self.window_s:
             if start_s is not None:
                 link.element = (1 + entered - link.entered_before) / (1 + left - link.left_before)
             link.window_start_s = now

@@ -18,9 +18,7 @@ from msgspec.msgpack import Decoder
 
 from octopia.errors import LocalProtocolError, RemoteProtocolError
 from octopia.protocol import (
-    PLAIN as PLAIN_COPY,
-)
-from octopia.protocol import (
+    PACE_US_MAX,
     PRIORITY_MAX,
     WAIT_MS_MAX,
     Advertise,
@@ -48,6 +46,9 @@ from octopia.protocol import (
     Unadvertise,
     Unsubscribe,
     Waits,
+)
+from octopia.protocol import (
+    PLAIN as PLAIN_COPY,
 )
 from octopia.topology import BrokerId, Scot
 from octopia.wire.dests import DestsReader, header_bytes, stamp_block
@@ -295,7 +296,7 @@ _BODIES: Final[dict[type[Message], tuple[Kind, Callable[[Any], _Bodies]]]] = {
     AdvertisementsComplete: (Kind.LINK_ADVERTISEMENTS_COMPLETE, lambda message: [()]),
     LinkNews: (Kind.LINK_NEWS, _link_news_out),
     Confirm: (Kind.CONFIRM, _confirm_out),
-    Waits: (Kind.WAITS, lambda message: [(message.wait_ms,)]),
+    Waits: (Kind.WAITS, lambda message: [(message.wait_ms, message.pace_us)]),
 }
 
 
@@ -340,7 +341,9 @@ class LinkReader:
         self._key_and_tids = Decoder(tuple[_Key, _Keys]).decode
         self._brokers = Decoder(tuple[_Brokers]).decode
         self._nothing = Decoder(tuple[()]).decode
-        self._waits = Decoder(tuple[Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)]]).decode
+        self._waits = Decoder(
+            tuple[Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)], Annotated[int, Meta(ge=0, le=PACE_US_MAX)]]
+        ).decode
         self._copy_header = Decoder(CopyHeader).decode
         self._tree_header = Decoder(tuple[_Key, CopyHeader]).decode
         self._routes_header = Decoder(tuple[Annotated[list[_Route], Meta(max_length=ROUTES_MAX)], CopyHeader]).decode

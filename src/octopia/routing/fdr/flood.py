@@ -123,13 +123,15 @@ def _spread(
     state: FdrState, reports: tuple[LinkReport, ...], sender: BrokerId | None, now: float, out: list[Action]
 ) -> None:
     # its own end reported it, but that is still in flight, or was lost with a link
-    unheard = tuple(report._replace(is_up=False) for report in reports if state.links.skips_down(report))
+    unheard = tuple([report._replace(is_up=False) for report in reports if state.links.skips_down(report)])
     fresh = state.links.heard(reports)
+    if not fresh:
+        # most news: it came from another neighbour before
+        return
     for neighbour in state.neighbours:
         # the sender does not know this broker's own reports either
         some = fresh if neighbour != sender else tuple(report for report in fresh if report.reporter == state.id)
         if neighbour in state.up:
             out.extend(Send(neighbour, LinkNews(part)) for part in parts(some, REPORTS_PER_MESSAGE_MAX))
-    if fresh:
-        state.unspread.drop_old(state.links)
-        state.links_changed(fresh + unheard, now, out)
+    state.unspread.drop_old(state.links)
+    state.links_changed(fresh + unheard, now, out)

@@ -46,6 +46,7 @@ class KnownLinks:
         "_me",
         "_mine",
         "_overlay",
+        "_surroundings",
         "_version",
         "_ways",
     )
@@ -55,6 +56,8 @@ class KnownLinks:
         self._overlay = overlay
         self._me = me
         self._bits = places_of(overlay, me.region).brokers
+        # kept here: to look it up by the overlay takes as long as a tenth of a search
+        self._surroundings = _surroundings(overlay)
         self._everyone = (1 << overlay.broker_count) - 1
         # the brokers of the first region
         self._mates = sum(1 << cluster * len(overlay.tree.nodes) for cluster in range(overlay.clusters))
@@ -114,13 +117,15 @@ class KnownLinks:
 
     def skips_down(self, report: LinkReport) -> bool:
         """Whether it reports a link as up again that was never known here to be down."""
+        if not report.is_up:
+            return False
         before = self._latest.get(report[:2])
-        return report.is_up and counts(report, before) and (before is None or before.is_up)
+        return (before is None or before.is_up) and counts(report, before)
 
     def check(self, reports: Sequence[LinkReport]) -> None:
         """`RemoteProtocolError` if they are not about links of the overlay."""
         for reporter, neighbour, version, _ in reports:
-            if not is_link(self._overlay, reporter, neighbour):
+            if (reporter, neighbour) not in self._latest and not is_link(self._overlay, reporter, neighbour):
                 raise RemoteProtocolError(
                     f"news of a link between {reporter} and {neighbour}, which the overlay has not"
                 )
@@ -212,7 +217,7 @@ class KnownLinks:
     def _around(self, brokers: int) -> tuple[int, int]:
         """These brokers and their region mates, and all their neighbours, over links that are not down."""
         reached, beyond, down = brokers, 0, self._down
-        surroundings = _surroundings(self._overlay)
+        surroundings = self._surroundings
         while brokers:
             place = brokers.bit_length() - 1
             brokers ^= 1 << place

@@ -72,11 +72,11 @@ def _chosen(in_doubt: int, tree: int, urgent: Urgent = ()) -> Chosen:
 
 def is_steady(state: FdrState, now: float) -> bool:
     """Whether all publications take this cluster's own tree."""
-    return not state.lst.queues and state.beyond.is_quiet(now)
+    return state.trees.is_steady(now)
 
 
 def receive_waits(state: FdrState, sender: BrokerId, message: Waits, now: float, out: list[Action]) -> None:
-    state.beyond.learn(sender, message.wait_ms / 1000, now)
+    state.beyond.learn(sender, message.wait_ms / 1000, message.pace_us / 1e6, now)
     if sender.cluster == state.id.cluster:
         state.beyond.tell(now, out)
 
