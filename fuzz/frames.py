@@ -21,6 +21,8 @@ from octopia.net import Address, Client, NetLimits, Server
 from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
+    AskConfirm,
+    Asked,
     CibClear,
     CibSet,
     Civ,
@@ -121,6 +123,7 @@ def _link_frames() -> list[bytes]:
         said = (Confirmed("p", 1), Confirmed("q", 2**40, True))
         frames += link_frames(Confirm(SCOT.brokers[place], said, Dests(1 << place)))
         frames += link_frames(Confirm(OTHER, said, Dests(1 << place)))
+        frames += link_frames(AskConfirm(OTHER, (Asked("p", 0), Asked("q", 2**40)), Dests(1 << place)))
     for key in KEYS:
         frames += link_frames(Advertise(key, FILTER)) + link_frames(Unadvertise(key))
         frames += link_frames(Subscribe(key, WIDE)) + link_frames(Unsubscribe(key))

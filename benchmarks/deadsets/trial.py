@@ -239,7 +239,7 @@ class Trials:
         number = self.rng.randrange(NUMBERS)
         state = self.overlay.brokers[home].state
         # the host broker sends nothing to whom it knows to be out of reach
-        gone = state.written_off if self._beyond else 0
+        gone = state.unreachable if self._beyond else 0
         owed = {
             (at, which)
             for (at, which), span in self._settled.items()

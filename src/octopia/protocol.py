@@ -274,12 +274,33 @@ class Confirmed(NamedTuple):
 class Confirm(Struct, frozen=True, tag="confirm"):
     """Full dynamic routing: a destination confirms arrivals to the host broker of their publishers.
 
-    It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms.
+    It is routed by its header, whose only destination is that host broker; `by` is the destination that confirms, and
+    `life` a number at or below all serial numbers that it has used since it started, and above all before that.
     """
 
     kind: ClassVar[str] = "confirm"
     by: BrokerId
     streams: tuple[Confirmed, ...]
+    header: Dests
+    life: int = 0
+
+
+class Asked(NamedTuple):
+    """A confirmation is wanted as soon as this publisher's notifications up to this sequence have arrived; 0: now."""
+
+    publisher: str
+    upto: int
+
+
+class AskConfirm(Struct, frozen=True, tag="ask_confirm"):
+    """Full dynamic routing: the host broker of publishers asks a destination to confirm soon.
+
+    It is routed by its header, whose only destination is the one that is asked; `host` is the host broker.
+    """
+
+    kind: ClassVar[str] = "ask_confirm"
+    host: BrokerId
+    streams: tuple[Asked, ...]
     header: Dests
 
 
@@ -314,5 +335,6 @@ Message = (
     | LinkNews
     | Waits
     | Confirm
+    | AskConfirm
     | Notify
 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 from octopia.embedded import Hop, Network
-from octopia.protocol import Confirm, Dests, Key, Notify
+from octopia.protocol import AskConfirm, Confirm, Dests, Key, Notify
 from octopia.routing import POLICIES, Action, Broker, Event, LinkCameUp, LinkGivenUp, LinkWentDown, Send
 from octopia.routing.entries import PrtEntry, SrtEntry
 from octopia.routing.fdr.state import FdrState
@@ -68,7 +68,7 @@ class BreakingNetwork(Network):
             return
         self.in_flight.pop()
         # confirmations go the ways of copies
-        assert end not in self.down or isinstance(hop.message, Notify | Confirm), (
+        assert end not in self.down or isinstance(hop.message, Notify | Confirm | AskConfirm), (
             "control messages are not for links that are down"
         )
         if self.keeps and end in self.down:
@@ -298,13 +298,13 @@ class BreakingHarness(Harness):
         super().publish_in_the_midst(draw)
         for id in set(self.promised) - before:
             if self.routing == "fdr":
-                self.take_back_written_off(id)
+                self.take_back_unreachable(id)
 
-    def take_back_written_off(self, id: str) -> None:
+    def take_back_unreachable(self, id: str) -> None:
         """What the host broker knows to be out of reach it sends nothing."""
         state = self.network.brokers[self.published_at[id]].state
         for client in list(self.promised[id]):
-            if state.written_off & state.places.brokers[self.world.homes[client]]:
+            if state.unreachable & state.places.brokers[self.world.homes[client]]:
                 del self.promised[id][client]
 
     # -- what must hold

@@ -11,7 +11,7 @@ from typing import Any
 
 from octopia.embedded import Hop, Network
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.protocol import Confirm, Key, Notify
+from octopia.protocol import AskConfirm, Confirm, Key, Notify
 from octopia.routing import (
     POLICIES,
     Action,
@@ -203,8 +203,8 @@ class Harness:
                 return
             hop = draw.choice(heads)
             self.network.receive(hop)
-            # Confirmations are carried to their host broker, as notifications are to their destinations.
-            if repeat and not isinstance(hop.message, Notify | Confirm):
+            # Confirmations and requests for them are carried to one broker, as notifications are to destinations.
+            if repeat and not isinstance(hop.message, Notify | Confirm | AskConfirm):
                 again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), self.network.now)
                 assert again == [], "a repeated message changes nothing and is answered with nothing"
 

@@ -56,7 +56,7 @@ class Counted(Everyone):
         far = self.distances(home)
         self.bound = max(far.values()) + 3
         assert self.who_gets_it(home) == sorted(far)
-        out = self.brokers[home].state.written_off
+        out = self.brokers[home].state.unreachable
         assert [each for place, each in enumerate(self.overlay.brokers) if out >> place & 1] == [
             each for each in self.overlay.brokers if each not in far
         ]
@@ -89,6 +89,8 @@ def test_any_dead_brokers_and_links(seed: int) -> None:
         broken = [link for link in scot.links if frozenset(link) in network.dead]
         for link in draw.sample(broken, draw.randint(1, len(broken))):
             network.mend(*link)
+        # what waited for those who are back may start anew with each report that it meets
+        network.bound = (2 * len(scot.links) + 1) * (scot.broker_count + 2)
         network.run_until_quiet()
         network.check(draw.choice(scot.brokers))
     assert not any(broker.state.links.any_down for broker in network.brokers.values())

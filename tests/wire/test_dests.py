@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
 from octopia.protocol import (
+    AskConfirm,
+    Asked,
     CibClear,
     CibSet,
     Confirm,
@@ -125,9 +127,14 @@ def test_bytes_of_control_messages_written_by_hand() -> None:
     assert incomplete == b"\x00\x00\x00\x0b\x3e" + b"\x91\x92" + b"\x92\xa1a\x00" + b"\x92\xa1c\x03"
     (news,) = link_frames(LinkNews((LinkReport(A0, B0, 5, False),)))
     assert news == b"\x00\x00\x00\x0e\x3f" + b"\x91\x91\x94" + b"\x92\xa1a\x00" + b"\x92\xa1b\x00" + b"\x05\xc2"
-    (confirm,) = link_frames(Confirm(B1, (Confirmed("p", 9), Confirmed("q", 3, True)), Dests(1)))
+    (confirm,) = link_frames(Confirm(B1, (Confirmed("p", 9), Confirmed("q", 3, True)), Dests(1), 5))
     assert confirm == (
-        b"\x00\x00\x00\x15\x40\x93" + b"\xc4\x02\x00\x01" + b"\x92\xa1b\x01" + b"\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3"
+        b"\x00\x00\x00\x16\x40\x94" + b"\xc4\x02\x00\x01" + b"\x92\xa1b\x01"
+        b"\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3" + b"\x05"
+    )
+    (asks,) = link_frames(AskConfirm(B1, (Asked("p", 9), Asked("q", 0)), Dests(1)))
+    assert asks == (
+        b"\x00\x00\x00\x13\x42\x93" + b"\xc4\x02\x00\x01" + b"\x92\xa1b\x01" + b"\x92\x92\xa1p\x09\x92\xa1q\x00"
     )
     (cib,) = link_frames(CibSet((Key(A0, 1),), (Lent(Key(C3, 2), parse_filter("x > 1")),)))
     assert cib == (
@@ -153,6 +160,8 @@ MESSAGES: list[Message] = [
     Waits(0),
     Waits(60_000),
     Confirm(C3, (Confirmed("p", 9), Confirmed("q", 2**50, True)), Dests(1)),
+    Confirm(C3, (Confirmed("p", 9),), Dests(1), 2**62),
+    AskConfirm(C3, (Asked("p", 9), Asked("q", 2**50), Asked("r", 0)), Dests(1)),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1, 1), STAMP),
@@ -189,6 +198,9 @@ def test_long_lists_are_cut_into_frames_that_mean_the_same() -> None:
     streams = tuple(Confirmed(f"p{n}", n + 1) for n in range(2500))
     confirms = [at_broker().receive(each)[0] for each in link_frames(Confirm(C3, streams, Dests(1)))]
     assert tuple(stream for each in confirms for stream in each.streams) == streams
+    asked = tuple(Asked(f"p{n}", n) for n in range(2500))
+    asks = [at_broker().receive(each)[0] for each in link_frames(AskConfirm(C3, asked, Dests(1)))]
+    assert tuple(stream for each in asks for stream in each.streams) == asked
 
 
 def stamped(header: bytes, stamp: bytes, parcel: bytes = PARCEL) -> bytes:
@@ -270,7 +282,7 @@ BAD_MESSAGES = {
     "waits too long": (link_frames(Waits(60_001))[0], "<= 60000"),
     "waits less than nothing": (link_frames(Waits(-1))[0], ">= 0"),
     "confirmed to two": (link_frames(Confirm(A0, (Confirmed("p", 1),), Dests(3)))[0], "for 2 brokers"),
-    "confirmed to nobody": (body(Kind.CONFIRM, "93c40100" + "92a16100" + "9193a17001c2"), "no destination"),
+    "confirmed to nobody": (body(Kind.CONFIRM, "94c40100" + "92a16100" + "9193a17001c2" + "00"), "no destination"),
     "confirmed by nobody": (
         link_frames(Confirm(BrokerId("x", 0), (Confirmed("p", 1),), Dests(1)))[0],
         "overlay has not",
@@ -279,7 +291,13 @@ BAD_MESSAGES = {
         link_frames(Confirm(A0, (Confirmed("p", 1), Confirmed("p", 2)), Dests(2)))[0],
         "publisher twice",
     ),
-    "nothing confirmed": (body(Kind.CONFIRM, "93c4020101" + "92a16100" + "90"), "length >= 1"),
+    "nothing confirmed": (body(Kind.CONFIRM, "94c4020101" + "92a16100" + "90" + "00"), "length >= 1"),
+    "no life": (body(Kind.CONFIRM, "93c4020101" + "92a16100" + "9193a17001c2"), "length 4"),
+    "two are asked": (link_frames(AskConfirm(A0, (Asked("p", 1),), Dests(3)))[0], "for 2 brokers"),
+    "nobody asks": (link_frames(AskConfirm(BrokerId("x", 0), (Asked("p", 1),), Dests(1)))[0], "overlay has not"),
+    "asked twice": (link_frames(AskConfirm(A0, (Asked("p", 1), Asked("p", 2)), Dests(2)))[0], "publisher twice"),
+    "nothing asked": (body(Kind.ASK_CONFIRM, "93c4020101" + "92a16100" + "90"), "length >= 1"),
+    "asked below 0": (body(Kind.ASK_CONFIRM, "93c4020101" + "92a16100" + "9192a170ff"), ">= 0"),
     "four parts": (body(Kind.LINK_CIB_SET, "9490909090"), "at most length 3|length 1 to 3"),
     "three parts": (body(Kind.LINK_CIB_CLEAR, "93909090"), "at most length 2|length 1 to 2"),
     "priorities for none": (body(Kind.LINK_CIB_SET, "93909091" + "01"), "1 priorities for 0 advertisements"),

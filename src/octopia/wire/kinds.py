@@ -59,6 +59,7 @@ class Kind(IntEnum):
     LINK_NEWS = 0x3F
     CONFIRM = 0x40
     WAITS = 0x41
+    ASK_CONFIRM = 0x42
 
 
 FIRST_NUMBERED: Final = 0x10
@@ -104,6 +105,7 @@ BROKER_TO_BROKER: Final = (
     Kind.LINK_SUBSCRIPTIONS_INCOMPLETE,
     Kind.LINK_NEWS,
     Kind.CONFIRM,
+    Kind.ASK_CONFIRM,
     Kind.WAITS,
     Kind.BARRIER,
     Kind.BARRIER_DONE,

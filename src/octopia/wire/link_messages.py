@@ -25,6 +25,8 @@ from octopia.protocol import (
     WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
+    AskConfirm,
+    Asked,
     CibClear,
     CibSet,
     Civ,
@@ -78,12 +80,14 @@ _Brokers: TypeAlias = Annotated[list[_Broker], Meta(max_length=BROKERS_MAX)]
 _Route: TypeAlias = tuple[_Broker, _Key, _Keys]
 _Publisher: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 _Confirmed: TypeAlias = tuple[_Publisher, _Number, bool]
+_Asked: TypeAlias = tuple[_Publisher, _Number]
 # Reporter, neighbour, version, whether it is up. Both ends of a link report: no overlay has more than twice its links.
 _Report: TypeAlias = tuple[_Broker, _Broker, _Number, bool]
 _REPORTS_PER_FRAME_MAX: Final = KEYS_MAX
 _Priority: TypeAlias = Annotated[int, Meta(ge=0, le=PRIORITY_MAX)]
 _Bodies: TypeAlias = list[tuple[Any, ...]]
 Item = TypeVar("Item")
+Streams = TypeVar("Streams", Confirmed, Asked)
 _Priorities: TypeAlias = Annotated[list[_Priority], Meta(max_length=KEYS_MAX)]
 
 
@@ -224,7 +228,12 @@ def _link_news_out(message: LinkNews) -> _Bodies:
 
 def _confirm_out(message: Confirm) -> _Bodies:
     header, by = header_bytes(message.header), _broker_out(message.by)
-    return [(header, by, piece) for piece in _cut(message.streams, CONFIRMED_PER_FRAME_MAX)]
+    return [(header, by, piece, message.life) for piece in _cut(message.streams, CONFIRMED_PER_FRAME_MAX)]
+
+
+def _ask_confirm_out(message: AskConfirm) -> _Bodies:
+    header, host = header_bytes(message.header), _broker_out(message.host)
+    return [(header, host, piece) for piece in _cut(message.streams, CONFIRMED_PER_FRAME_MAX)]
 
 
 def parcel_of(message: Notify) -> bytes:
@@ -283,6 +292,7 @@ _BODIES: Final[dict[type[Message], tuple[Kind, Callable[[Any], _Bodies]]]] = {
     AdvertisementsComplete: (Kind.LINK_ADVERTISEMENTS_COMPLETE, lambda message: [()]),
     LinkNews: (Kind.LINK_NEWS, _link_news_out),
     Confirm: (Kind.CONFIRM, _confirm_out),
+    AskConfirm: (Kind.ASK_CONFIRM, _ask_confirm_out),
     Waits: (Kind.WAITS, lambda message: [(message.wait_ms,)]),
 }
 
@@ -309,13 +319,10 @@ class LinkReader:
         ).decode
         self._cib_clear = Decoder(_some_of(_Keys, _Keys)).decode
         self._news = Decoder(tuple[Annotated[list[_Report], Meta(max_length=_REPORTS_PER_FRAME_MAX)]]).decode
-        self._confirm = Decoder(
-            tuple[
-                Annotated[bytes, Meta(max_length=limits.frame_bytes_max)],
-                _Broker,
-                Annotated[list[_Confirmed], Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX)],
-            ]
-        ).decode
+        head = Annotated[bytes, Meta(max_length=limits.frame_bytes_max)]
+        some = Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX)
+        self._confirm = Decoder(tuple[head, _Broker, Annotated[list[_Confirmed], some], _Number]).decode
+        self._ask_confirm = Decoder(tuple[head, _Broker, Annotated[list[_Asked], some]]).decode
         self._limits = limits
         self._key_and_filter = array_decoder(_Key, filter)
         self._key_filter_tids = array_decoder(_Key, filter, _Keys)
@@ -396,14 +403,25 @@ class LinkReader:
         return LinkNews(tuple(reports.values()))
 
     def confirm(self, body: bytes) -> Confirm:
-        head, by_given, streams = self._confirm(body)
-        by, (header, *_) = BrokerId(*by_given), self.dests.header(head)
-        self._check_known(by)
+        head, by, streams, life = self._confirm(body)
+        made = tuple(Confirmed(*each) for each in streams)
+        return Confirm(*self._for_one("a confirmation", by, made, head), life)
+
+    def ask_confirm(self, body: bytes) -> AskConfirm:
+        head, host, streams = self._ask_confirm(body)
+        return AskConfirm(*self._for_one("a request to confirm", host, tuple(Asked(*each) for each in streams), head))
+
+    def _for_one(
+        self, what: str, origin: tuple[str, int], streams: tuple[Streams, ...], head: bytes
+    ) -> tuple[BrokerId, tuple[Streams, ...], Dests]:
+        """The checked fields of a message about streams, from one broker to one other."""
+        broker, (header, *_) = BrokerId(*origin), self.dests.header(head)
+        self._check_known(broker)
         if header.dests & header.dests - 1:
-            raise RemoteProtocolError(f"a confirmation for {header.dests.bit_count()} brokers; it is for one")
-        if len({publisher for publisher, _, _ in streams}) < len(streams):
-            raise RemoteProtocolError("a confirmation names a publisher twice")
-        return Confirm(by, tuple(Confirmed(*each) for each in streams), header)
+            raise RemoteProtocolError(f"{what} for {header.dests.bit_count()} brokers; it is for one")
+        if len({stream.publisher for stream in streams}) < len(streams):
+            raise RemoteProtocolError(f"{what} names a publisher twice")
+        return broker, streams, header
 
     def waits(self, body: bytes) -> Waits:
         return Waits(*self._waits(body))

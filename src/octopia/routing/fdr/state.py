@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from octopia.language import Filter
-from octopia.protocol import Confirmed, Dests, Key, LinkReport
+from octopia.protocol import Asked, Confirmed, Dests, Key, LinkReport
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
@@ -29,8 +29,11 @@ from octopia.topology import BrokerId
 class StreamEnds(Protocol):
     """The streams that begin and end at a broker, as its state knows them (`streams/`)."""
 
-    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], life: int, now: float) -> None:
         """Process a destination's confirmation."""
+
+    def asked(self, host: BrokerId, streams: Iterable[Asked], now: float) -> None:
+        """A host broker wants to know what has arrived here."""
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has."""
@@ -233,8 +236,8 @@ class FdrState(ScotState):
         return self.links.ways if self.links.any_down else self._straight
 
     @property
-    def written_off(self) -> int:
-        """Unreachable brokers, as bits: nothing published here is sent to them."""
+    def unreachable(self) -> int:
+        """Brokers that cannot be reached, as bits: nothing published here is sent to them now."""
         return self.links.unreachable
 
     def links_changed(self, reports: tuple[LinkReport, ...], now: float, out: list[Action]) -> None:

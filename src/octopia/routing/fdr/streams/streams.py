@@ -17,10 +17,20 @@ The receipt of copies is confirmed to the host by the same routing: a confirmati
 lost like any copy. So on the news that a link is down, the destination confirms again to hosts whose path from here
 crosses that link, or that it last confirmed to while something was down.
 
-A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the number of
-notifications it missed is counted (`missed`). Whatever waits here for something from such a host is released. Until
-then, notifications for it stay in the log and are sent when a path leads there again: news of a link that came up may
-arrive later than that of another that went down, and nothing should be lost by that.
+**Nobody is written off.** What a destination that cannot be reached has not confirmed waits in the log, together with
+what is published for it meanwhile, until there is no room (`sending.py`). Whatever waits at a destination for something
+from a host that cannot be reached waits as well, for `RELEASE_AFTER_S`: the host may have it in its log.
+
+When a destination is back, the host asks for a confirmation first, since the destination may have restarted: then its
+registrations are new, and what was published for those of its earlier life is dropped, and counted (`missed`). A
+confirmation names the life of its sender, by a serial number that is above all that it used before. The host compares
+that with the largest serial number that it had heard from the destination when that went away: in a confirmation, or of
+a subscription. If it had heard none, nothing is dropped. In the same life, or if there is anything that was sent since
+the destination is back, the host resends what is not confirmed, oldest first.
+
+**Asking.** A host that wants to know what has arrived, before it stops or for a client, asks all destinations that have
+not confirmed something (`ask`). They confirm when they have it. A request may be lost like any copy, so it is repeated
+on the news that a link is down.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +39,7 @@ from typing import Any
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Notification
-from octopia.protocol import Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
+from octopia.protocol import AskConfirm, Asked, Confirm, Confirmed, Dests, Key, LinkReport, Notify, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient, Send, withdraw_from
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import notify
@@ -38,7 +48,7 @@ from octopia.routing.fdr.streams.confirming import SETTLED, Owed
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Block, Entry, StreamLog, places
 from octopia.routing.scot.interest import parts
-from octopia.routing.streams import Items, OpenStream, Released
+from octopia.routing.streams import Items, OpenStream, Released, Unproved
 from octopia.topology import BrokerId
 
 # News of a dead broker comes from each of its neighbours; resending waits for all of them.
@@ -48,8 +58,8 @@ AGAIN_AFTER_S = 0.05
 ASK_AFTER_S = 2.0
 # Notifications resent in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
-# Short, since notifications kept for a dead broker take the room of others in the log.
-WRITE_OFF_AFTER_S = 1.0
+# Most hosts that fall silent are back by then, and send what others wait for here.
+RELEASE_AFTER_S = 30.0
 # Publishers per confirmation; more make more messages.
 CONFIRMED_PER_MESSAGE_MAX = 100
 # Publishers of a host that are confirmed again if a confirmation may have been lost: the most recent ones. Unconfirmed
@@ -64,8 +74,7 @@ _make = tuple.__new__
 class DestStreams:
     """The streams that begin and end at one broker.
 
-    `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
-    could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
+    `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
     `confirmations_total` counts confirmations made here, `again_total` resent notifications.
     """
 
@@ -73,30 +82,36 @@ class DestStreams:
         "_again",
         "_again_due",
         "_any_order",
+        "_ask_due",
+        "_asked",
         "_below",
+        "_epochs",
         "_found",
+        "_heard",
+        "_life",
         "_match_key",
         "_me",
         "_prt",
         "_recent",
+        "_release_at",
+        "_returning",
         "_state",
+        "_to_ask",
         "_unreachable",
         "_unsure",
-        "_write_off_at",
-        "_written_off",
         "again_total",
         "confirmations_total",
         "due",
         "gate",
         "log",
         "misaddressed",
-        "missed",
         "owed",
         "place",
     )
 
     def __init__(self, state: FdrState, first_sequence: int = 0) -> None:
         self._state = state
+        self._life = first_sequence
         self._prt = state.prt
         self._any_order = state.prt.any_order
         self._match_key, self._found = state.prt.match_key, state.prt.found
@@ -114,11 +129,20 @@ class DestStreams:
         self.due: float | None = None
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
-        # unreachable brokers, as bits; those that are written off; by place, when others will be
+        # unreachable brokers, as bits; by place, when that is released which waits for something of theirs
         self._unreachable = 0
-        self._written_off = 0
-        self._write_off_at: dict[int, float] = {}
-        self.missed: dict[int, int] = {}
+        self._release_at: dict[int, float] = {}
+        # by place, the largest serial number heard
+        self._heard: dict[int, int] = {}
+        # by place of a destination that went away: the last block when it was back for the first time after that, since
+        # it may have restarted in between (0: it is not back), and the largest serial number heard when it went away
+        self._epochs: dict[int, list[tuple[int, int]]] = {}
+        # destinations that are back, as bits, of which it is unknown whether they restarted
+        self._returning = 0
+        # by place, up to which number publishers are to be confirmed; those that were not asked yet
+        self._asked: dict[int, dict[str, int]] = {}
+        self._to_ask: dict[int, None] = {}
+        self._ask_due: float | None = None
         self.misaddressed = 0
         self.confirmations_total = 0
         self.again_total = 0
@@ -127,16 +151,17 @@ class DestStreams:
     def held_bytes(self) -> int:
         return self.gate.held_bytes
 
+    @property
+    def missed(self) -> dict[int, int]:
+        """By destination (place), notifications that were dropped while it could not be reached, or restarted."""
+        return self.log.missed
+
     # -- at the publisher's host
 
     def sent(
         self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
     ) -> Stamp | None:
-        dests = decision.dests
-        if decision.missed:
-            dests |= decision.missed & ~self._written_off
-            for place in places(decision.missed & self._written_off):
-                self.missed[place] = self.missed.get(place, 0) + 1
+        dests = decision.dests | decision.missed
         if not dests:
             return None
         unsure = self._state.links.any_down
@@ -160,15 +185,73 @@ class DestStreams:
         unsure = self._state.links.any_down
         self.log.add_block(Block(publisher, first, items, dests, which, before, last, trees, unsure, size, priorities))
 
-    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], life: int, now: float) -> None:
         """Process a destination's confirmation."""
         dest = self._state.places.brokers[by]
         place = dest.bit_length() - 1
+        asked, wanted = self._asked.get(place, {}), list[tuple[Entry, int]]()
         for publisher, upto, again in streams:
             self.log.confirm(publisher, place, upto)
+            if asked and asked.get(publisher, upto + 1) <= upto:
+                del asked[publisher]
             if again:
-                self._to_send_again([(entry, dest) for entry in self.log.pending_at(publisher, place)], now)
-                self._renew_due()
+                wanted += [(entry, dest) for entry in self.log.pending_at(publisher, place)]
+        self._heard[place] = max(life, self._heard.get(place, life))
+        if self._returning & dest:
+            wanted = self._is_back(place, life)
+        if place in self._asked and not asked:
+            del self._asked[place]
+        self._to_send_again(wanted, now)
+        self._renew_due()
+
+    def _is_back(self, place: int, life: int) -> list[tuple[Entry, int]]:
+        """It turned out whether a destination that is back restarted: returns what to resend."""
+        dest = 1 << place
+        self._returning &= ~dest
+        ended = [upto for upto, serial in self._epochs.pop(place, ()) if life > serial]
+        if ended:
+            self.log.drop(place, max(ended))
+        # these were only to make it answer
+        asked = self._asked.get(place, {})
+        for publisher in [publisher for publisher, upto in asked.items() if not upto]:
+            del asked[publisher]
+        return [(entry, dest) for entry in self.log if entry.pending & dest]
+
+    def ask(self, publisher: str | None, now: float) -> int:
+        publishers = None if publisher is None else (publisher,)
+        unconfirmed, waits = self.log.unconfirmed(publishers), 0
+        for place, wanted in unconfirmed.items():
+            waits |= 1 << place
+            if self._returning >> place & 1:
+                # it is asked already, and gets what it has to confirm after its answer
+                continue
+            asked = self._asked.setdefault(place, {})
+            fresh = {name: upto for name, upto in wanted.items() if asked.get(name, 0) < upto}
+            if fresh:
+                asked.update(fresh)
+                self._to_ask[place] = None
+                self._ask_due = now
+        self._renew_due()
+        return waits & ~self._unreachable
+
+    def _ask(self, out: list[Action]) -> None:
+        self._ask_due = None
+        to_ask, self._to_ask = self._to_ask, {}
+        for place in to_ask:
+            asked = self._asked.get(place, {})
+            for publisher in [each for each in asked if not self.log.has_unconfirmed(each, place)]:
+                del asked[publisher]
+            for part in parts([Asked(*each) for each in asked.items()], CONFIRMED_PER_MESSAGE_MAX):
+                for to, header in self._copies_to(place):
+                    out.append(Send(to, AskConfirm(self._state.id, part, header)))
+            if not asked:
+                self._asked.pop(place, None)
+
+    def unproved(self, publisher: str, upto: int) -> Unproved:
+        waits, lost = self.log.waits_for(publisher, upto), self.log.lost.get(publisher, 0)
+        brokers = self._state.overlay.brokers
+        missing = tuple(brokers[place] for place in places(waits | lost))
+        return Unproved(missing, not waits & ~self._unreachable)
 
     def _to_send_again(self, wanted: list[tuple[Entry, int]], now: float) -> None:
         """Resend these entries to these destinations, soon."""
@@ -247,7 +330,9 @@ class DestStreams:
         recipients = (self._found.get(key) or self._prt.find(key)).recipients
         arrival = _make(Released, (publisher, notification, kept, recipients))
         ready = gate.take(stream, number, before, arrival, size)
-        if stream.asks:
+        if stream.asks or 0 < stream.wanted <= stream.last:
+            if stream.wanted <= stream.last:
+                stream.wanted = 0
             self.owed.by(host, publisher, now)
             self._renew_due()
         elif ready or number <= last:
@@ -256,7 +341,7 @@ class DestStreams:
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
             self._renew_due()
-        if stream.order or stream.refused:
+        if stream.order or stream.refused or stream.wanted:
             stream.account = SETTLED
         else:
             stream.account = self.owed.account(host, publisher)
@@ -297,6 +382,18 @@ class DestStreams:
         self.gate.revise(revised)
         return orders
 
+    def asked(self, host: BrokerId, streams: Iterable[Asked], now: float) -> None:
+        """A host broker wants to know what has arrived here."""
+        place = self._state.places.brokers[host].bit_length() - 1
+        for publisher, upto in streams:
+            stream = self.gate.stream(place, publisher)
+            if upto <= stream.last:
+                self.owed.by(place, publisher, now)
+            else:
+                stream.wanted = max(stream.wanted, upto)
+                stream.account = SETTLED
+        self._renew_due()
+
     def _confirm(self, host: int, publishers: list[str], out: list[Action]) -> None:
         state, known = self._state, self.gate.hosts[host]
         told = []
@@ -312,25 +409,25 @@ class DestStreams:
         for part in parts(told, CONFIRMED_PER_MESSAGE_MAX):
             self.confirmations_total += 1
             for to, header in self._copies_to(host):
-                out.append(Send(to, Confirm(state.id, part, header)))
+                out.append(Send(to, Confirm(state.id, part, header, self._life)))
 
-    def _copies_to(self, host: int) -> tuple[tuple[BrokerId, Dests], ...]:
-        """The decision about a confirmation: cached until something changes that affects copies."""
+    def _copies_to(self, place: int) -> tuple[tuple[BrokerId, Dests], ...]:
+        """The decision about a message for one broker: cached until something changes that affects copies."""
         state = self._state
-        copies = state.sent_to.get(host)
+        copies = state.sent_to.get(place)
         if copies is None:
-            copies = state.sent_to[host] = notify.copies_for(state, 1 << host, state.id.cluster)
+            copies = state.sent_to[place] = notify.copies_for(state, 1 << place, state.id.cluster)
         return copies
 
     # -- time and links
 
     def _renew_due(self) -> None:
         """`due` is kept up to date, since hosts read it after every call; so this is called wherever it may change."""
-        again, confirm = self._again_due, self.owed.due
-        if again is None and not self._write_off_at:
+        again, confirm, ask = self._again_due, self.owed.due, self._ask_due
+        if again is None and ask is None and not self._release_at:
             self.due = confirm
         else:
-            first = (again, confirm, min(self._write_off_at.values(), default=None))
+            first = (again, confirm, ask, min(self._release_at.values(), default=None))
             self.due = min(at for at in first if at is not None)
 
     def tick(self, now: float) -> list[Action]:
@@ -339,8 +436,11 @@ class DestStreams:
             self._confirm(host, publishers, out)
         if self._again_due is not None and self._again_due <= now:
             self._send_again(now, out)
-        if self._write_off_at:
-            self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
+        if self._ask_due is not None and self._ask_due <= now:
+            self._ask(out)
+        for place in [place for place, at in self._release_at.items() if at <= now]:
+            del self._release_at[place]
+            self._release(place, out)
         self._renew_due()
         return out
 
@@ -350,31 +450,64 @@ class DestStreams:
         return not len(self.owed)
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
-        """Process news of links that the state already has: write off, resend, confirm again."""
-        unreachable = self._state.written_off
+        """Process news of links that the state already has: resend, ask and confirm again."""
+        unreachable = self._state.unreachable
         if unreachable != self._unreachable:
             self._reach_changed(unreachable, now)
         down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
         if down:
             self._send_again_what_crosses(down, now)
             self._confirm_anew(down, now)
+            if self._asked:
+                self._to_ask.update(dict.fromkeys(self._asked))
+                self._ask_due = now + AGAIN_AFTER_S
         self._renew_due()
 
     def _reach_changed(self, unreachable: int, now: float) -> None:
-        back = self._unreachable & ~unreachable
-        for place in places(unreachable & ~self._unreachable):
-            self._write_off_at[place] = now + WRITE_OFF_AFTER_S
+        gone, back = unreachable & ~self._unreachable, self._unreachable & ~unreachable
         self._unreachable = unreachable
-        self._written_off &= unreachable
+        if gone:
+            self._went_away(gone, now)
         if back:
-            for place in places(back):
-                self._write_off_at.pop(place, None)
-                for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
-                    self.owed.by(place, publisher, now + AGAIN_AFTER_S)
-            self._to_send_again([(entry, entry.pending & back) for entry in self.log if entry.pending & back], now)
+            self._came_back(back, now)
+
+    def _went_away(self, gone: int, now: float) -> None:
+        self.log.leave_behind(gone)
+        self._returning &= ~gone
+        hosts = {self._state.overlay.brokers[place]: place for place in places(gone)}
+        for entry in self._prt.matched_with():
+            place = hosts.get(entry.key.host)
+            if place is not None:
+                self._heard[place] = max(entry.key.serial, self._heard.get(place, 0))
+        for place in hosts.values():
+            self._release_at[place] = now + RELEASE_AFTER_S
+            self._asked.pop(place, None)
+            epochs, heard = self._epochs.setdefault(place, []), self._heard.get(place)
+            if heard is not None and not (epochs and epochs[-1][1] == heard):
+                epochs.append((0, heard))
+
+    def _came_back(self, back: int, now: float) -> None:
+        self.log.catch_up(back)
+        unconfirmed = self.log.unconfirmed()
+        for place in places(back):
+            self._release_at.pop(place, None)
+            for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
+                self.owed.by(place, publisher, now + AGAIN_AFTER_S)
+            epochs = self._epochs[place]
+            if epochs and not epochs[-1][0]:
+                epochs[-1] = self.log.serial, epochs[-1][1]
+            if place not in unconfirmed:
+                del self._epochs[place]
+                continue
+            self._returning |= 1 << place
+            self._asked[place] = dict.fromkeys(islice(unconfirmed[place], CONFIRMED_PER_MESSAGE_MAX), 0)
+            self._to_ask[place] = None
+            self._ask_due = now + AGAIN_AFTER_S
 
     def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]], now: float) -> None:
         links, cut = self._state.links, dict[int, int]()
+        # they get it when they have answered
+        later = self._unreachable | self._returning
         wanted = []
         for entry in self.log:
             lost = 0
@@ -382,8 +515,9 @@ class DestStreams:
                 if not unsure and tree not in cut:
                     cut[tree] = _union(links.cut_by(link, tree) for link in down)
                 lost |= dests if unsure else dests & cut[tree]
-            if lost & entry.pending:
-                wanted.append((entry, lost & entry.pending))
+            lost &= entry.pending & ~later
+            if lost:
+                wanted.append((entry, lost))
         self._to_send_again(wanted, now)
 
     def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]], now: float) -> None:
@@ -395,19 +529,12 @@ class DestStreams:
                 for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
                     self.owed.by(host, publisher, now + AGAIN_AFTER_S)
 
-    def _write_off(self, gone: list[int], out: list[Action]) -> None:
-        bits = _union(1 << place for place in gone)
-        self._written_off |= bits
-        for place, lost in self.log.write_off(bits).items():
-            self.missed[place] = self.missed.get(place, 0) + lost
-        for place in gone:
-            del self._write_off_at[place]
-            self.owed.forget(place)
-            self._unsure.pop(place, None)
-            for stream in self.gate.hosts.get(place, {}).values():
-                for publisher, notification, kept, recipients in self.gate.release_all(stream):
-                    if recipients:
-                        out.append(Deliver(publisher, kept, notification, recipients))
+    def _release(self, place: int, out: list[Action]) -> None:
+        """Deliver what waits for something from a host that stays away."""
+        for stream in self.gate.hosts.get(place, {}).values():
+            for publisher, notification, kept, recipients in self.gate.release_all(stream):
+                if recipients:
+                    out.append(Deliver(publisher, kept, notification, recipients))
 
 
 def make(state: FdrState, first_sequence: int) -> DestStreams:
@@ -428,7 +555,17 @@ def receive_confirm(state: FdrState, sender: BrokerId, message: Confirm, now: fl
     if message.by not in state.places.brokers:
         raise RemoteProtocolError(f"{sender} sent a confirmation of {message.by}, which is not in the overlay")
     if message.header.dests & state.me:
-        state.streams.confirmed(message.by, message.streams, now)
+        state.streams.confirmed(message.by, message.streams, message.life, now)
     for to, header in notify.passed_on(state, message.header, sender).copies:
         # copies of this routing carry nothing else
-        out.append(Send(to, Confirm(message.by, message.streams, header)))  # type: ignore[arg-type]
+        out.append(Send(to, Confirm(message.by, message.streams, header, message.life)))  # type: ignore[arg-type]
+
+
+def receive_ask_confirm(state: FdrState, sender: BrokerId, message: AskConfirm, now: float, out: list[Action]) -> None:
+    """A request to confirm on its way to the destination, or there."""
+    if message.host not in state.places.brokers:
+        raise RemoteProtocolError(f"{sender} sent a request of {message.host}, which is not in the overlay")
+    if message.header.dests & state.me:
+        state.streams.asked(message.host, message.streams, now)
+    for to, header in notify.passed_on(state, message.header, sender).copies:
+        out.append(Send(to, AskConfirm(message.host, message.streams, header)))  # type: ignore[arg-type]
