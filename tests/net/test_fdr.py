@@ -7,6 +7,7 @@ wants, once, in the order of its publisher.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from octopia.net import Client, NetLimits, Subscription
 from octopia.topology import BrokerId
 from tests.net.live import Live, in_overlay, overlay, take, until
+from tests.patience import HANG_S
 
 # Detours at once; a dead neighbour is given up soon, so that a broker that restarts does not wait for it.
 LIMITS = NetLimits(detour_grace_s=0.05, link_give_up_s=0.3, link_heartbeat_s=0.3)
@@ -176,6 +178,27 @@ def reset_a_link(live: Live, draw: random.Random) -> None:
         if neighbour in live.servers and link.channel is not None
     ]
     draw.choice(channels).abort()
+
+
+@overlay(routing="fdr", net_limits=replace(LIMITS, drain_s=HANG_S), tree="path:2", clusters=2)
+async def test_a_broker_that_stops_waits_for_what_it_sent_on_a_silent_link(live: Live) -> None:
+    live.crash("a,0")
+    await live.start("a,0")  # a server of its own, which is stopped alone
+    await until(live.all_links_up)
+    reader = await live.subscriber("b,0", "n >= 0", policy="block")
+    publisher = await live.publisher("a,0", "n is not null", name="p", reconnect=False)
+    silence(live, "a,0", "b,0")
+    for n in range(COUNT):
+        await publisher.publish({"n": n})
+    await publisher.flush()
+    await live.servers[BrokerId("a", 0)].stop()
+    assert [d.notification["n"] for d in await take(reader, COUNT)] == list(range(COUNT))
+
+
+def silence(live: Live, one: str, other: str) -> None:
+    """The other broker gets nothing more on this link, and neither end has noticed."""
+    channel = live.host(other).links[BrokerId.parse(one)].channel
+    channel.transport.pause_reading()
 
 
 @overlay(routing="fdr", net_limits=LIMITS)

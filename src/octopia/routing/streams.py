@@ -53,6 +53,9 @@ class SentLog(Protocol):
     def filled(self) -> float:
         """The share of its bounds that is used for destinations which can be reached, from 0 to 1."""
 
+    def unconfirmed(self) -> dict[int, dict[str, int]]:
+        """By destination (place) and publisher, the last notification that is not confirmed."""
+
     def sent_upto(self, publisher: str) -> int:
         """The number of a publisher's last notification; 0 if all are confirmed."""
 
