@@ -23,6 +23,7 @@ from octopia.net.broker.counting import Counting
 from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.engine.order import Order
 from octopia.net.broker.engine.reference import ReferenceEngine
+from octopia.net.broker.flushes import Flushes
 from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.heap import give_back
 from octopia.net.broker.identity import Identity, OverlayIdentity
@@ -245,6 +246,7 @@ class BrokerHost:
     def _make_queues(self, turn: Turn, aliases: Aliases | None) -> None:
         """Sessions and links."""
         parts = self._parts
+        self._flushes = Flushes(self.broker.streams, self.broker.routing, self.now)
         self.sessions = Sessions(
             self._clients,
             self.net_limits,
@@ -257,6 +259,7 @@ class BrokerHost:
             now=self.now,
             soon=parts.loop.call_soon,
             count=self._counting.ask,
+            flush=self._flushes.ask,
             qos=parts.qos,
             wall=parts.wall,
             aliases=aliases,
@@ -372,6 +375,7 @@ class BrokerHost:
         for link in self.links.values():
             link.check_time(now)
         self._router.check_time(now)
+        self._flushes.check()
         self._barriers.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)
@@ -512,6 +516,7 @@ class BrokerHost:
             self.log.warning(
                 "not confirmed", brokers=brokers, reason="they may not have all that clients of this broker published"
             )
+        self._flushes.answer_all()
         self._links_drain = True
         for neighbour, link in self.links.items():
             if neighbour not in self._together:
