@@ -50,7 +50,7 @@ async def test_it_waits_for_what_is_on_the_way(live: Live) -> None:
 
 
 @overlay(routing="fdr", net_limits=LIMITS)
-async def test_it_names_who_cannot_be_reached_at_once_and_counts_only_what_was_published_before(live: Live) -> None:
+async def test_it_names_who_cannot_be_reached_and_counts_only_what_was_published_before(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null")
     await publisher.flush(hosts=True, timeout=HANG_S)
     for at in ("c,0", "c,1"):
@@ -60,11 +60,16 @@ async def test_it_names_who_cannot_be_reached_at_once_and_counts_only_what_was_p
     await until(lambda: live.host("a,0").broker.state.unreachable == 1 << place)
     await publisher.publish({"n": 1})
     with pytest.raises(UnconfirmedError) as caught:
+        await publisher.flush(hosts=True, timeout=0.1)
+    assert caught.value.brokers == ("(c,1)",)
+    # nobody waits for a broker that has been away for long
+    streams = live.host("a,0").broker.streams
+    streams._release_at.clear()
+    with pytest.raises(UnconfirmedError) as caught:
         await publisher.flush(hosts=True, timeout=HANG_S)
     assert caught.value.brokers == ("(c,1)",)
     # it is back, with new registrations: what waited for it was dropped, which is told once
     await live.start("c,1")
-    streams = live.host("a,0").broker.streams
     await until(lambda: bool(streams.missed))
     with pytest.raises(UnconfirmedError) as caught:
         await publisher.flush(hosts=True, timeout=HANG_S)
@@ -81,18 +86,21 @@ async def test_it_names_a_broker_of_the_client_that_was_lost(live: Live) -> None
     await publisher.flush(hosts=True, timeout=HANG_S)
     live.crash("a,0")
     await live.start("a,0")
-    # all that was published is proved
-    await publisher.flush(hosts=True, timeout=HANG_S)
+    # all that was published is proved, and what was published since no broker has had yet
     await publisher.publish({"n": 2})
+    await publisher.flush(hosts=True, timeout=HANG_S)
+    await publisher.publish({"n": 3})
     await publisher.flush()
     live.crash("a,0")
     await live.start("a,0")
     with pytest.raises(UnconfirmedError) as caught:
         await publisher.flush(hosts=True, timeout=HANG_S)
     assert caught.value.brokers == ("(a,0)",)
-    await publisher.publish({"n": 3})
+    await publisher.publish({"n": 4})
     await publisher.flush(hosts=True, timeout=HANG_S)
-    assert [d.notification["n"] for d in await take(reader, 3)] == [1, 2, 3]
+    got = [d.notification["n"] for d in await take(reader, 3)]
+    assert got[:2] == [1, 2]
+    assert got[2] in (3, 4), "nobody knows whether it had been passed on"
 
 
 @overlay(tree="path:2", clusters=1)

@@ -37,7 +37,7 @@ class Released(NamedTuple):
 class Unproved(NamedTuple):
     """Brokers with subscribers of which it is not known that a publisher's notifications have arrived there.
 
-    `is_final`: none of them can be reached, so waiting does not help.
+    `is_final`: none of them could be reached for a long time, so waiting does not help.
     """
 
     brokers: tuple[BrokerId, ...]

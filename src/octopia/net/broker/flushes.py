@@ -1,7 +1,8 @@
 """Clients that wait until what they published has arrived at the host brokers of all subscribers.
 
 A routing with streams knows that: the publishers' host broker asks the destinations to confirm. The client is told when
-all have, or when the others cannot be reached, or when its time is over; those that have not confirmed are named.
+all have, or when the others could not be reached for long, or when its time is over; those that have not confirmed are
+named.
 
 Bound: a client has at most `OPEN_MAX` requests open; another one is refused.
 """

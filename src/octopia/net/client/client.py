@@ -116,7 +116,7 @@ class Client:
         self._registry = Registry(self._journal, self._life)
         self._publishing = Publishing(self._journal, self._registry, self._life, first_id)
         self._session = Session(self._journal, self._registry, self._life, name=name, token=token, session_s=session_s)
-        self._proofs = Proofs(self._registry, self._publishing)
+        self._proofs = Proofs(self._registry, self._publishing, self._journal)
         self._session.when_left = self._proofs.left
         self._connecting = Connecting(
             parse_urls(url),

@@ -58,7 +58,7 @@ AGAIN_AFTER_S = 0.05
 ASK_AFTER_S = 2.0
 # Notifications resent in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
-# Most hosts that fall silent are back by then, and send what others wait for here.
+# Most brokers that fall silent are back by then: hosts send what others wait for here, destinations what they confirm.
 RELEASE_AFTER_S = 30.0
 # Publishers per confirmation; more make more messages.
 CONFIRMED_PER_MESSAGE_MAX = 100
@@ -251,7 +251,8 @@ class DestStreams:
         waits, lost = self.log.waits_for(publisher, upto), self.log.lost.get(publisher, 0)
         brokers = self._state.overlay.brokers
         missing = tuple(brokers[place] for place in places(waits | lost))
-        return Unproved(missing, not waits & ~self._unreachable)
+        may_come = any(not self._unreachable >> place & 1 or place in self._release_at for place in places(waits))
+        return Unproved(missing, not may_come)
 
     def _to_send_again(self, wanted: list[tuple[Entry, int]], now: float) -> None:
         """Resend these entries to these destinations, soon."""
