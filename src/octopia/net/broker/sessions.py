@@ -50,9 +50,10 @@ ANSWERS_MAX = 2 * 16_384
 
 
 class SessionTable(Protocol):
-    """Ends sessions, and answers questions about counts."""
+    """Ends sessions, and answers questions about counts and about what has arrived."""
 
     count: Callable[..., None]
+    flush: Callable[..., None]
 
     def end(self, session: "Session", code: str, reason: str) -> None:
         """End a session and tell the client why."""
