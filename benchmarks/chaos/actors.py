@@ -67,7 +67,8 @@ class Publisher:
         count = self.ledger.count(self.name)
         try:
             async with asyncio.timeout(limit_s):
-                await self.client.flush(hosts=hosts)
+                # versions before know only the other form
+                await (self.client.flush(hosts=True) if hosts else self.client.flush())
         except TimeoutError:
             return False
         except OctopiaError as error:

@@ -73,7 +73,6 @@ class Harness:
         self.settled_advertisements: dict[Which, Spec] = {}
         self.settled_subscriptions: dict[Which, Spec] = {}
         self.published: dict[str, Sample] = {}
-        self.published_at: dict[str, BrokerId] = {}
         self.promised: dict[str, dict[str, list[Which]]] = {}
         self.delivered: dict[str, list[str]] = {}
         self.refused: list[str] = []
@@ -188,7 +187,6 @@ class Harness:
     def publish(self, name: str, home: BrokerId, sample: Sample) -> str | None:
         id = f"n{len(self.published)}"
         self.published[id] = sample
-        self.published_at[id] = home
         self.delivered[id] = []
         self.network.tell(home, Published(name, id, parse_notification(sample.as_dict())))
         allowed = sample in self.world.publishable(name)
