@@ -21,6 +21,8 @@ from octopia.net import Address, Client, NetLimits, Server
 from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
+    AskConfirm,
+    Asked,
     CibClear,
     CibSet,
     Civ,
@@ -49,6 +51,7 @@ from octopia.wire import (
     Barrier,
     BarrierDone,
     CopyHeader,
+    FlushRequest,
     Hello,
     Kind,
     Ping,
@@ -89,6 +92,7 @@ CLIENT_FRAMES = [
     subscribe_frame("u", FILTER, None, False, 3, 50),
     publish_frame(timed(encode_parcel(parse_notification({"x": 1}), "fuzz0", 3), 1)),
     unsubscribe_frame("s"),
+    message_frame(FlushRequest("f", 10)),
     publish_frame(encode_parcel(SEEN, "fuzz", 1)),
     publish_frame(encode_parcel(SEEN, "fuzz", 2), traced=True),
     *(publish_frame(encode_parcel(NUMBER, f"fuzz{n}", 3)) for n in range(3)),
@@ -122,6 +126,7 @@ def _link_frames() -> list[bytes]:
         said = (Confirmed("p", 1), Confirmed("q", 2**40, True))
         to = SCOT.brokers[place]
         frames += link_frames(Confirm((Confirmation(to, OTHER, said), Confirmation(OTHER, to, said, at_once=True))))
+        frames += link_frames(AskConfirm(OTHER, to, (Asked("p", 0), Asked("q", 2**40))))
     for key in KEYS:
         frames += link_frames(Advertise(key, FILTER)) + link_frames(Unadvertise(key))
         frames += link_frames(Subscribe(key, WIDE)) + link_frames(Unsubscribe(key))

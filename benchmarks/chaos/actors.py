@@ -62,12 +62,13 @@ class Publisher:
                 await asyncio.sleep(0)
             await self.publish()
 
-    async def flush(self, limit_s: float = FLUSH_S_MAX) -> bool:
-        """Whether everything so far is confirmed."""
+    async def flush(self, limit_s: float = FLUSH_S_MAX, *, hosts: bool = False) -> bool:
+        """Whether everything so far is confirmed; with `hosts`, by the brokers of all subscribers."""
         count = self.ledger.count(self.name)
         try:
             async with asyncio.timeout(limit_s):
-                await self.client.flush()
+                # versions before know only the other form
+                await (self.client.flush(hosts=True) if hosts else self.client.flush())
         except TimeoutError:
             return False
         except OctopiaError as error:

@@ -247,8 +247,8 @@ class Trials:
     def _publish_owed(self, home: BrokerId) -> None:
         number = self.rng.randrange(NUMBERS)
         state = self.overlay.brokers[home].state
-        # the host broker sends nothing to whom it knows to be out of reach
-        gone = state.written_off if self._beyond else 0
+        # the host broker keeps it for whom it knows to be out of reach, and sends it when they are back
+        gone = state.unreachable if self._beyond else 0
         owed = {
             (at, which)
             for (at, which), span in self._settled.items()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RemoteProtocolError,
         ScenarioError,
         TopologyError,
+        UnconfirmedError,
         UndeliveredError,
         UnreachableError,
     )
@@ -60,6 +61,7 @@ __all__ = [
     "Subscriber",
     "TopologyError",
     "Tree",
+    "UnconfirmedError",
     "UndeliveredError",
     "UnreachableError",
     "__version__",
@@ -79,7 +81,8 @@ __getattr__, __dir__ = lazily(
         "octopia.embedded": "Delivery Overlay Publisher Subscriber",
         "octopia.errors": (
             "InputError LanguageError LocalProtocolError OctopiaError PlacementError ProtocolError RefusedError "
-            "RemoteProtocolError ScenarioError TopologyError UndeliveredError UnreachableError"
+            "RemoteProtocolError ScenarioError TopologyError UnconfirmedError UndeliveredError "
+            "UnreachableError"
         ),
         "octopia.language": "Filter Notification conforms covers matches overlaps parse_filter parse_notification",
         "octopia.matching": "Matcher",

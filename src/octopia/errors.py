@@ -9,6 +9,7 @@
     ├── RefusedError          a broker refused a client's request, and says why
     ├── UnreachableError      no broker answers, or the connection is gone for good
     │   └── UndeliveredError  a client was closed before brokers had confirmed everything it published
+    ├── UnconfirmedError      brokers have not confirmed that everything a client published has arrived there
     ├── StateError            brokers stopped for a restart, and could not save everything that it needs
     ├── PipelineError         Spark, the machine or the storage could not do the work
     └── ProtocolError
@@ -105,6 +106,14 @@ class UndeliveredError(UnreachableError):
         self.why = why
         noun = "notification was" if count == 1 else "notifications were"
         super().__init__(f"{count:,} published {noun} not delivered to a broker: {why}")
+
+
+class UnconfirmedError(OctopiaError):
+    """What a client published may not have arrived: `brokers` did not confirm it, or were lost with it."""
+
+    def __init__(self, brokers: tuple[str, ...]) -> None:
+        self.brokers = brokers
+        super().__init__(f"what was published may not have arrived: no confirmation from {', '.join(brokers)}")
 
 
 class StateError(OctopiaError):

@@ -285,12 +285,15 @@ class Confirmation(NamedTuple):
     """A destination (`by`) confirms arrivals to the host broker of their publishers (`to`).
 
     `at_once`: brokers on the path do not wait until other confirmations go the same way.
+    `life`: a number at or below all serial numbers that the destination has used since it started, and above all before
+    that.
     """
 
     by: BrokerId
     to: BrokerId
     streams: tuple[Confirmed, ...]
     at_once: bool = False
+    life: int = 0
 
 
 class Confirm(Struct, frozen=True, tag="confirm"):
@@ -298,6 +301,22 @@ class Confirm(Struct, frozen=True, tag="confirm"):
 
     kind: ClassVar[str] = "confirm"
     confirmations: tuple[Confirmation, ...]
+
+
+class Asked(NamedTuple):
+    """A confirmation is wanted as soon as this publisher's notifications up to this sequence have arrived; 0: now."""
+
+    publisher: str
+    upto: int
+
+
+class AskConfirm(Struct, frozen=True, tag="ask_confirm"):
+    """Full dynamic routing: the host broker of publishers asks a destination (`to`) to confirm soon."""
+
+    kind: ClassVar[str] = "ask_confirm"
+    host: BrokerId
+    to: BrokerId
+    streams: tuple[Asked, ...]
 
 
 class Notify(Struct, frozen=True, tag="notify", gc=False):
@@ -331,5 +350,6 @@ Message = (
     | LinkNews
     | Waits
     | Confirm
+    | AskConfirm
     | Notify
 )

@@ -96,7 +96,7 @@ def recovery(dead: BrokerId, folder: Path) -> Counter[str]:
     brokers = [(row["region"], row["cluster"]) for row in rows(folder / "trace", "brokers")]
     found: Counter[str] = Counter()
     for hop in rows(folder / "trace", "hops"):
-        if hop["request"] == -1 and hop["kind"] not in ("notify", "confirm", "waits"):
+        if hop["request"] == -1 and hop["kind"] not in ("notify", "confirm", "ask_confirm", "waits"):
             ends = [brokers[hop["sender"]], brokers[hop["receiver"]]]
             if all(cluster == dead.cluster for _, cluster in ends):
                 found["messages_cluster"] += 1

@@ -7,6 +7,7 @@ wants, once, in the order of its publisher.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from octopia.net import Client, NetLimits, Subscription
 from octopia.topology import BrokerId
 from tests.net.live import Live, in_overlay, overlay, take, until
+from tests.patience import HANG_S
 
 # Detours at once; a dead neighbour is given up soon, so that a broker that restarts does not wait for it.
 LIMITS = NetLimits(detour_grace_s=0.05, link_give_up_s=0.3, link_heartbeat_s=0.3)
@@ -177,6 +179,73 @@ def reset_a_link(live: Live, draw: random.Random) -> None:
         if neighbour in live.servers and link.channel is not None
     ]
     draw.choice(channels).abort()
+
+
+@overlay(routing="fdr", net_limits=replace(LIMITS, drain_s=HANG_S), tree="path:2", clusters=2)
+async def test_a_broker_that_stops_waits_for_what_it_sent_on_a_silent_link(live: Live) -> None:
+    live.crash("a,0")
+    await live.start("a,0")  # a server of its own, which is stopped alone
+    await until(live.all_links_up)
+    reader = await live.subscriber("b,0", "n >= 0", policy="block")
+    publisher = await live.publisher("a,0", "n is not null", name="p", reconnect=False)
+    silence(live, "a,0", "b,0")
+    for n in range(COUNT):
+        await publisher.publish({"n": n})
+    await publisher.flush()
+    await live.servers[BrokerId("a", 0)].stop()
+    assert [d.notification["n"] for d in await take(reader, COUNT)] == list(range(COUNT))
+
+
+@overlay(routing="fdr", net_limits=LIMITS)
+async def test_a_broker_that_was_out_of_reach_gets_what_waited_for_it(live: Live) -> None:
+    readers = [await live.subscriber(at, "n >= 0", policy="block") for at in ("c,1", "c,0")]
+    publisher = await live.publisher("a,0", "n is not null", name="p")
+    place = live.scot.brokers.index(BrokerId("c", 1))
+    state = live.host("a,0").broker.state
+    for start in (0, COUNT):
+        back = cut_off(live, "c,1")
+        await until(lambda: state.unreachable == 1 << place)
+        for n in range(start, start + COUNT):
+            await publisher.publish({"n": n})
+        # the other one does not wait for it
+        assert [d.notification["n"] for d in await take(readers[1], COUNT)] == list(range(start, start + COUNT))
+        assert not readers[0].waiting
+        # for however long it stays away
+        host = live.host("a,0")
+        host._router.check_time(host.now() + 3600.0)
+        back()
+        assert [d.notification["n"] for d in await take(readers[0], COUNT)] == list(range(start, start + COUNT))
+    assert not state.streams.missed
+    nobody_met_a_fault(live)
+
+
+def cut_off(live: Live, broker: str) -> Callable[[], None]:
+    """All connections of a broker to others break, and there are no new ones until the returned call."""
+    id = BrokerId.parse(broker)
+    diallers = [
+        dialler
+        for own, server in live.servers.items()
+        for neighbour, dialler in server.hosts[own].diallers.items()
+        if id in (own, neighbour)
+    ]
+    addresses = [dialler.address for dialler in diallers]
+    for dialler in diallers:
+        dialler.address = None
+    for link in live.host(broker).links.values():
+        link.channel.abort()
+
+    def join() -> None:
+        for dialler, address in zip(diallers, addresses, strict=True):
+            dialler.address = address
+            dialler.dial()
+
+    return join
+
+
+def silence(live: Live, one: str, other: str) -> None:
+    """The other broker gets nothing more on this link, and neither end has noticed."""
+    channel = live.host(other).links[BrokerId.parse(one)].channel
+    channel.transport.pause_reading()
 
 
 @overlay(routing="fdr", net_limits=LIMITS)

@@ -11,7 +11,7 @@ from typing import Any
 
 from octopia.embedded import Hop, Network
 from octopia.language import Filter, parse_filter, parse_notification
-from octopia.protocol import Confirm, Key, Notify
+from octopia.protocol import AskConfirm, Confirm, Key, Notify
 from octopia.routing import (
     POLICIES,
     Action,
@@ -73,7 +73,6 @@ class Harness:
         self.settled_advertisements: dict[Which, Spec] = {}
         self.settled_subscriptions: dict[Which, Spec] = {}
         self.published: dict[str, Sample] = {}
-        self.published_at: dict[str, BrokerId] = {}
         self.promised: dict[str, dict[str, list[Which]]] = {}
         self.delivered: dict[str, list[str]] = {}
         self.refused: list[str] = []
@@ -188,7 +187,6 @@ class Harness:
     def publish(self, name: str, home: BrokerId, sample: Sample) -> str | None:
         id = f"n{len(self.published)}"
         self.published[id] = sample
-        self.published_at[id] = home
         self.delivered[id] = []
         self.network.tell(home, Published(name, id, parse_notification(sample.as_dict())))
         allowed = sample in self.world.publishable(name)
@@ -203,8 +201,8 @@ class Harness:
                 return
             hop = draw.choice(heads)
             self.network.receive(hop)
-            # Confirmations are carried to their host broker, as notifications are to their destinations.
-            if repeat and not isinstance(hop.message, Notify | Confirm):
+            # Confirmations and requests for them are carried to one broker, as notifications are to destinations.
+            if repeat and not isinstance(hop.message, Notify | Confirm | AskConfirm):
                 again = self.network.brokers[hop.receiver].handle(Received(hop.sender, hop.message), self.network.now)
                 assert again == [], "a repeated message changes nothing and is answered with nothing"
 

@@ -139,7 +139,7 @@ def follow(
         me = 1 << list(nodes).index(at)
         parts = [copy.dests for _, copy in decision.copies if isinstance(copy, Dests)]
         # it divides: each destination that can be reached is in one copy, or was served here
-        reachable = carried.dests & ~nodes[at].state.written_off
+        reachable = carried.dests & ~nodes[at].state.unreachable
         assert sum(part.bit_count() for part in parts) == (reachable & ~me).bit_count()
         union = reachable & me
         for part in parts:

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from octopia.embedded import Hop, Network
-from octopia.protocol import Confirm, LinkNews, Notify, Waits
+from octopia.protocol import AskConfirm, Confirm, LinkNews, Notify, Waits
 from octopia.topology import BrokerId, Scot, parse_tree
 from tests.effort import cases
 from tests.routing.breaking import BreakingHarness, BreakingNetwork
@@ -20,7 +20,7 @@ from tests.routing.histories import PATIENT, RECOVERING, ROUTINGS, WEIGHTS, play
 
 Link = tuple[BrokerId, BrokerId]
 # Frames that are not fences.
-FREE = (Notify, Confirm, Waits)
+FREE = (Notify, Confirm, AskConfirm, Waits)
 
 
 def may_be_next(network: Network, *, fences: bool = True) -> list[Hop]:

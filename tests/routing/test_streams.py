@@ -78,8 +78,9 @@ def test_a_log_says_what_came_before_and_keeps_what_is_not_confirmed(seed: int) 
             log.confirm(publisher, place, upto)
             naive.confirm(publisher, place, upto)
         elif action < 0.95:
-            lost = log.write_off(1 << place)
-            assert lost == {p: count for p in (place,) if (count := sum(p in pending for _, _, pending in naive.sent))}
+            missed = log.missed.get(place, 0) + sum(place in pending for _, _, pending in naive.sent)
+            log.drop(place, log.serial)
+            assert log.missed.get(place, 0) == missed
             for _, _, pending in naive.sent:
                 pending.discard(place)
         elif action > 0.97:
@@ -90,7 +91,8 @@ def test_a_log_says_what_came_before_and_keeps_what_is_not_confirmed(seed: int) 
                 d: naive.before(entry.publisher, d, entry.sequence) for d in places(entry.pending)
             }
         assert [(e.publisher, e.sequence, set(places(e.pending))) for e in log] == naive.pending()
-    log.write_off(0b11111)
+    for place in range(5):
+        log.drop(place, log.serial)
     assert len(log) == 0
     assert log.given_up == 0
 
@@ -110,6 +112,66 @@ def test_bytes_bound_a_log_too_but_one_stays() -> None:
         log.add("p", "", SOMETHING, 0b10, 0, False, size)
     assert [entry.size for entry in log] == [500]
     assert log.given_up == 2
+
+
+class NaiveBacklogs:
+    """Who waits for what, and who of them has it in his backlog, for a log of so many; searched from the beginning."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.sent: list[tuple[str, int, set[int], set[int]]] = []
+        self.away: set[int] = set()
+        self.missed: dict[int, int] = {}
+        self.given_up = 0
+
+    def publish(self, publisher: str, number: int, dests: set[int]) -> None:
+        self.sent.append((publisher, number, set(dests), dests & self.away))
+        for _, _, pending, backlog in self.sent:
+            for place in sorted(pending & self.away) if len(self.kept()) > self.most else ():
+                pending.discard(place)
+                backlog.discard(place)
+                self.missed[place] = self.missed.get(place, 0) + 1
+        for each in self.kept()[: max(0, len(self.kept()) - self.most)]:
+            each[2].clear()
+            self.given_up += 1
+
+    def leave(self, place: int) -> None:
+        self.away.add(place)
+        for _, _, pending, backlog in self.sent:
+            backlog |= pending & {place}
+
+    def confirm(self, publisher: str, place: int, upto: int) -> None:
+        for p, n, pending, backlog in self.sent:
+            if p == publisher and n <= upto:
+                pending.discard(place)
+                backlog.discard(place)
+
+    def kept(self) -> list[tuple[str, int, set[int], set[int]]]:
+        return [each for each in self.sent if each[2]]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_backlogs_make_nobody_pause_and_give_way_first(seed: int) -> None:
+    draw = Random(seed)
+    log, naive = StreamLog(3, entries_max=20), NaiveBacklogs(20)
+    for step in range(300):
+        publisher, place, action = draw.choice("pq"), draw.randrange(4), draw.random()
+        if action < 0.6:
+            dests = set(draw.sample(range(4), draw.randint(1, 3)))
+            naive.publish(publisher, log.add(publisher, str(step), SOMETHING, bits(dests), 0, False).sequence, dests)
+        elif action < 0.9:
+            upto = draw.choice([0, *(n for p, n, _, _ in naive.sent if p == publisher)])
+            log.confirm(publisher, place, upto)
+            naive.confirm(publisher, place, upto)
+        elif place in naive.away:
+            log.catch_up(1 << place)
+            naive.away.discard(place)
+        else:
+            log.leave_behind(1 << place)
+            naive.leave(place)
+        assert [(e.publisher, e.sequence, set(places(e.pending))) for e in log] == [each[:3] for each in naive.kept()]
+        live = sum(bool(pending - backlog) for _, _, pending, backlog in naive.kept())
+        assert (log.filled, log.missed, log.given_up) == (live / 20, naive.missed, naive.given_up)
 
 
 # ---- the gate

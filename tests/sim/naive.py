@@ -29,7 +29,7 @@ from typing import Any
 from msgspec import UNSET
 
 from octopia.language import Notification
-from octopia.protocol import Advertise, Confirm, Notify, Subscribe, Waits
+from octopia.protocol import Advertise, AskConfirm, Confirm, Notify, Subscribe, Waits
 from octopia.routing import (
     Action,
     Advertised,
@@ -238,7 +238,7 @@ class Naive:
         queue = self.queue[sender, receiver]
         self.entered[sender, receiver] += 1
         found = len(queue) + self.on_its_way[sender, receiver]
-        fence = not isinstance(message, Notify | Confirm | Waits)
+        fence = not isinstance(message, Notify | Confirm | AskConfirm | Waits)
         queue.append((None if fence else priority, message, hop, self.now, found, order))
         self._send(sender, receiver)
 

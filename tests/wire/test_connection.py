@@ -42,6 +42,8 @@ from octopia.wire import (
     Drain,
     Drained,
     Dropped,
+    Flushed,
+    FlushRequest,
     Goodbye,
     Hello,
     Hold,
@@ -89,6 +91,7 @@ FROM_CLIENT = [
     (subscribe_frame("s1", FILTER, None, True, 3), SubscribeRequest("s1", FILTER, None, True, 3)),
     (subscribe_frame("s1", FILTER, "block", True, None, 0), SubscribeRequest("s1", FILTER, "block", True, None, 0)),
     (unsubscribe_frame("s1"), UnsubscribeRequest("s1")),
+    (message_frame(FlushRequest("1", 86_400_000)), FlushRequest("1", 86_400_000)),
     (publish_frame(encode_parcel(QUOTE, "p", 1)), seen()),
     (message_frame(Ack(5)), Ack(5)),
     (message_frame(Ping(1)), Ping(1)),
@@ -100,6 +103,8 @@ TO_CLIENT = [
     (deliver_frame(("s1", "s2"), encode_parcel(QUOTE, "p", 9)), Delivery(seen(9), "p", "9", ("s1", "s2"))),
     (message_frame(Dropped(3)), Dropped(3)),
     (message_frame(TooOld(3)), TooOld(3)),
+    (message_frame(Flushed("1", [])), Flushed("1", [])),
+    (message_frame(Flushed("2", ["(b,0)", "(c,1)"])), Flushed("2", ["(b,0)", "(c,1)"])),
 ]
 LINK_MESSAGES: list[Message] = [
     Advertise(Key(A0, 1), FILTER),
@@ -203,6 +208,7 @@ BAD = {
     ),
     "unknown operator": (frame(Kind.ADVERTISE, b"\x92\xa1a\x91\x91\x93\xa1x\x0d\x01"), "operator 13"),
     "garbage": (frame(Kind.SUBSCRIBE, b"\xc1"), "decoded"),
+    "flush for longer than a day": (message_frame(FlushRequest("1", 86_400_001)), "86400000"),
     "empty id": (unsubscribe_frame("s")[:5] + b"\x91\xa0", "0 bytes|length|truncated"),
 }
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from octopia.errors import RemoteProtocolError
 from octopia.language import parse_filter, parse_notification
 from octopia.protocol import (
+    AskConfirm,
+    Asked,
     CibClear,
     CibSet,
     Confirm,
@@ -149,15 +151,19 @@ def test_bytes_of_control_messages_written_by_hand() -> None:
     (confirm,) = link_frames(
         Confirm(
             (
-                Confirmation(B1, A0, (Confirmed("p", 9), Confirmed("q", 3, True)), at_once=True),
+                Confirmation(B1, A0, (Confirmed("p", 9), Confirmed("q", 3, True)), at_once=True, life=5),
                 Confirmation(C3, A0, (Confirmed("p", 8),)),
             )
         )
     )
     assert confirm == (
-        b"\x00\x00\x00\x28\x40\x91\x92"
-        b"\x94\x92\xa1b\x01\x92\xa1a\x00\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3\xc3"
-        b"\x94\x92\xa1c\x03\x92\xa1a\x00\x91\x93\xa1p\x08\xc2\xc2"
+        b"\x00\x00\x00\x2a\x40\x91\x92"
+        b"\x95\x92\xa1b\x01\x92\xa1a\x00\x92\x93\xa1p\x09\xc2\x93\xa1q\x03\xc3\xc3\x05"
+        b"\x95\x92\xa1c\x03\x92\xa1a\x00\x91\x93\xa1p\x08\xc2\xc2\x00"
+    )
+    (asks,) = link_frames(AskConfirm(B1, A0, (Asked("p", 9), Asked("q", 0))))
+    assert asks == (
+        b"\x00\x00\x00\x13\x42\x93" + b"\x92\xa1b\x01" + b"\x92\xa1a\x00" + b"\x92\x92\xa1p\x09\x92\xa1q\x00"
     )
     (cib,) = link_frames(CibSet((Key(A0, 1),), (Lent(Key(C3, 2), parse_filter("x > 1")),)))
     assert cib == (
@@ -185,9 +191,10 @@ MESSAGES: list[Message] = [
     Confirm(
         (
             Confirmation(C3, A0, (Confirmed("p", 9), Confirmed("q", 2**50, True))),
-            Confirmation(B1, A0, (Confirmed("p", 9),), at_once=True),
+            Confirmation(B1, A0, (Confirmed("p", 9),), at_once=True, life=2**62),
         )
     ),
+    AskConfirm(C3, A0, (Asked("p", 9), Asked("q", 2**50), Asked("r", 0))),
     Notify("p", "7", seen(), Dests(1 << 11), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1), STAMP),
     Notify("p", "7", seen(), Dests(1 << 11 | 1, 1), STAMP),
@@ -226,9 +233,12 @@ def test_long_lists_are_cut_into_frames_that_mean_the_same() -> None:
         (Confirmation(B1, A0, streams[:700]), Confirmation(C3, A0, streams), Confirmation(C3, B1, streams))
     )
     confirms = [at_broker().receive(each)[0] for each in link_frames(confirm)]
-    for by, to, told, _ in confirm.confirmations:
+    for by, to, told, _, _ in confirm.confirmations:
         came = [each for message in confirms for each in message.confirmations if (each.by, each.to) == (by, to)]
         assert tuple(stream for each in came for stream in each.streams) == told
+    asked = tuple(Asked(f"p{n}", n) for n in range(2500))
+    asks = [at_broker().receive(each)[0] for each in link_frames(AskConfirm(C3, A0, asked))]
+    assert tuple(stream for each in asks for stream in each.streams) == asked
 
 
 def stamped(header: bytes, stamp: bytes, parcel: bytes = PARCEL) -> bytes:
@@ -327,13 +337,22 @@ BAD_MESSAGES = {
         frame(
             Kind.CONFIRM,
             msgspec.msgpack.encode(
-                ([(A0, to, [("p" + str(n), 1, False) for n in range(600)], True) for to in (B0, C3)],)
+                ([(A0, to, [("p" + str(n), 1, False) for n in range(600)], True, 0) for to in (B0, C3)],)
             ),
         ),
         "1200 confirmed streams",
     ),
     "no confirmation": (body(Kind.CONFIRM, "9190"), "length >= 1"),
-    "nothing confirmed": (body(Kind.CONFIRM, "9191" + "94" + "92a16100" + "92a16200" + "90" + "c2"), "length >= 1"),
+    "nothing confirmed": (
+        body(Kind.CONFIRM, "9191" + "95" + "92a16100" + "92a16200" + "90" + "c2" + "00"),
+        "length >= 1",
+    ),
+    "no life": (body(Kind.CONFIRM, "9191" + "94" + "92a16100" + "92a16200" + "9193a17001c2" + "c2"), "length 5"),
+    "nobody is asked": (link_frames(AskConfirm(A0, BrokerId("x", 0), (Asked("p", 1),)))[0], "overlay has not"),
+    "nobody asks": (link_frames(AskConfirm(BrokerId("x", 0), A0, (Asked("p", 1),)))[0], "overlay has not"),
+    "asked twice": (link_frames(AskConfirm(A0, B0, (Asked("p", 1), Asked("p", 2))))[0], "publisher twice"),
+    "nothing asked": (body(Kind.ASK_CONFIRM, "93" + "92a16100" + "92a16200" + "90"), "length >= 1"),
+    "asked below 0": (body(Kind.ASK_CONFIRM, "93" + "92a16100" + "92a16200" + "9192a170ff"), ">= 0"),
     "four parts": (body(Kind.LINK_CIB_SET, "9490909090"), "at most length 3|length 1 to 3"),
     "three parts": (body(Kind.LINK_CIB_CLEAR, "93909090"), "at most length 2|length 1 to 2"),
     "priorities for none": (body(Kind.LINK_CIB_SET, "93909091" + "01"), "1 priorities for 0 advertisements"),

@@ -1,4 +1,5 @@
-"""Full dynamic routing: any k-1 brokers die, or fall silent, while pairs between the others run.
+"""Full dynamic routing: any k-1 brokers die, or fall silent, while pairs between the others run; and the two host
+brokers of a pair stop, are stopped, or die after a flush.
 
 Nothing may be lost, repeated or out of order. How long delivery pauses is the worst gap between two notifications of
 one publisher at one subscriber while they are gone, and, where they were silent, when they go on; at this pace they
@@ -8,6 +9,7 @@ come every few milliseconds. Starting processes takes processors from everyone, 
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import combinations
 
 from benchmarks.chaos.actors import Publisher, Subscriber, topic
@@ -25,6 +27,9 @@ MORTAL = ("b,0", "b,1", "b,2", "a,2", "c,2")
 DEAD = 2
 SILENT_S = 4.0
 AFTER_S = 1.5
+# The hosts of subscribers far from (a,0).
+FAR = ("c,0", "c,1")
+PAUSED_S = 5.0
 
 # What waited comes at once, and this process, which reads and keeps the books for all, may be slow to take it: that is
 # not what is tried here.
@@ -105,7 +110,79 @@ async def silent(trial: Trial) -> None:
     await _trial(trial, GAP_SILENT_S_MAX, _stop)
 
 
+async def stopped_on_a_silent_link(trial: Trial) -> None:
+    """SIGTERM of the publisher's host just after one of its links fell silent, which nobody has noticed."""
+    readers = [await trial.subscriber(f"at-{at[0]}{at[2]}", topic("quotes"), at, policy=POLICY_LOSSLESS) for at in FAR]
+    publisher = await trial.publisher("feed", "quotes", "a,0")
+    publisher.start(RATE / 2)
+    await asyncio.sleep(1.0)
+    for proxy in trial.world.link("a,0", "b,0"):
+        proxy.stall()
+    await asyncio.sleep(trial.rng.uniform(0.2, 1.0))
+    process = trial.world.processes["a,0"]
+    process.terminate()
+    await asyncio.to_thread(process.wait, 15)
+    for proxy in trial.world.link("a,0", "b,0"):
+        proxy.mend()
+    await trial.world.start_broker("a,0")
+    await trial.world.links_up()
+    await asyncio.sleep(AFTER_S)
+    await trial.finish(publisher)
+    for reader in readers:
+        trial.outcome.expect(reader.failure is None, f"{reader.name} ended")
+
+
+async def reader_paused(trial: Trial) -> None:
+    """SIGSTOP of the subscriber's host."""
+    at = FAR[0]
+    reader = await trial.subscriber("paused", topic("quotes"), at, policy=POLICY_LOSSLESS)
+    await trial.subscriber("other", topic("quotes"), FAR[1], policy=POLICY_LOSSLESS)
+    publisher = await trial.publisher("feed", "quotes", "a,0")
+    publisher.start(RATE / 2)
+    await asyncio.sleep(1.0)
+    start = trial.now
+    trial.world.signal(at, signal.SIGSTOP)
+    await asyncio.sleep(PAUSED_S)
+    trial.world.signal(at, signal.SIGCONT)
+    await trial.world.links_up()
+    await asyncio.sleep(AFTER_S)
+    await trial.finish(publisher)
+    trial.recovered(start, [reader], [publisher])
+    missed = await trial.world.metric("a,0", "octopia_missed_total")
+    trial.outcome.note(f"{missed:,.0f} dropped for brokers that could not be reached")
+
+
+async def killed_after_a_flush(trial: Trial) -> None:
+    """kill -9 of the publisher's host right after `flush(hosts=True)`."""
+    for at in FAR:
+        await trial.subscriber(f"at-{at[0]}{at[2]}", topic("quotes"), at, policy=POLICY_LOSSLESS)
+    publisher = await trial.publisher("feed", "quotes", "a,0")
+    for _ in range(2 if trial.quick else 4):
+        await publisher.burst(2_000)
+        trial.outcome.expect(await publisher.flush(hosts=True), f"not confirmed: {publisher.failure}")
+        await trial.world.kill("a,0")
+        await asyncio.sleep(0.5)
+        await trial.world.start_broker("a,0")
+        await trial.world.links_up()
+        trial.outcome.expect(await publisher.flush(), "the publisher did not come back")
+    await trial.finish(publisher)
+
+
 SCENARIOS = [
+    Scenario(
+        "fdr-term-silent",
+        "fdr: a link of the publisher's host falls silent, then SIGTERM of that host at 1,000/s",
+        stopped_on_a_silent_link,
+        replace(FDR, proxied=(("a,0", "b,0"),)),
+        Promise(repeats=True),
+    ),
+    Scenario("fdr-paused", "fdr: SIGSTOP of the subscriber's host for 5 s at 1,000/s", reader_paused, FDR),
+    Scenario(
+        "fdr-flush-killed",
+        "fdr: kill -9 of the publisher's host right after flush(hosts=True)",
+        killed_after_a_flush,
+        FDR,
+    ),
     Scenario(
         "fdr-killed", "fdr: kill -9 of any k-1 brokers, 2,000/s between the others", killed, FDR, Promise(), limit_s=300
     ),

@@ -13,7 +13,7 @@ from typing import Self
 from octopia.embedded.network import Hop, Network
 from octopia.errors import InputError, RefusedError, TopologyError
 from octopia.language import Filter, Notification, Value, parse_filter, parse_notification
-from octopia.protocol import Confirm
+from octopia.protocol import AskConfirm, Confirm
 from octopia.routing import (
     DEFAULT_ROUTING,
     Action,
@@ -161,7 +161,7 @@ class Overlay:
 
     def _count(self, hop: Hop) -> None:
         # confirmations are bookkeeping between requests
-        self.messages += type(hop.message) is not Confirm
+        self.messages += type(hop.message) not in (Confirm, AskConfirm)
 
     def _on_action(self, broker: BrokerId, action: Action, cause: Hop | None) -> None:
         match action:

@@ -14,7 +14,7 @@ from octopia.embedded.network import Hop, Network
 from octopia.embedded.scenario import Scenario, Step
 from octopia.embedded.ways import DownLinks, Way, way_of
 from octopia.errors import ScenarioError
-from octopia.protocol import Confirm, Message, Notify
+from octopia.protocol import AskConfirm, Confirm, Message, Notify
 from octopia.routing import Action, Deliver, Refuse, policy_named
 from octopia.topology import BrokerId, Scot, civ
 
@@ -162,7 +162,7 @@ class _Recorder:
 
     def on_hop(self, hop: Hop) -> None:
         # confirmations are bookkeeping between steps
-        if self._record is not None and hop.message.kind != Confirm.kind:
+        if self._record is not None and hop.message.kind not in (Confirm.kind, AskConfirm.kind):
             self._keep(self._record.messages, hop)
 
     def on_lost(self, hop: Hop) -> None:

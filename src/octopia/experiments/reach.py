@@ -46,7 +46,7 @@ RECOVERY: Final = Metric(
     "(`cluster`), two of its region (`region`), and others (`elsewhere`)",
 )
 # Sent without a request, and not because of a failure.
-_USUAL: Final = ("notify", "confirm", "waits")
+_USUAL: Final = ("notify", "confirm", "ask_confirm", "waits")
 _PLACES: Final = ("broker", "cluster", "region", "elsewhere")
 _BROKER, _CLUSTER, _REGION, _ELSEWHERE = range(4)
 Numbers = npt.NDArray[np.int64]

@@ -104,13 +104,14 @@ PUBLISHING_MESSAGES = Metric(
     name="publishing_messages",
     title="Messages between brokers of publishing",
     unit="messages",
-    definition="copies of notifications sent over links (`copies`), confirmations by destinations (`confirmations`), "
-    "news of links that went down or came up (`news`), and news of queues elsewhere (`waits`)",
+    definition="copies of notifications sent over links (`copies`), confirmations by destinations and requests "
+    "for them (`confirmations`), news of links that went down or came up (`news`), and news of queues "
+    "elsewhere (`waits`)",
     shape="row",
     sql="""\
 SELECT
   COUNT(CASE WHEN kind = 'notify' THEN 1 END) AS copies,
-  COUNT(CASE WHEN kind = 'confirm' THEN 1 END) AS confirmations,
+  COUNT(CASE WHEN kind IN ('confirm', 'ask_confirm') THEN 1 END) AS confirmations,
   COUNT(CASE WHEN kind = 'link_news' THEN 1 END) AS news,
   COUNT(CASE WHEN kind = 'waits' THEN 1 END) AS waits
 FROM hops""",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from octopia.lazy import lazily
 
 if TYPE_CHECKING:
-    from octopia.errors import UndeliveredError, UnreachableError
+    from octopia.errors import UnconfirmedError, UndeliveredError, UnreachableError
     from octopia.net.addresses import PORT_DEFAULT, Address, Url
     from octopia.net.broker.certificates import make_certificates
     from octopia.net.broker.compiling import warm_up
@@ -70,6 +70,7 @@ __all__ = [
     "Subscription",
     "SyncClient",
     "SyncSubscription",
+    "UnconfirmedError",
     "UndeliveredError",
     "UnreachableError",
     "Url",
@@ -96,7 +97,7 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "octopia.errors": "UndeliveredError UnreachableError",
+        "octopia.errors": "UnconfirmedError UndeliveredError UnreachableError",
         "octopia.net.addresses": "PORT_DEFAULT Address Url",
         "octopia.net.broker.certificates": "make_certificates",
         "octopia.net.broker.config": "ServeConfig default_config load_config",

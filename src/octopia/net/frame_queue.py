@@ -32,8 +32,9 @@ a fence (`put_fence`): frames put before it are sent before it, and frames put l
   (`fdr/notify.py`).
 - The answer to a client's request keeps its place among deliveries: none comes after "unsubscribed".
 
-Confirmations and waits of full dynamic routing (`Confirm`, `Waits`) are not fences, since there are many of them: both
-describe the current state, and no notification on the same link depends on them. They are ordinary frames.
+Confirmations, requests for them and waits of full dynamic routing (`Confirm`, `AskConfirm`, `Waits`) are not fences,
+since there are many of them: they describe the current state, and no notification on the same link depends on them.
+They are ordinary frames.
 
 Resent frames, and frames left from before a restart of the broker, go first and in order: they had their turn before.
 

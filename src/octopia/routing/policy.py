@@ -18,6 +18,7 @@ from octopia.language import Filter
 from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
+    AskConfirm,
     CibClear,
     CibSet,
     Civ,
@@ -208,6 +209,7 @@ def _fdr() -> Policy[FdrState]:
             CibSet: fdr.advertise.receive_cib_set,
             CibClear: fdr.advertise.receive_cib_clear,
             Confirm: fdr.streams.receive_confirm,
+            AskConfirm: fdr.streams.receive_ask_confirm,
             SubscriptionsComplete: fdr.resync.receive_subscriptions_complete,
             SubscriptionsIncomplete: fdr.resync.receive_subscriptions_incomplete,
             LinkNews: fdr.flood.receive_link_news,

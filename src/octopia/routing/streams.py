@@ -22,6 +22,7 @@ from octopia.language import Notification
 from octopia.protocol import Key, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient
 from octopia.routing.decision import Decision
+from octopia.topology import BrokerId
 
 
 class Released(NamedTuple):
@@ -45,8 +46,20 @@ class Unconfirmed(NamedTuple):
     priority: int
 
 
+class Unproved(NamedTuple):
+    """Brokers with subscribers of which it is not known that a publisher's notifications have arrived there.
+
+    `is_final`: none of them could be reached for a long time, so waiting does not help.
+    """
+
+    brokers: tuple[BrokerId, ...]
+    is_final: bool
+
+
 class SentLog(Protocol):
     """Notifications that were sent and are not confirmed by all destinations."""
+
+    lost: dict[str, int]
 
     @property
     def unconfirmed_bytes(self) -> int:
@@ -57,7 +70,13 @@ class SentLog(Protocol):
 
     @property
     def filled(self) -> float:
-        """The used share of its bounds, from 0 to 1."""
+        """The share of its bounds that is used for destinations which can be reached, from 0 to 1."""
+
+    def unconfirmed(self) -> dict[int, dict[str, int]]:
+        """By destination (place) and publisher, the last notification that is not confirmed."""
+
+    def sent_upto(self, publisher: str) -> int:
+        """The number of a publisher's last notification; 0 if all are confirmed."""
 
     def begin(self, publisher: str, dests: int) -> tuple[int, dict[int, int]]:
         """For a host that stamps many notifications itself: the last number used, and for each of these destinations
@@ -170,6 +189,18 @@ class Streams(Protocol):
         """Continue the streams of the previous life, before anything arrives or is sent.
 
         `unconfirmed` is sent again when links come up; each with its memory in bytes.
+        """
+
+    def ask(self, publisher: str | None, now: float) -> int:
+        """Ask for the confirmation of everything that this publisher sent, or that all did (None), and was not yet.
+
+        Returns the destinations that have not confirmed something and can be reached, as bits.
+        """
+
+    def unproved(self, publisher: str, upto: int) -> Unproved:
+        """Destinations that have not confirmed all of a publisher up to a number that was its last once (`log`).
+
+        Those are included for which something of the publisher was dropped or given up since `log.lost` was cleared.
         """
 
     def leaves(self, now: float) -> bool:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from octopia.protocol import (
     Advertise,
     AdvertisementsComplete,
+    AskConfirm,
     CibClear,
     CibSet,
     Confirm,
@@ -54,6 +55,7 @@ _MESSAGES: tuple[Any, ...] = (
     LinkNews,
     Waits,
     Confirm,
+    AskConfirm,
     Notify,
 )
 _KINDS = tuple(message.kind for message in _MESSAGES)

@@ -80,6 +80,7 @@ _SIZES = {
     "link_news": "cib_bytes",
     "waits": "cib_bytes",
     "confirm": "cib_bytes",
+    "ask_confirm": "cib_bytes",
     "notify": "notify_bytes",
 }
 

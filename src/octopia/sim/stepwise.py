@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from octopia.protocol import Confirm, Message, Notify, Waits
+from octopia.protocol import AskConfirm, Confirm, Message, Notify, Waits
 from octopia.routing import (
     Action,
     Decision,
@@ -55,7 +55,7 @@ _LEAVES, _TICKS, _FAILS, _ASKS, _ENDS, _COMES = range(6)
 Cause = tuple[int, int]
 _NO_CAUSE: Cause = (-1, 0)
 # Kinds that may overtake, and be overtaken, in an output queue; everything else is a fence (see `octopia.net.outbox`).
-_NO_FENCES = frozenset({Notify, Confirm, Waits})
+_NO_FENCES = frozenset({Notify, Confirm, AskConfirm, Waits})
 _EVENTS_PER_CHECK = 1 << 16
 
 

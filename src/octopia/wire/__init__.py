@@ -35,6 +35,7 @@ from octopia.wire.frames import frame, notification_frame, split_frames
 from octopia.wire.kinds import COPIES, FIRST_NUMBERED, Kind, kind_name
 from octopia.wire.limits import (
     DEADLINE_MS_MAX,
+    FLUSH_MS_MAX,
     HELD_PER_FRAME_MAX,
     LINK_EXTRA_BYTES,
     NAME_CHARS_MAX,
@@ -46,6 +47,7 @@ from octopia.wire.limits import (
 from octopia.wire.link_messages import PLAIN, PROBE, TRACED, CopyHeader, copy_heads, is_probe, link_frames
 from octopia.wire.messages import (
     COUNTS,
+    FLUSHES,
     MOVE,
     POLICIES,
     POLICY_DEFAULT,
@@ -66,6 +68,8 @@ from octopia.wire.messages import (
     Drain,
     Drained,
     Dropped,
+    Flushed,
+    FlushRequest,
     Goodbye,
     Hello,
     Hold,
@@ -103,6 +107,8 @@ __all__ = [
     "COUNTS",
     "DEADLINE_MS_MAX",
     "FIRST_NUMBERED",
+    "FLUSHES",
+    "FLUSH_MS_MAX",
     "HELD_PER_FRAME_MAX",
     "LINK_EXTRA_BYTES",
     "MOVE",
@@ -142,6 +148,8 @@ __all__ = [
     "Drain",
     "Drained",
     "Dropped",
+    "FlushRequest",
+    "Flushed",
     "Goodbye",
     "Heads",
     "Hello",

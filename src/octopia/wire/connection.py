@@ -135,6 +135,7 @@ class Codec:
             Kind.LINK_SUBSCRIPTIONS_INCOMPLETE: links.subscriptions_incomplete,
             Kind.LINK_NEWS: links.link_news,
             Kind.CONFIRM: links.confirm,
+            Kind.ASK_CONFIRM: links.ask_confirm,
             Kind.WAITS: links.waits,
         }
 

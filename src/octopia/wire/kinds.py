@@ -34,12 +34,14 @@ class Kind(IntEnum):
     UNSUBSCRIBE = 0x13
     PUBLISH = 0x14
     PROBE = 0x15
+    FLUSH = 0x16
 
     ACCEPTED = 0x20
     REFUSED = 0x21
     DELIVER = 0x22
     DROPPED = 0x23
     TOO_OLD = 0x24
+    FLUSHED = 0x25
 
     LINK_ADVERTISE = 0x30
     LINK_UNADVERTISE = 0x31
@@ -59,6 +61,7 @@ class Kind(IntEnum):
     LINK_NEWS = 0x3F
     CONFIRM = 0x40
     WAITS = 0x41
+    ASK_CONFIRM = 0x42
 
 
 FIRST_NUMBERED: Final = 0x10
@@ -75,6 +78,7 @@ CLIENT_TO_BROKER: Final = (
     Kind.UNSUBSCRIBE,
     Kind.PUBLISH,
     Kind.PROBE,
+    Kind.FLUSH,
 )
 BROKER_TO_CLIENT: Final = (
     *MANAGEMENT,
@@ -85,6 +89,7 @@ BROKER_TO_CLIENT: Final = (
     Kind.DELIVER,
     Kind.DROPPED,
     Kind.TOO_OLD,
+    Kind.FLUSHED,
 )
 BROKER_TO_BROKER: Final = (
     *MANAGEMENT,
@@ -104,6 +109,7 @@ BROKER_TO_BROKER: Final = (
     Kind.LINK_SUBSCRIPTIONS_INCOMPLETE,
     Kind.LINK_NEWS,
     Kind.CONFIRM,
+    Kind.ASK_CONFIRM,
     Kind.WAITS,
     Kind.BARRIER,
     Kind.BARRIER_DONE,

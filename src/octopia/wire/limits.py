@@ -45,6 +45,9 @@ SUBSCRIPTIONS_PER_DELIVERY_MAX: Final = 1_000_000
 # The longest deadline of a subscription: a year.
 DEADLINE_MS_MAX: Final = 366 * 24 * 3600 * 1000
 
+# The longest time in which brokers may confirm what a client flushes: a day.
+FLUSH_MS_MAX: Final = 24 * 3600 * 1000
+
 # An integer of the language's 8,192 bits and a sign.
 INTEGER_BYTES_MAX: Final = 1025
 SEQUENCE_MAX: Final = 2**63 - 1

@@ -23,6 +23,8 @@ from octopia.protocol import (
     WAIT_MS_MAX,
     Advertise,
     AdvertisementsComplete,
+    AskConfirm,
+    Asked,
     CibClear,
     CibSet,
     Civ,
@@ -80,12 +82,14 @@ _Brokers: TypeAlias = Annotated[list[_Broker], Meta(max_length=BROKERS_MAX)]
 _Route: TypeAlias = tuple[_Broker, _Key, _Keys]
 _Publisher: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 _Confirmed: TypeAlias = tuple[_Publisher, _Number, bool]
+_Asked: TypeAlias = tuple[_Publisher, _Number]
 # Reporter, neighbour, version, whether it is up. Both ends of a link report: no overlay has more than twice its links.
 _Report: TypeAlias = tuple[_Broker, _Broker, _Number, bool]
 _REPORTS_PER_FRAME_MAX: Final = KEYS_MAX
 _Priority: TypeAlias = Annotated[int, Meta(ge=0, le=PRIORITY_MAX)]
 _Bodies: TypeAlias = list[tuple[Any, ...]]
 Item = TypeVar("Item")
+Streams = TypeVar("Streams", Confirmed, Asked)
 _Priorities: TypeAlias = Annotated[list[_Priority], Meta(max_length=KEYS_MAX)]
 
 
@@ -230,14 +234,19 @@ def _confirm_out(message: Confirm) -> _Bodies:
     bodies: _Bodies = []
     piece: list[Any] = []
     count = 0
-    for by, to, streams, at_once in message.confirmations:
+    for by, to, streams, at_once, life in message.confirmations:
         for some in _cut(streams, CONFIRMED_PER_FRAME_MAX):
             if count + len(some) > CONFIRMED_PER_FRAME_MAX:
                 bodies.append((piece,))
                 piece, count = [], 0
-            piece.append((_broker_out(by), _broker_out(to), some, at_once))
+            piece.append((_broker_out(by), _broker_out(to), some, at_once, life))
             count += len(some)
     return [*bodies, (piece,)]
+
+
+def _ask_confirm_out(message: AskConfirm) -> _Bodies:
+    host, to = _broker_out(message.host), _broker_out(message.to)
+    return [(host, to, piece) for piece in _cut(message.streams, CONFIRMED_PER_FRAME_MAX)]
 
 
 def parcel_of(message: Notify) -> bytes:
@@ -296,6 +305,7 @@ _BODIES: Final[dict[type[Message], tuple[Kind, Callable[[Any], _Bodies]]]] = {
     AdvertisementsComplete: (Kind.LINK_ADVERTISEMENTS_COMPLETE, lambda message: [()]),
     LinkNews: (Kind.LINK_NEWS, _link_news_out),
     Confirm: (Kind.CONFIRM, _confirm_out),
+    AskConfirm: (Kind.ASK_CONFIRM, _ask_confirm_out),
     Waits: (Kind.WAITS, lambda message: [(message.wait_ms, message.pace_us)]),
 }
 
@@ -329,10 +339,12 @@ class LinkReader:
         )
         self._news = Decoder(news).decode
         confirmations = Annotated[
-            list[tuple[_Broker, _Broker, Annotated[list[_Confirmed], Meta(min_length=1)], bool]],
+            list[tuple[_Broker, _Broker, Annotated[list[_Confirmed], Meta(min_length=1)], bool, _Number]],
             Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX),
         ]
         self._confirm = Decoder(tuple.__class_getitem__(confirmations)).decode
+        asked = Annotated[list[_Asked], Meta(min_length=1, max_length=CONFIRMED_PER_FRAME_MAX)]
+        self._ask_confirm = Decoder(tuple.__class_getitem__((_Broker, _Broker, asked))).decode
         self._limits = limits
         self._key_and_filter = array_decoder(_Key, filter)
         self._key_filter_tids = array_decoder(_Key, filter, _Keys)
@@ -419,7 +431,7 @@ class LinkReader:
         """Each destination confirms to a host broker once, and each of its publishers once."""
         confirmations: dict[tuple[BrokerId, BrokerId], Confirmation] = {}
         count = 0
-        for by_given, to_given, streams, at_once in self._confirm(body)[0]:
+        for by_given, to_given, streams, at_once, life in self._confirm(body)[0]:
             by, to = BrokerId(*by_given), BrokerId(*to_given)
             self._check_known(by)
             self._check_known(to)
@@ -428,10 +440,19 @@ class LinkReader:
             if len({publisher for publisher, _, _ in streams}) < len(streams):
                 raise RemoteProtocolError("a confirmation names a publisher twice")
             count += len(streams)
-            confirmations[by, to] = Confirmation(by, to, tuple(Confirmed(*each) for each in streams), at_once)
+            confirmations[by, to] = Confirmation(by, to, tuple(Confirmed(*each) for each in streams), at_once, life)
         if count > CONFIRMED_PER_FRAME_MAX:
             raise RemoteProtocolError(f"{count} confirmed streams in one frame; at most {CONFIRMED_PER_FRAME_MAX}")
         return Confirm(tuple(confirmations.values()))
+
+    def ask_confirm(self, body: bytes) -> AskConfirm:
+        host_given, to_given, streams = self._ask_confirm(body)
+        host, to = BrokerId(*host_given), BrokerId(*to_given)
+        self._check_known(host)
+        self._check_known(to)
+        if len({publisher for publisher, _ in streams}) < len(streams):
+            raise RemoteProtocolError("a request to confirm names a publisher twice")
+        return AskConfirm(host, to, tuple(Asked(*each) for each in streams))
 
     def waits(self, body: bytes) -> Waits:
         return Waits(*self._waits(body))

@@ -12,7 +12,9 @@ from msgspec import Meta, Struct
 from octopia.language import Filter
 from octopia.wire.kinds import Kind
 from octopia.wire.limits import (
+    BROKERS_MAX,
     CAPABILITIES_MAX,
+    FLUSH_MS_MAX,
     HELD_PER_FRAME_MAX,
     NAME_CHARS_MAX,
     REASON_CHARS_MAX,
@@ -31,6 +33,8 @@ ROLE_PROBE = "probe"
 MOVE = "move"
 # Capability of a client or broker: it knows `CountRequest` and `Counted`.
 COUNTS = "count"
+# Capability of a client or broker: it knows `FlushRequest` and `Flushed`.
+FLUSHES = "flush"
 
 Name: TypeAlias = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -195,6 +199,23 @@ class UnsubscribeRequest(_Fields, frozen=True):
     id: Id
 
 
+class FlushRequest(_Fields, frozen=True):
+    """Tell me when everything that I published has arrived at the host brokers of its subscribers; at the latest then.
+
+    The answer is `Flushed`, or `Refused` with the request "flush".
+    """
+
+    id: Id
+    timeout_ms: Annotated[int, Meta(ge=0, le=FLUSH_MS_MAX)]
+
+
+class Flushed(_Fields, frozen=True):
+    """The answer to a `FlushRequest`: these brokers have not confirmed everything."""
+
+    id: Id
+    missing: Annotated[list[Name], Meta(max_length=BROKERS_MAX)]
+
+
 class Accepted(_Fields, frozen=True):
     """A request was carried out. `request` is its name in lower case, `id` its subject."""
 
@@ -262,6 +283,8 @@ KIND_OF: Final[dict[type[Body], Kind]] = {
     Counted: Kind.COUNTED,
     UnadvertiseRequest: Kind.UNADVERTISE,
     UnsubscribeRequest: Kind.UNSUBSCRIBE,
+    FlushRequest: Kind.FLUSH,
+    Flushed: Kind.FLUSHED,
     Accepted: Kind.ACCEPTED,
     Refused: Kind.REFUSED,
     Dropped: Kind.DROPPED,

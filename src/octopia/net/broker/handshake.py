@@ -43,6 +43,7 @@ from octopia.net.limits import NetLimits
 from octopia.topology import BrokerId
 from octopia.wire import (
     COUNTS,
+    FLUSHES,
     MOVE,
     NAME_CHARS_MAX,
     ROLE_BROKER,
@@ -61,7 +62,7 @@ from octopia.wire import (
 # How long a connection that blocks a newcomer has to give a sign of life.
 PROBE_S = 2.0
 
-CAPABILITIES = ["trace", MOVE, COUNTS]
+CAPABILITIES = ["trace", MOVE, COUNTS, FLUSHES]
 
 
 @dataclass(eq=False)

@@ -23,6 +23,7 @@ from octopia.net.broker.counting import Counting
 from octopia.net.broker.dialler import Dialler
 from octopia.net.broker.engine.order import Order
 from octopia.net.broker.engine.reference import ReferenceEngine
+from octopia.net.broker.flushes import Flushes
 from octopia.net.broker.handshake import Door, check_certificate
 from octopia.net.broker.heap import give_back
 from octopia.net.broker.identity import Identity, OverlayIdentity
@@ -52,6 +53,10 @@ from octopia.net.limits import NetLimits
 from octopia.routing import DEFAULT_ROUTING, Broker, CongestionParameters, Limits, Policy, policy_named, why_not_live
 from octopia.topology import BrokerId, Scot
 from octopia.wire import Codec, Crowded, WireLimits
+
+# The share of `drain_s` in which destinations may confirm what was published here: if a link has fallen silent, that
+# takes until the silence is noticed and everything was sent again by other links.
+CONFIRM_SHARE = 0.7
 
 
 class HostParts(NamedTuple):
@@ -138,6 +143,8 @@ class BrokerHost:
         )
         self._together: Collection[BrokerId] = ()
         self._saves = False
+        self._confirm_until_s = 0.0
+        self._links_drain = False  # whether neighbours were asked
         self._authority = authority or Authority()
         self._codec = Codec(wire_limits or WireLimits(), overlay)
         self._identity = Identity(
@@ -237,6 +244,7 @@ class BrokerHost:
     def _make_queues(self, turn: Turn, aliases: Aliases | None) -> None:
         """Sessions and links."""
         parts = self._parts
+        self._flushes = Flushes(self.broker.streams, self.broker.routing, self.now)
         self.sessions = Sessions(
             self._clients,
             self.net_limits,
@@ -249,6 +257,7 @@ class BrokerHost:
             now=self.now,
             soon=parts.loop.call_soon,
             count=self._counting.ask,
+            flush=self._flushes.ask,
             qos=parts.qos,
             wall=parts.wall,
             aliases=aliases,
@@ -364,6 +373,7 @@ class BrokerHost:
         for link in self.links.values():
             link.check_time(now)
         self._router.check_time(now)
+        self._flushes.check()
         self._barriers.check_time(now)
         self.channels.check_time(now)
         self.sessions.check_time(now)
@@ -473,27 +483,52 @@ class BrokerHost:
         return self.door.closed
 
     def drain(self, *, together: Collection[BrokerId] = (), saves: bool = False) -> None:
-        """Stop reading from clients, admit no more of them, and ask neighbours to send nothing more.
+        """Stop reading from clients, admit no more of them, and ask neighbours to send nothing more,
+        now or soon.
 
-        Brokers that stop `together` with this one, in the same process, are not asked: they all see when nothing is in
-        flight between them. With `saves`, queues of clients will be saved, and clients need not read them now.
+        If the routing has streams, neighbours are asked when the destinations have confirmed what was published here,
+        since confirmations come by them: see `is_drained`. Brokers that stop `together` with this one, in the same
+        process, are not asked: they all see when nothing is in flight between them. With `saves`, queues of clients
+        will be saved, and clients need not read them now.
         """
         self._together, self._saves = together, saves
+        self._confirm_until_s = self.now() + CONFIRM_SHARE * self.net_limits.drain_s
         self.door.closed = True
         self.door.farewell = RESTART if saves else SHUTDOWN
         self.intake.hold_nobody()
         self.sessions.freeze()
         for session in self.sessions.values():
             session.queue.release_all()
-        for neighbour, link in self.links.items():
+        for link in self.links.values():
             link.queue.release_all()
-            if neighbour not in together:
+        self._drain_links()
+
+    def _drain_links(self) -> bool:
+        """Ask neighbours to send nothing more, unless destinations have yet to confirm; returns whether it is done."""
+        if self._links_drain:
+            return True
+        now, streams = self.now(), self.broker.streams
+        if streams is not None and streams.ask(None, now) and now < self._confirm_until_s:
+            return False
+        if not self._saves and streams is not None and (missing := streams.log.unconfirmed()):
+            brokers = [str(self.broker.state.overlay.brokers[place]) for place in sorted(missing)]
+            self.log.warning(
+                "not confirmed", brokers=brokers, reason="they may not have all that clients of this broker published"
+            )
+        self._flushes.answer_all()
+        self._links_drain = True
+        for neighbour, link in self.links.items():
+            if neighbour not in self._together:
                 link.drain(self.door.farewell)
+        return True
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is in flight, and every connected peer has confirmed what is not saved for it."""
-        if self.order is not None and len(self.order.reorder):
+        """Whether nothing is in flight, and every connected peer has confirmed what is not saved for it.
+
+        Ask again and again: this also takes the next step towards it.
+        """
+        if not self._drain_links() or (self.order is not None and len(self.order.reorder)):
             return False
         streams = self.broker.streams
         if streams is not None and not streams.leaves(self.now()):

@@ -13,7 +13,7 @@ from octopia.net.broker.intake import Intake, Member
 from octopia.net.broker.marks import Marks
 from octopia.net.channel import Channel
 from octopia.net.frame_queue import Bundle, FrameQueue, beyond
-from octopia.protocol import Confirm, LinkNews, Message, Notify, Waits
+from octopia.protocol import AskConfirm, Confirm, LinkNews, Message, Notify, Waits
 from octopia.wire import COPIES, Hold
 
 
@@ -58,12 +58,12 @@ class LinkQueue:
                 self.put(Bundle(frame), priority, source)
             return False
         queue = self.frames
-        put = queue.put if isinstance(message, Confirm | Waits) else queue.put_fence
+        put = queue.put if isinstance(message, Confirm | AskConfirm | Waits) else queue.put_fence
         for frame in frames:
             put(frame)
         if queue.is_full:
             self._overflow(Bundle(frames[-1]), source)
-        return not isinstance(message, Confirm | LinkNews)
+        return not isinstance(message, Confirm | AskConfirm | LinkNews)
 
     def put(self, bundle: Bundle, lane: int, source: Channel | None) -> None:
         """Queue notifications that came by this connection."""

@@ -31,7 +31,7 @@ from octopia.net.broker.stall import StallWatch
 from octopia.net.channel import Holder
 from octopia.net.frame_queue import FrameObserver, FrameQueue, Ledger, Turn
 from octopia.net.limits import NetLimits
-from octopia.wire import AdvertiseRequest, SubscribeRequest
+from octopia.wire import AdvertiseRequest, FlushRequest, SubscribeRequest
 
 # Clients remembered as too slow to block, in case they come back with a new session.
 SLOW_MAX = 10_000
@@ -56,6 +56,7 @@ class Sessions(Mapping[str, Session]):
         now: Callable[[], float],
         soon: Soon,
         count: Callable[[Filter, Done], None],
+        flush: Callable[[Session, FlushRequest], None],
         qos: Qos,
         wall: Callable[[], float],
         aliases: Aliases | None,
@@ -79,6 +80,7 @@ class Sessions(Mapping[str, Session]):
         self._now = now
         self._soon = soon
         self.count = count
+        self.flush = flush
         self.qos = qos
         self._wall = wall
         self._watched: dict[Session, None] = {}  # those that are away, slow, or whose queue is long

@@ -33,6 +33,8 @@ from octopia.wire import (
     AdvertiseRequest,
     BadRequest,
     CountRequest,
+    Flushed,
+    FlushRequest,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -48,9 +50,10 @@ ANSWERS_MAX = 2 * 16_384
 
 
 class SessionTable(Protocol):
-    """Ends sessions, and answers questions about counts."""
+    """Ends sessions, and answers questions about counts and about what has arrived."""
 
     count: Callable[..., None]
+    flush: Callable[..., None]
 
     def end(self, session: "Session", code: str, reason: str) -> None:
         """End a session and tell the client why."""
@@ -157,6 +160,9 @@ class Session:
         if self.channel is not None:
             count_for(request, self.channel.say, self.rights.check_subscribe, self._table.count)
 
+    def _flush(self, request: FlushRequest, now: float) -> None:
+        self._table.flush(self, request)
+
     def _advertise(self, request: AdvertiseRequest, now: float) -> None:
         try:
             self.rights.check_advertise(request.filter)
@@ -204,6 +210,9 @@ class Session:
     def accept(self, request: str, id: str) -> None:
         self.unanswered.pop((request, id), None)
         self._answer(message_frame(Accepted(request, id)))
+
+    def flushed(self, id: str, missing: list[str]) -> None:
+        self._answer(message_frame(Flushed(id, missing)))
 
     def _answer(self, frame: bytes) -> None:
         if self.ended:
@@ -367,4 +376,5 @@ _REQUESTS: dict[type, Any] = {
     UnsubscribeRequest: Session._unsubscribe,  # noqa: SLF001
     BadRequest: Session._refuse_bad,  # noqa: SLF001
     CountRequest: Session._count,  # noqa: SLF001
+    FlushRequest: Session._flush,  # noqa: SLF001
 }

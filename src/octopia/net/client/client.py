@@ -23,18 +23,28 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypedDict
 
-from octopia.errors import InputError, OctopiaError, UndeliveredError
+from octopia.errors import InputError, OctopiaError, UnconfirmedError, UndeliveredError
 from octopia.language import FilterLike, NotificationLike, parse_filter, parse_notification
 from octopia.net.addresses import Url
 from octopia.net.client.connecting import Connecting, parse_urls
 from octopia.net.client.journal import Journal
 from octopia.net.client.life import Life
+from octopia.net.client.proofs import ANSWER_S, Proofs
 from octopia.net.client.publishing import Publishing
 from octopia.net.client.registry import Registry
 from octopia.net.client.session import Session
 from octopia.net.client.subscription import Quality, Subscription
 from octopia.routing import why_not_priority
-from octopia.wire import DEADLINE_MS_MAX, POLICIES, arrow_rows, encode_parcel, load_kernels, loading_pays, probe_frame
+from octopia.wire import (
+    DEADLINE_MS_MAX,
+    FLUSH_MS_MAX,
+    POLICIES,
+    arrow_rows,
+    encode_parcel,
+    load_kernels,
+    loading_pays,
+    probe_frame,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +52,7 @@ if TYPE_CHECKING:
 SESSION_S = 30.0
 CONNECT_S = 10.0
 CLOSE_S = 10.0
+FLUSH_S = 10.0
 INBOX_MAX = 10_000
 # How many parts of a record batch are in flight to the broker at a time; together they fit into the window.
 SLABS_UNDER_WAY = 3
@@ -105,6 +116,8 @@ class Client:
         self._registry = Registry(self._journal, self._life)
         self._publishing = Publishing(self._journal, self._registry, self._life, first_id)
         self._session = Session(self._journal, self._registry, self._life, name=name, token=token, session_s=session_s)
+        self._proofs = Proofs(self._registry, self._publishing, self._journal)
+        self._session.when_left = self._proofs.left
         self._connecting = Connecting(
             parse_urls(url),
             self._session,
@@ -368,12 +381,34 @@ class Client:
         publishing.note_full()
         return count
 
-    async def flush(self) -> None:
+    async def flush(self, *, hosts: bool = False, timeout: float = FLUSH_S) -> None:
         """Wait until brokers have routed everything published so far. Raises any refusal.
 
         A lost connection does not end the wait; it ends when everything is confirmed or the client fails.
+
+        hosts      also wait until the host brokers of all subscribers have confirmed everything, so that it survives
+                   the loss of this client's broker. Raises `UnconfirmedError`, which names those that cannot be
+                   reached, that dropped something, or that have not confirmed in time; and a broker of this client
+                   that it left, or that stopped, before it could know. Needs the routing `fdr`
+        timeout    of `hosts`, in seconds
         """
         self._life.check()
+        if not hosts:
+            await self._flush()
+            return
+        if not 0 <= timeout <= FLUSH_MS_MAX / 1000:
+            raise InputError(f"timeout is {timeout}: 0 to {FLUSH_MS_MAX // 1000:,} s are allowed")
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + timeout
+        try:
+            async with asyncio.timeout_at(until_s + ANSWER_S):
+                await self._flush()
+                self._proofs.check_offered(self.broker, self._session.flushes)
+                await self._proofs.prove(max(0.0, until_s - loop.time()))
+        except TimeoutError:
+            raise UnconfirmedError((self.broker or str(self.url),)) from None
+
+    async def _flush(self) -> None:
         await self._journal.wait_confirmed()
         if (refusal := self._life.take_refusal()) is not None:
             raise refusal

@@ -15,16 +15,24 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from octopia.errors import InputError, OctopiaError, RefusedError
+from octopia.errors import InputError, OctopiaError, RefusedError, UnconfirmedError
 from octopia.language import Conformity, Filter
 from octopia.net.client.journal import Journal
 from octopia.net.client.life import Life
 from octopia.net.client.subscription import Subscription
-from octopia.wire import advertise_frame, subscribe_frame, unadvertise_frame, unsubscribe_frame
+from octopia.wire import (
+    FlushRequest,
+    advertise_frame,
+    message_frame,
+    subscribe_frame,
+    unadvertise_frame,
+    unsubscribe_frame,
+)
 
 _Key = tuple[str, str]  # request and id
 # Requests that leave no registration behind.
 PROBE = "probe"
+FLUSH = "flush"
 # The request that each withdrawal reverses.
 _WITHDRAWS = {"unadvertise": "advertise", "unsubscribe": "subscribe"}
 
@@ -56,6 +64,7 @@ class Registry:
         self._journal = journal
         self._life = life
         self._ids = {"a": 0, "s": 0}
+        self._flushes = 0
         self._standing: dict[_Key, bytes] = {}
         self._unconfirmed: deque[_Request] = deque()
         self._unanswered: dict[_Key, deque[_Request]] = {}
@@ -108,6 +117,13 @@ class Registry:
     async def probe(self, id: str, frame: bytes) -> None:
         self._life.check()
         await self._ask(PROBE, id, self._fits(frame, "the probe")).answer
+
+    async def flush(self, timeout_ms: int) -> None:
+        """Return when everything published has arrived at the hosts of its subscribers; or `UnconfirmedError`."""
+        self._life.check()
+        self._flushes += 1
+        id = str(self._flushes)
+        await self._ask(FLUSH, id, message_frame(FlushRequest(id, timeout_ms))).answer
 
     def _promise(self, id: str, filter: Filter | None) -> None:
         if filter is None:
@@ -182,11 +198,11 @@ class Registry:
             asked = self._unconfirmed.popleft()
             if asked.name in _WITHDRAWS:
                 self._standing.pop((_WITHDRAWS[asked.name], asked.id), None)
-            elif not asked.refused and asked.name != PROBE:
+            elif not asked.refused and asked.name not in (PROBE, FLUSH):
                 asked.before = self._standing.get(asked.key)
                 self._standing[asked.key] = asked.frame
 
-    def answered(self, name: str, id: str, refusal: RefusedError | None) -> None:
+    def answered(self, name: str, id: str, refusal: RefusedError | UnconfirmedError | None) -> None:
         """A request, or a registration of a new session, was carried out or refused."""
         key = name, id
         if self._registering:
@@ -206,7 +222,7 @@ class Registry:
         self.note_confirmed()
         _settle(asked, refusal)
 
-    def _registered_anew(self, key: _Key, refusal: RefusedError | None) -> None:
+    def _registered_anew(self, key: _Key, refusal: OctopiaError | None) -> None:
         if refusal is not None:
             self._standing.pop(key, None)
         told = False
@@ -218,7 +234,7 @@ class Registry:
         if not self._registering:
             self._journal.open()
 
-    def _tell_refusal(self, key: _Key, refusal: RefusedError) -> None:
+    def _tell_refusal(self, key: _Key, refusal: OctopiaError) -> None:
         """Report the refusal of a registration that was in force, when no caller waits for the answer."""
         name, id = key
         if name == "subscribe":

@@ -10,15 +10,16 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from octopia.errors import RefusedError
+from octopia.errors import RefusedError, UnconfirmedError
 from octopia.net.channel import Channel
 from octopia.net.client.journal import Journal
 from octopia.net.client.life import Life
 from octopia.net.client.questions import Questions
-from octopia.net.client.registry import Registry
+from octopia.net.client.registry import FLUSH, Registry
 from octopia.net.client.subscription import Subscription
 from octopia.wire import (
     COUNTS,
+    FLUSHES,
     MOVE,
     ROLE_BROKER,
     ROLE_CLIENT,
@@ -30,6 +31,7 @@ from octopia.wire import (
     Deliveries,
     Delivery,
     Dropped,
+    Flushed,
     Hello,
     Refused,
     TooOld,
@@ -95,6 +97,8 @@ class Session:
         self.questions = Questions()
         self.moves = False  # whether the client moves when its broker is overloaded
         self.when_crowded: Callable[[], None] = lambda: None
+        self.flushes = False  # whether the broker answers flush(hosts=True)
+        self.when_left: Callable[[str], None] = lambda broker: None
 
     @property
     def expects_deliveries(self) -> bool:
@@ -115,7 +119,7 @@ class Session:
             ROLE_CLIENT,
             self.name,
             self._token,
-            ["trace", COUNTS, MOVE] if self.moves else ["trace", COUNTS],
+            ["trace", COUNTS, FLUSHES, MOVE] if self.moves else ["trace", COUNTS, FLUSHES],
             session=b"" if fresh else self.secret,
             received=0 if fresh else self.received,
             session_s=self.session_s,
@@ -123,7 +127,10 @@ class Session:
 
     def welcomed(self, channel: Channel, welcome: Welcome, *, late: bool = False) -> None:
         """The broker accepted us. `late`: its restart took so long that its neighbours did not wait for it."""
+        if not welcome.resumed:
+            self.when_left(self.broker)
         self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
+        self.flushes = FLUSHES in welcome.capabilities
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
         journal = self._journal
         journal.frame_bytes_max = welcome.frame_bytes_max or journal.frame_bytes_max
@@ -150,6 +157,8 @@ class Session:
     def moved(self, channel: Channel, welcome: Welcome, dropped: int) -> None:
         """Switch to another broker's session, which has dropped `dropped` deliveries so far."""
         self.questions.connected(channel, counts=COUNTS in welcome.capabilities)
+        self.when_left(self.broker)
+        self.flushes = FLUSHES in welcome.capabilities
         self.name, self.broker, self.restart_s = welcome.name, welcome.broker, welcome.restart_s
         self.secret = welcome.session
         self._journal.frame_bytes_max = welcome.frame_bytes_max or self._journal.frame_bytes_max
@@ -186,6 +195,9 @@ class Session:
             self.too_old += message.count
         elif kind is Counted:
             self.questions.answered(message)
+        elif kind is Flushed:
+            missing = tuple(message.missing)
+            self._registry.answered(FLUSH, message.id, UnconfirmedError(missing) if missing else None)
         elif kind is Crowded:
             self.when_crowded()
         else:
@@ -245,4 +257,7 @@ class Session:
         self.received = channel.connection.received
         self.queue.detach()
         self.questions.lost(channel)
+        if channel.goodbye is not None:
+            # It stops, and its next life does not know what has arrived.
+            self.when_left(self.broker)
         self.when_lost(channel, reason)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from octopia.errors import OctopiaError, RefusedError, UndeliveredError
 from octopia.language import FilterLike, Notification, NotificationLike
-from octopia.net.client.client import CLOSE_S, INBOX_MAX, Client, ClientOptions
+from octopia.net.client.client import CLOSE_S, FLUSH_S, INBOX_MAX, Client, ClientOptions
 from octopia.net.client.subscription import BATCH_MAX, ROWS_MAX, Subscription
 from octopia.wire import Delivery
 
@@ -214,11 +214,14 @@ class SyncClient:
         self._raise_error()
         return self.wait(self._client.publish_batch(data))
 
-    def flush(self) -> None:
-        """Wait until the broker has routed everything published so far."""
+    def flush(self, *, hosts: bool = False, timeout: float = FLUSH_S) -> None:
+        """Wait until the broker has routed everything published so far; with `hosts`, until it has arrived.
+
+        See `Client.flush` for the options.
+        """
         self.wait(self._drain())
         self._raise_error()
-        self.wait(self._client.flush())
+        self.wait(self._client.flush(hosts=hosts, timeout=timeout))
 
     def _start_publishing(self) -> None:
         if self._publishing is None or self._publishing.done():

@@ -4,7 +4,7 @@ A copy serves `dests`, the brokers that this copy and no other must reach. They 
 hosts of all matching subscriptions that it holds, in its own cluster and in others; and brokers that may host one
 without its knowledge (`FdrState.in_doubt`, `SrtEntry.unknown`; none unless a link failed or a cluster has too many
 subscriptions). Such a broker matches for itself, and may have no recipient: a wasted copy, never a loss. Brokers that
-are `written_off` are left out.
+are `unreachable` are left out: the host broker keeps it for them (`streams/`).
 
 At a broker: 1. If it is in dests itself, it delivers, and is removed from dests. 2. Each destination in this region
 gets a copy over the iLink. The others go along this cluster's copy of the tree, one copy per direction.
@@ -94,14 +94,14 @@ def links_seen(state: FdrState) -> int:
 def route(state: FdrState, matched: DestsMatched, header: Chosen, came_by: BrokerId | None) -> Decision:
     """At the host broker: `came_by` is None."""
     dests = (matched.dests | header.in_doubt) & ~state.me
-    reached = dests & ~state.written_off
+    reached = dests & ~state.unreachable
     copies = copies_for(state, reached, header.tree)
     priorities = None
     if matched.urgent or header.urgent:
         urgent = union((matched.urgent, header.urgent))
         copies = tuple((to, _for_brokers(each.dests, priority_of(urgent, each.dests))) for to, each in copies)
         priorities = or_none(each.priority for _, each in copies)
-    missed = dests & state.written_off
+    missed = dests & state.unreachable
     return Decision(matched.recipients, copies, dests=reached, missed=missed, tree=header.tree, priorities=priorities)
 
 

@@ -27,7 +27,7 @@ answer on; before that, the cluster is unknown. So **no broker that has heard of
 subscription**, and in an overlay that is whole and quiet no broker is in doubt.
 
 **No broker waits or gives up**: `LinkGivenUp` changes no table, since doubt costs only copies, and copies to a broker
-known to be out of reach are not sent (`FdrState.written_off`). Entries of a broker that stays away remain in the
+known to be out of reach are not sent (`FdrState.unreachable`). Entries of a broker that stays away remain in the
 tables; its first word when it is back sweeps them. Each link that goes down costs at most one message on every link of
 the cluster and of its regions, and one more when it is back.
 """

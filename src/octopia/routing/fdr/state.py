@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from octopia.language import Filter
-from octopia.protocol import Confirmation, Confirmed, Key, LinkReport
+from octopia.protocol import AskConfirm, Asked, Confirmation, Confirmed, Key, LinkReport
 from octopia.routing.actions import Action, Recipient
 from octopia.routing.entries import PrtEntry, recipients_of
 from octopia.routing.fdr.beyond import Beyond
@@ -29,11 +29,17 @@ from octopia.topology import BrokerId
 class StreamEnds(Protocol):
     """The streams that begin and end at a broker, as its state knows them (`streams/`)."""
 
-    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], life: int, now: float) -> None:
         """Process a destination's confirmation."""
 
     def pass_on(self, confirmations: Sequence[Confirmation], now: float, out: list[Action]) -> None:
         """Pass on confirmations for other brokers."""
+
+    def asked(self, host: BrokerId, streams: Iterable[Asked], now: float) -> None:
+        """A host broker wants to know what has arrived here."""
+
+    def pass_on_request(self, request: AskConfirm, out: list[Action]) -> None:
+        """Pass on a request for another broker."""
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
         """Process news of links that the state already has."""
@@ -242,8 +248,8 @@ class FdrState(ScotState):
         return self.links.ways if self.links.any_down else self._straight
 
     @property
-    def written_off(self) -> int:
-        """Unreachable brokers, as bits: nothing published here is sent to them."""
+    def unreachable(self) -> int:
+        """Brokers that cannot be reached, as bits: nothing published here is sent to them now."""
         return self.links.unreachable
 
     def links_changed(self, reports: tuple[LinkReport, ...], now: float, out: list[Action]) -> None:

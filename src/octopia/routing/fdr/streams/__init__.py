@@ -6,6 +6,6 @@ confirming.py  at a destination: what to confirm to which host, and when
 streams.py     the three together, and what happens when links go down or brokers cannot be reached
 """
 
-from octopia.routing.fdr.streams.streams import DestStreams, make, receive_confirm
+from octopia.routing.fdr.streams.streams import DestStreams, make, receive_ask_confirm, receive_confirm
 
-__all__ = ["DestStreams", "make", "receive_confirm"]
+__all__ = ["DestStreams", "make", "receive_ask_confirm", "receive_confirm"]

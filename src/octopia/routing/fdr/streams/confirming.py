@@ -80,11 +80,13 @@ class Owed:
         owed = self._hosts.get(host, SETTLED)
         return owed if publisher in owed.publishers else SETTLED
 
-    def by(self, host: int, publisher: str, due: float) -> None:
-        """Confirm this publisher by this time."""
+    def by(self, host: int, publisher: str, due: float, *, at_once: bool = False) -> None:
+        """Confirm this publisher by this time; `at_once`: the host waits for it."""
         owed = self._hosts.get(host)
         if owed is None:
             owed = self._hosts[host] = self._new(due)
+        if at_once:
+            owed.left = 0
         owed.publishers[publisher] = None
         self._hurry(owed, due)
 
@@ -142,7 +144,7 @@ class Together:
     def __init__(self, after_s: float = PASS_ON_AFTER_S) -> None:
         self._after_s = after_s
         self._waiting: dict[tuple[BrokerId, BrokerId], dict[str, Confirmed]] = {}
-        self._due: dict[tuple[BrokerId, BrokerId], tuple[float, bool]] = {}
+        self._due: dict[tuple[BrokerId, BrokerId], tuple[float, bool, int]] = {}
         self._count = 0
         self.due: float | None = None
 
@@ -159,22 +161,22 @@ class Together:
 
     def _add(self, confirmation: Confirmation, due: float) -> None:
         """Later confirmations of the same notifications replace earlier ones."""
-        by, to, streams, at_once = confirmation
+        by, to, streams, at_once, life = confirmation
         waiting = self._waiting.setdefault((to, by), {})
         self._count -= len(waiting)
         for publisher, upto, again in streams:
             _, earlier, asked = waiting.get(publisher, (publisher, 0, False))
             waiting[publisher] = Confirmed(publisher, max(upto, earlier), again or asked)
         self._count += len(waiting)
-        before, was_at_once = self._due.get((to, by), (due, False))
-        self._due[to, by] = min(due, before), at_once or was_at_once
+        before, was_at_once, earlier_life = self._due.get((to, by), (due, False, life))
+        self._due[to, by] = min(due, before), at_once or was_at_once, max(life, earlier_life)
         if self.due is None or due < self.due:
             self.due = due
 
     def hurry_all(self, now: float) -> None:
         """Make all due now, here and at the brokers on their paths."""
         if self._due:
-            self._due = dict.fromkeys(self._due, (now, True))
+            self._due = {each: (now, True, life) for each, (_, _, life) in self._due.items()}
             self.due = now
 
     def due_by(self, now: float) -> list[BrokerId]:
@@ -183,7 +185,7 @@ class Together:
             return list(dict.fromkeys(to for to, _ in self._due))
         if self.due is None or now < self.due:
             return []
-        return list(dict.fromkeys(to for (to, _), (due, _) in self._due.items() if due <= now))
+        return list(dict.fromkeys(to for (to, _), (due, _, _) in self._due.items() if due <= now))
 
     def take(self, goes: Callable[[BrokerId], bool]) -> list[Confirmation]:
         """Take all for host brokers of which `goes` is true."""
@@ -191,7 +193,7 @@ class Together:
         for to, by in [each for each in self._waiting if goes(each[0])]:
             streams = self._waiting.pop((to, by))
             self._count -= len(streams)
-            _, at_once = self._due.pop((to, by))
-            taken.append(Confirmation(by, to, tuple(streams.values()), at_once))
-        self.due = min((due for due, _ in self._due.values()), default=None)
+            _, at_once, life = self._due.pop((to, by))
+            taken.append(Confirmation(by, to, tuple(streams.values()), at_once, life))
+        self.due = min((due for due, _, _ in self._due.values()), default=None)
         return taken

@@ -41,11 +41,13 @@ class Stream(Generic[Item]):
 
     `order` has the same numbers, ascending; `jumps` has those that follow a lower one than the next lower that waits.
     `refused` is the lowest refused number, 0 if none was. `asks`: the host must resend everything after `last`.
-    `asked`: it was asked, because nothing was released yet. `account`: where its confirmation is counted, while nothing
-    waits and nothing was refused; else `SETTLED`. It is kept by the code that passes copies through the gate.
+    `asked`: it was asked, because nothing was released yet. `wanted`: the host wants a confirmation as soon as
+    everything up to this number was released; 0: it does not. `account`: where its confirmation is counted, while
+    nothing waits, nothing was refused and nothing is wanted; else `SETTLED`. It is kept by the code that passes copies
+    through the gate.
     """
 
-    __slots__ = ("account", "asked", "asks", "held", "host", "jumps", "last", "order", "refused")
+    __slots__ = ("account", "asked", "asks", "held", "host", "jumps", "last", "order", "refused", "wanted")
 
     def __init__(self, host: int) -> None:
         self.host = host
@@ -57,6 +59,7 @@ class Stream(Generic[Item]):
         self.refused = 0
         self.asks = False
         self.asked = False
+        self.wanted = 0
 
 
 class Gate(Generic[Item]):
@@ -125,7 +128,7 @@ class Gate(Generic[Item]):
                 del self.recent[publisher]
 
     def _forget_oldest(self, of_host: OrderedDict[str, Stream[Item]]) -> None:
-        oldest = next((publisher for publisher, stream in of_host.items() if not stream.order), None)
+        oldest = next((publisher for publisher, stream in of_host.items() if not (stream.order or stream.wanted)), None)
         if oldest is not None:
             stream = of_host.pop(oldest)
             if self.recent.get(oldest) is stream:

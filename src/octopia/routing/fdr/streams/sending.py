@@ -13,13 +13,17 @@ confirmed, it has no predecessor: earlier ones are confirmed, or were given up. 
 waits for something that was given up, can continue. For all others the predecessor stays the same: it has not been
 confirmed.
 
-Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes if the host knows sizes. Beyond that, the oldest block is
+**A destination that cannot be reached** is `away`: what it has not confirmed is its backlog, and so is what is sent to
+it until it is back. A block that only backlogs wait for does not count as `filled`, so it makes no publisher pause.
+
+Bounds: `ENTRIES_MAX` notifications, and `BYTES_MAX` bytes if the host knows sizes. Beyond that, backlogs of
+destinations that are away give way first, oldest first; `missed` counts this, by destination. Then the oldest block is
 given up: it is under way, but will not be resent. `given_up` counts these, by notification; one block stays even if it
 is larger.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from octopia.language import Notification
@@ -29,6 +33,11 @@ from octopia.topology import civ
 
 ENTRIES_MAX = 200_000
 BYTES_MAX = 64 << 20
+
+# Publishers for which it is known which destinations missed something, until they ask.
+LOSERS_MAX = 10_000
+# Above all serial numbers of blocks.
+_EVER = 1 << 62
 
 # The places of the bits of a set, ascending: few sets recur again and again.
 places = lru_cache(maxsize=1 << 16)(civ.bits)
@@ -61,12 +70,13 @@ class Block:
     urgent copy (`priorities`); `which` has the number of each notification's set; None: all have the first.
     `before` has for each destination the predecessor of the first notification sent there, 0 if there was none, and
     `last` the last notification sent there; None: the first. `waits`: how many destinations have not confirmed
-    everything in it. `again`: for notifications that were resent, how each was sent.
+    everything in it, and `live` how many of these do not have it in their backlog. `again`: for notifications that were
+    resent, how each was sent.
     """
 
     __slots__ = (
-        "again", "before", "count", "dests", "first", "items", "last", "priorities", "publisher", "serial", "size",
-        "trees", "unsure", "waits", "which",
+        "again", "before", "count", "dests", "first", "items", "last", "live", "priorities", "publisher", "serial",
+        "size", "trees", "unsure", "waits", "which",
     )  # fmt: skip
 
     def __init__(
@@ -96,7 +106,7 @@ class Block:
         self.size = size
         self.priorities = priorities
         self.serial = 0
-        self.waits = len(before)
+        self.waits = self.live = len(before)
         self.again: dict[int, tuple[Sent, ...]] | None = None
 
     def dests_of(self, at: int) -> int:
@@ -193,12 +203,13 @@ class _Publisher:
 class StreamLog:
     """The unconfirmed notifications of the clients of the broker at place `host`.
 
-    `first` is at or above all numbers that an earlier life used.
+    `first` is at or above all numbers that an earlier life used. `away` are the destinations that cannot be reached, as
+    bits. `lost` has by publisher those for which something was dropped or given up.
     """
 
     __slots__ = (
-        "_blocks", "_bytes", "_bytes_max", "_count", "_entries_max", "_host", "_publishers", "_serial", "_used",
-        "given_up",
+        "_backlogs", "_behind", "_blocks", "_bytes", "_bytes_max", "_count", "_entries_max", "_host", "_live_bytes",
+        "_live_count", "_publishers", "_serial", "_used", "away", "given_up", "lost", "missed",
     )  # fmt: skip
 
     def __init__(
@@ -214,7 +225,17 @@ class StreamLog:
         self._bytes = 0
         self._entries_max = entries_max
         self._bytes_max = bytes_max
+        # of these, in blocks that not only backlogs wait for
+        self._live_count = 0
+        self._live_bytes = 0
+        self.away = 0
+        # by destination (place), up to which block everything unconfirmed is its backlog
+        self._backlogs: dict[int, int] = {}
+        # by serial number, oldest first: all blocks that destinations wait for that are away, and perhaps others
+        self._behind: dict[int, Block] = {}
         self.given_up = 0
+        self.missed: dict[int, int] = {}
+        self.lost: dict[str, int] = {}
 
     def __len__(self) -> int:
         """Notifications in blocks that are not confirmed as a whole."""
@@ -226,8 +247,13 @@ class StreamLog:
 
     @property
     def filled(self) -> float:
-        """The used share of its bounds, from 0 to 1."""
-        return max(self._count / self._entries_max, self._bytes / self._bytes_max)
+        """The share of its bounds that is used for more than backlogs, from 0 to 1."""
+        return max(self._live_count / self._entries_max, self._live_bytes / self._bytes_max)
+
+    @property
+    def serial(self) -> int:
+        """The number of the last block."""
+        return self._serial
 
     def __iter__(self) -> Iterator[Entry]:
         """All unconfirmed notifications, oldest first."""
@@ -237,7 +263,7 @@ class StreamLog:
     def _entries(self, block: Block) -> Iterator[Entry]:
         known = self._publishers[block.publisher]
         upto, to = known.upto, known.to
-        # a destination that confirmed the whole block, or was written off, has it no longer
+        # a destination that confirmed the whole block, or missed it, waits for it no longer
         open_at = 0
         for place in block.before:
             waiting = to.get(place)
@@ -308,7 +334,7 @@ class StreamLog:
                 to[place] = deque((block,))
             before[place] = last
             gaps.append(sequence - last)
-        block.waits = len(before)
+        block.waits = block.live = len(before)
         self._keep(known, block)
         return Stamp(self._host, sequence, dests, tuple(gaps))
 
@@ -341,8 +367,80 @@ class StreamLog:
         self._blocks[block.serial] = block
         self._count += block.count
         self._bytes += block.size
-        if self._count > self._entries_max or self._bytes > self._bytes_max:
-            self._give_up_oldest()
+        self._live_count += block.count
+        self._live_bytes += block.size
+        if self.away:
+            away = sum(self.away >> place & 1 for place in block.before)
+            if away:
+                self._behind[block.serial] = block
+                self._fall_behind(block, away)
+        if self._is_too_full:
+            self._make_room()
+
+    @property
+    def _is_too_full(self) -> bool:
+        return self._count > self._entries_max or self._bytes > self._bytes_max
+
+    # -- destinations that are away
+
+    def leave_behind(self, gone: int) -> None:
+        """These destinations cannot be reached any more: all that they have not confirmed is their backlog."""
+        behind = dict(self._behind)
+        for serial, block in self._blocks.items():
+            to, fresh = self._publishers[block.publisher].to, 0
+            for place in places(gone):
+                waiting = to.get(place)
+                if place in block.before and waiting and waiting[0].serial <= serial:
+                    behind[serial] = block
+                    fresh += serial > self._backlogs.get(place, 0)
+            self._fall_behind(block, fresh)
+        self._behind = dict(sorted(behind.items()))
+        self.away |= gone
+        self._backlogs.update(dict.fromkeys(places(gone), _EVER))
+
+    def catch_up(self, back: int) -> None:
+        """These destinations can be reached again: their backlogs grow no more."""
+        self.away &= ~back
+        self._backlogs.update(dict.fromkeys(places(back), self._serial))
+
+    def _fall_behind(self, block: Block, count: int) -> None:
+        """So many more destinations have a block in their backlog, or all of it."""
+        if count:
+            block.live -= count
+            if not block.live:
+                self._live_count -= block.count
+                self._live_bytes -= block.size
+
+    def drop(self, place: int, upto: int) -> None:
+        """Nothing up to this block is wanted by a destination any more."""
+        for publisher, known in list(self._publishers.items()):
+            waiting = known.to.get(place)
+            while waiting and waiting[0].serial <= upto:
+                self._miss(publisher, known, place)
+
+    def _miss(self, publisher: str, known: _Publisher, place: int) -> None:
+        """Drop the oldest block that a destination waits for."""
+        block, confirmed = known.to[place].popleft(), known.upto.pop(place, 0)
+        count = sum(block.dests_of(at) >> place & 1 for at in range(block.count) if block.first + at > confirmed)
+        self.missed[place] = self.missed.get(place, 0) + count
+        self._note_lost(publisher, place)
+        self._done(block, place)
+
+    def _note_lost(self, publisher: str, place: int) -> None:
+        self.lost[publisher] = self.lost.get(publisher, 0) | 1 << place
+        if len(self.lost) > LOSERS_MAX:
+            del self.lost[next(iter(self.lost))]
+
+    def _make_room(self) -> None:
+        while self._behind and self._is_too_full:
+            oldest = self._behind.pop(next(iter(self._behind)))
+            known = self._publishers[oldest.publisher]
+            for place in oldest.before:
+                waiting = known.to.get(place)
+                # the oldest that is behind is the oldest that each destination which is away waits for
+                if self.away >> place & 1 and waiting and waiting[0] is oldest:
+                    self._miss(oldest.publisher, known, place)
+        self._give_up_oldest()
 
     # -- and confirmed
 
@@ -353,28 +451,14 @@ class StreamLog:
         if known is None or not waiting:
             return
         while waiting and waiting[0].last_for(place) <= upto:
-            self._done(waiting.popleft())
+            self._done(waiting.popleft(), place)
         if waiting and waiting[0].first <= upto:
             known.upto[place] = max(upto, known.upto.get(place, 0))
         else:
             known.upto.pop(place, None)
 
-    def write_off(self, dests: int) -> dict[int, int]:
-        """Drop everything for these destinations: by place, how many were unconfirmed."""
-        lost: dict[int, int] = {}
-        for entry in self:
-            for place in places(entry.pending & dests):
-                lost[place] = lost.get(place, 0) + 1
-        for known in list(self._publishers.values()):
-            for place in places(dests):
-                waiting = known.to.pop(place, None)
-                known.upto.pop(place, None)
-                for block in waiting or ():
-                    self._done(block)
-        return lost
-
     def _give_up_oldest(self) -> None:
-        while len(self._blocks) > 1 and (self._count > self._entries_max or self._bytes > self._bytes_max):
+        while len(self._blocks) > 1 and self._is_too_full:
             oldest = next(iter(self._blocks.values()))
             self.given_up += sum(1 for _ in self._entries(oldest))
             known = self._publishers[oldest.publisher]
@@ -384,14 +468,18 @@ class StreamLog:
                 if waiting and waiting[0] is oldest:
                     waiting.popleft()
                     known.upto.pop(place, None)
-                    self._done(oldest)
+                    self._note_lost(oldest.publisher, place)
+                    self._done(oldest, place)
 
-    def _done(self, block: Block) -> None:
+    def _done(self, block: Block, place: int) -> None:
         """One more destination has all of a block, or is given up."""
         block.waits -= 1
+        if block.serial > self._backlogs.get(place, 0):
+            self._fall_behind(block, 1)
         if block.waits:
             return
         del self._blocks[block.serial]
+        self._behind.pop(block.serial, None)
         self._count -= block.count
         self._bytes -= block.size
         known = self._publishers[block.publisher]
@@ -399,6 +487,33 @@ class StreamLog:
         if not known.blocks:
             del self._publishers[block.publisher]
             self._used = max(self._used, known.sequence)
+
+    def unconfirmed(self, publishers: Iterable[str] | None = None) -> dict[int, dict[str, int]]:
+        """By destination (place) and publisher, the last notification that is not confirmed; None: of all."""
+        found: dict[int, dict[str, int]] = {}
+        for publisher in list(self._publishers) if publishers is None else publishers:
+            known = self._publishers.get(publisher)
+            for place, waiting in () if known is None else known.to.items():
+                if waiting:
+                    found.setdefault(place, {})[publisher] = waiting[-1].last_for(place)
+        return found
+
+    def has_unconfirmed(self, publisher: str, place: int) -> bool:
+        known = self._publishers.get(publisher)
+        return known is not None and bool(known.to.get(place))
+
+    def sent_upto(self, publisher: str) -> int:
+        """The number of a publisher's last notification; 0 if all are confirmed."""
+        known = self._publishers.get(publisher)
+        return 0 if known is None else known.sequence
+
+    def waits_for(self, publisher: str, upto: int) -> int:
+        """The destinations, as bits, that have not confirmed everything up to a number that was the last once."""
+        known, waits = self._publishers.get(publisher), 0
+        for place, waiting in () if known is None else known.to.items():
+            if waiting and waiting[0].first <= upto:
+                waits |= 1 << place
+        return waits
 
     # -- and sent again
 

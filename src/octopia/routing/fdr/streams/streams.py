@@ -19,10 +19,20 @@ down, the destination confirms again to hosts whose path from here crosses that 
 something was down. The next neighbour is chosen when a confirmation is sent on, since it may have waited; the receiver
 then knows what its sender knew, as for copies, so confirmations do not run in circles either.
 
-A broker that cannot be reached for `WRITE_OFF_AFTER_S` is written off: nothing is kept for it, and the number of
-notifications it missed is counted (`missed`). Whatever waits here for something from such a host is released. Until
-then, notifications for it stay in the log and are sent when a path leads there again: news of a link that came up may
-arrive later than that of another that went down, and nothing should be lost by that.
+**Nobody is written off.** What a destination that cannot be reached has not confirmed waits in the log, together with
+what is published for it meanwhile, until there is no room (`sending.py`). Whatever waits at a destination for something
+from a host that cannot be reached waits as well, for `RELEASE_AFTER_S`: the host may have it in its log.
+
+When a destination is back, the host asks for a confirmation first, since the destination may have restarted: then its
+registrations are new, and what was published for those of its earlier life is dropped, and counted (`missed`). A
+confirmation names the life of its sender, by a serial number that is above all that it used before. The host compares
+that with the largest serial number that it had heard from the destination when that went away: in a confirmation, or of
+a subscription. If it had heard none, nothing is dropped. In the same life, or if there is anything that was sent since
+the destination is back, the host resends what is not confirmed, oldest first.
+
+**Asking.** A host that wants to know what has arrived, before it stops or for a client, asks all destinations that have
+not confirmed something (`ask`). They confirm when they have it. A request may be lost like any copy, so it is repeated
+on the news that a link is down.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +41,7 @@ from typing import Any
 
 from octopia.errors import RemoteProtocolError
 from octopia.language import Notification
-from octopia.protocol import Confirm, Confirmation, Confirmed, Key, LinkReport, Notify, Stamp
+from octopia.protocol import AskConfirm, Asked, Confirm, Confirmation, Confirmed, Key, LinkReport, Notify, Stamp
 from octopia.routing.actions import Action, Deliver, Recipient, Send, withdraw_from
 from octopia.routing.decision import Decision
 from octopia.routing.fdr import flood, notify
@@ -40,7 +50,7 @@ from octopia.routing.fdr.streams.confirming import SETTLED, Owed, Together
 from octopia.routing.fdr.streams.receiving import Gate, Stream
 from octopia.routing.fdr.streams.sending import Block, Entry, StreamLog, places
 from octopia.routing.scot.interest import parts
-from octopia.routing.streams import Items, OpenStream, Released, Unconfirmed
+from octopia.routing.streams import Items, OpenStream, Released, Unconfirmed, Unproved
 from octopia.topology import BrokerId
 
 # News of a dead broker comes from each of its neighbours; resending waits for all of them.
@@ -50,9 +60,9 @@ AGAIN_AFTER_S = 0.05
 ASK_AFTER_S = 2.0
 # Notifications resent in one call, so that a host has time for others in between.
 AGAIN_PER_TICK_MAX = 1_000
-# Short, since notifications kept for a dead broker take the room of others in the log.
-WRITE_OFF_AFTER_S = 1.0
-# Confirmations in one message; more make more messages.
+# Most brokers that fall silent are back by then: hosts send what others wait for, destinations what they confirm.
+RELEASE_AFTER_S = 30.0
+# Confirmations in one message, and publishers in one request for them; more make more messages.
 CONFIRMATIONS_PER_MESSAGE_MAX = 100
 # Publishers of a host that are confirmed again if a confirmation may have been lost: the most recent ones. Unconfirmed
 # notifications of others stay in the log until their publisher sends the next one.
@@ -66,8 +76,7 @@ _make = tuple.__new__
 class DestStreams:
     """The streams that begin and end at one broker.
 
-    `missed` counts, by destination (place), notifications that were not sent to it, or not confirmed by it, when it
-    could not be reached. `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
+    `misaddressed` counts copies whose stamp was not made for this broker; they are dropped.
     `confirmations_total` counts messages with confirmations that were sent from here, `again_total` resent
     notifications.
     """
@@ -76,24 +85,29 @@ class DestStreams:
         "_again",
         "_again_due",
         "_any_order",
+        "_ask_due",
+        "_asked",
         "_below",
+        "_epochs",
         "_found",
+        "_heard",
+        "_life",
         "_match_key",
         "_me",
         "_prt",
         "_recent",
+        "_release_at",
+        "_returning",
         "_state",
+        "_to_ask",
         "_unreachable",
         "_unsure",
-        "_write_off_at",
-        "_written_off",
         "again_total",
         "confirmations_total",
         "due",
         "gate",
         "log",
         "misaddressed",
-        "missed",
         "owed",
         "place",
         "together",
@@ -101,6 +115,7 @@ class DestStreams:
 
     def __init__(self, state: FdrState, first_sequence: int = 0) -> None:
         self._state = state
+        self._life = first_sequence
         self._prt = state.prt
         self._any_order = state.prt.any_order
         self._match_key, self._found = state.prt.match_key, state.prt.found
@@ -119,11 +134,20 @@ class DestStreams:
         self.due: float | None = None
         # hosts that were confirmed to while something was down
         self._unsure: dict[int, None] = {}
-        # unreachable brokers, as bits; those that are written off; by place, when others will be
+        # unreachable brokers, as bits; by place, when that is released which waits for something of theirs
         self._unreachable = 0
-        self._written_off = 0
-        self._write_off_at: dict[int, float] = {}
-        self.missed: dict[int, int] = {}
+        self._release_at: dict[int, float] = {}
+        # by place, the largest serial number heard
+        self._heard: dict[int, int] = {}
+        # by place of a destination that went away: the last block when it was back for the first time after that, since
+        # it may have restarted in between (0: it is not back), and the largest serial number heard when it went away
+        self._epochs: dict[int, list[tuple[int, int]]] = {}
+        # destinations that are back, as bits, of which it is unknown whether they restarted
+        self._returning = 0
+        # by place, up to which number publishers are to be confirmed; those that were not asked yet
+        self._asked: dict[int, dict[str, int]] = {}
+        self._to_ask: dict[int, None] = {}
+        self._ask_due: float | None = None
         self.misaddressed = 0
         self.confirmations_total = 0
         self.again_total = 0
@@ -132,16 +156,17 @@ class DestStreams:
     def held_bytes(self) -> int:
         return self.gate.held_bytes
 
+    @property
+    def missed(self) -> dict[int, int]:
+        """By destination (place), notifications that were dropped while it could not be reached, or restarted."""
+        return self.log.missed
+
     # -- at the publisher's host
 
     def sent(
         self, publisher: str, id: str, notification: Notification, decision: Decision, size: int = 0
     ) -> Stamp | None:
-        dests = decision.dests
-        if decision.missed:
-            dests |= decision.missed & ~self._written_off
-            for place in places(decision.missed & self._written_off):
-                self.missed[place] = self.missed.get(place, 0) + 1
+        dests = decision.dests | decision.missed
         if not dests:
             return None
         unsure = self._state.links.any_down
@@ -165,15 +190,74 @@ class DestStreams:
         unsure = self._state.links.any_down
         self.log.add_block(Block(publisher, first, items, dests, which, before, last, trees, unsure, size, priorities))
 
-    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], now: float) -> None:
+    def confirmed(self, by: BrokerId, streams: Iterable[Confirmed], life: int, now: float) -> None:
         """Process a destination's confirmation."""
         dest = self._state.places.brokers[by]
         place = dest.bit_length() - 1
+        asked, wanted = self._asked.get(place, {}), list[tuple[Entry, int]]()
         for publisher, upto, again in streams:
             self.log.confirm(publisher, place, upto)
+            if asked and asked.get(publisher, upto + 1) <= upto:
+                del asked[publisher]
             if again:
-                self._to_send_again([(entry, dest) for entry in self.log.pending_at(publisher, place)], now)
-                self.renew_due()
+                wanted += [(entry, dest) for entry in self.log.pending_at(publisher, place)]
+        self._heard[place] = max(life, self._heard.get(place, life))
+        if self._returning & dest:
+            wanted = self._is_back(place, life)
+        if place in self._asked and not asked:
+            del self._asked[place]
+        self._to_send_again(wanted, now)
+        self.renew_due()
+
+    def _is_back(self, place: int, life: int) -> list[tuple[Entry, int]]:
+        """It turned out whether a destination that is back restarted: returns what to resend."""
+        dest = 1 << place
+        self._returning &= ~dest
+        ended = [upto for upto, serial in self._epochs.pop(place, ()) if life > serial]
+        if ended:
+            self.log.drop(place, max(ended))
+        # these were only to make it answer
+        asked = self._asked.get(place, {})
+        for publisher in [publisher for publisher, upto in asked.items() if not upto]:
+            del asked[publisher]
+        return [(entry, dest) for entry in self.log if entry.pending & dest]
+
+    def ask(self, publisher: str | None, now: float) -> int:
+        publishers = None if publisher is None else (publisher,)
+        unconfirmed, waits = self.log.unconfirmed(publishers), 0
+        for place, wanted in unconfirmed.items():
+            waits |= 1 << place
+            if self._returning >> place & 1:
+                # it is asked already, and gets what it has to confirm after its answer
+                continue
+            asked = self._asked.setdefault(place, {})
+            fresh = {name: upto for name, upto in wanted.items() if asked.get(name, 0) < upto}
+            if fresh:
+                asked.update(fresh)
+                self._to_ask[place] = None
+                self._ask_due = now
+        self.renew_due()
+        return waits & ~self._unreachable
+
+    def _ask(self, out: list[Action]) -> None:
+        self._ask_due = None
+        to_ask, self._to_ask = self._to_ask, {}
+        for place in to_ask:
+            asked = self._asked.get(place, {})
+            for publisher in [each for each in asked if not self.log.has_unconfirmed(each, place)]:
+                del asked[publisher]
+            to = self._state.overlay.brokers[place]
+            for part in parts([Asked(*each) for each in asked.items()], CONFIRMATIONS_PER_MESSAGE_MAX):
+                self.pass_on_request(AskConfirm(self._state.id, to, part), out)
+            if not asked:
+                self._asked.pop(place, None)
+
+    def unproved(self, publisher: str, upto: int) -> Unproved:
+        waits, lost = self.log.waits_for(publisher, upto), self.log.lost.get(publisher, 0)
+        brokers = self._state.overlay.brokers
+        missing = tuple(brokers[place] for place in places(waits | lost))
+        may_come = any(not self._unreachable >> place & 1 or place in self._release_at for place in places(waits))
+        return Unproved(missing, not may_come)
 
     def _to_send_again(self, wanted: list[tuple[Entry, int]], now: float) -> None:
         """Resend these entries to these destinations, soon."""
@@ -252,8 +336,11 @@ class DestStreams:
         recipients = (self._found.get(key) or self._prt.find(key)).recipients
         arrival = _make(Released, (publisher, notification, kept, recipients))
         ready = gate.take(stream, number, before, arrival, size)
-        if stream.asks:
-            self.owed.by(host, publisher, now)
+        if stream.asks or 0 < stream.wanted <= stream.last:
+            wanted = 0 < stream.wanted <= stream.last
+            if wanted:
+                stream.wanted = 0
+            self.owed.by(host, publisher, now, at_once=wanted)
             self.renew_due()
         elif ready or number <= last:
             if self.owed.came(host, publisher, now):
@@ -261,7 +348,7 @@ class DestStreams:
         elif not last and not stream.asked:
             self.owed.by(host, publisher, now + ASK_AFTER_S)
             self.renew_due()
-        if stream.order or stream.refused:
+        if stream.order or stream.refused or stream.wanted:
             stream.account = SETTLED
         else:
             stream.account = self.owed.account(host, publisher)
@@ -302,6 +389,18 @@ class DestStreams:
         self.gate.revise(revised)
         return orders
 
+    def asked(self, host: BrokerId, streams: Iterable[Asked], now: float) -> None:
+        """A host broker wants to know what has arrived here."""
+        place = self._state.places.brokers[host].bit_length() - 1
+        for publisher, upto in streams:
+            stream = self.gate.stream(place, publisher)
+            if upto <= stream.last:
+                self.owed.by(place, publisher, now, at_once=True)
+            else:
+                stream.wanted = max(stream.wanted, upto)
+                stream.account = SETTLED
+        self.renew_due()
+
     def _confirm(self, now: float, out: list[Action]) -> None:
         """Send what is due, and everything else that goes to the same neighbours."""
         for owed in self.owed.take_due(now):
@@ -338,13 +437,19 @@ class DestStreams:
         if state.links.any_down:
             self._unsure[host] = None
         if told:
-            at_once = at_once or any(each.again for each in told)
-            self.together.owe(Confirmation(state.id, state.overlay.brokers[host], tuple(told), at_once), now)
+            to, at_once = state.overlay.brokers[host], at_once or any(each.again for each in told)
+            self.together.owe(Confirmation(state.id, to, tuple(told), at_once, self._life), now)
 
     def _towards(self, broker: BrokerId) -> BrokerId | None:
         """The neighbour to which a confirmation for this broker is given."""
         bit = self._state.places.brokers[broker]
         return next((to for to, reached in self._state.ways if reached & bit), None)
+
+    def pass_on_request(self, request: AskConfirm, out: list[Action]) -> None:
+        """A request for another broker. Without a path, its host asks again when there is one."""
+        to = self._towards(request.to)
+        if to is not None:
+            out.append(Send(to, request))
 
     def pass_on(self, confirmations: Sequence[Confirmation], now: float, out: list[Action]) -> None:
         """Confirmations from a neighbour, for hosts farther on."""
@@ -358,11 +463,11 @@ class DestStreams:
     def renew_due(self) -> None:
         """`due` is kept up to date, since hosts read it after every call; so this is called wherever it may change."""
         again, confirm, spread = self._again_due, self.owed.due, self._state.unspread.due
-        waiting = self.together.due
-        if again is None and spread is None and waiting is None and not self._write_off_at:
+        waiting, ask = self.together.due, self._ask_due
+        if again is None and spread is None and waiting is None and ask is None and not self._release_at:
             self.due = confirm
         else:
-            first = (again, confirm, spread, waiting, min(self._write_off_at.values(), default=None))
+            first = (again, confirm, spread, waiting, ask, min(self._release_at.values(), default=None))
             self.due = min(at for at in first if at is not None)
 
     def tick(self, now: float) -> list[Action]:
@@ -371,8 +476,11 @@ class DestStreams:
         self._confirm(now, out)
         if self._again_due is not None and self._again_due <= now:
             self._send_again(now, out)
-        if self._write_off_at:
-            self._write_off([place for place, at in self._write_off_at.items() if at <= now], out)
+        if self._ask_due is not None and self._ask_due <= now:
+            self._ask(out)
+        for place in [place for place, at in self._release_at.items() if at <= now]:
+            del self._release_at[place]
+            self._release(place, out)
         self.renew_due()
         return out
 
@@ -400,31 +508,64 @@ class DestStreams:
         return not len(self.owed) and not len(self.together)
 
     def links_changed(self, reports: Sequence[LinkReport], now: float, out: list[Action]) -> None:
-        """Process news of links that the state already has: write off, resend, confirm again."""
-        unreachable = self._state.written_off
+        """Process news of links that the state already has: resend, ask and confirm again."""
+        unreachable = self._state.unreachable
         if unreachable != self._unreachable:
             self._reach_changed(unreachable, now)
         down = [(report.reporter, report.neighbour) for report in reports if not report.is_up]
         if down:
             self._send_again_what_crosses(down, now)
             self._confirm_anew(down, now)
+            if self._asked:
+                self._to_ask.update(dict.fromkeys(self._asked))
+                self._ask_due = now + AGAIN_AFTER_S
         self.renew_due()
 
     def _reach_changed(self, unreachable: int, now: float) -> None:
-        back = self._unreachable & ~unreachable
-        for place in places(unreachable & ~self._unreachable):
-            self._write_off_at[place] = now + WRITE_OFF_AFTER_S
+        gone, back = unreachable & ~self._unreachable, self._unreachable & ~unreachable
         self._unreachable = unreachable
-        self._written_off &= unreachable
+        if gone:
+            self._went_away(gone, now)
         if back:
-            for place in places(back):
-                self._write_off_at.pop(place, None)
-                for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
-                    self.owed.by(place, publisher, now + AGAIN_AFTER_S)
-            self._to_send_again([(entry, entry.pending & back) for entry in self.log if entry.pending & back], now)
+            self._came_back(back, now)
+
+    def _went_away(self, gone: int, now: float) -> None:
+        self.log.leave_behind(gone)
+        self._returning &= ~gone
+        hosts = {self._state.overlay.brokers[place]: place for place in places(gone)}
+        for entry in self._prt.matched_with():
+            place = hosts.get(entry.key.host)
+            if place is not None:
+                self._heard[place] = max(entry.key.serial, self._heard.get(place, 0))
+        for place in hosts.values():
+            self._release_at[place] = now + RELEASE_AFTER_S
+            self._asked.pop(place, None)
+            epochs, heard = self._epochs.setdefault(place, []), self._heard.get(place)
+            if heard is not None and not (epochs and epochs[-1][1] == heard):
+                epochs.append((0, heard))
+
+    def _came_back(self, back: int, now: float) -> None:
+        self.log.catch_up(back)
+        unconfirmed = self.log.unconfirmed()
+        for place in places(back):
+            self._release_at.pop(place, None)
+            for publisher in islice(reversed(self.gate.hosts.get(place, {})), CONFIRMED_ANEW_MAX):
+                self.owed.by(place, publisher, now + AGAIN_AFTER_S)
+            epochs = self._epochs[place]
+            if epochs and not epochs[-1][0]:
+                epochs[-1] = self.log.serial, epochs[-1][1]
+            if place not in unconfirmed:
+                del self._epochs[place]
+                continue
+            self._returning |= 1 << place
+            self._asked[place] = dict.fromkeys(islice(unconfirmed[place], CONFIRMATIONS_PER_MESSAGE_MAX), 0)
+            self._to_ask[place] = None
+            self._ask_due = now + AGAIN_AFTER_S
 
     def _send_again_what_crosses(self, down: list[tuple[BrokerId, BrokerId]], now: float) -> None:
         links, cut = self._state.links, dict[int, int]()
+        # they get it when they have answered
+        later = self._unreachable | self._returning
         wanted = []
         for entry in self.log:
             lost = 0
@@ -432,8 +573,9 @@ class DestStreams:
                 if not unsure and tree not in cut:
                     cut[tree] = _union(links.cut_by(link, tree) for link in down)
                 lost |= dests if unsure else dests & cut[tree]
-            if lost & entry.pending:
-                wanted.append((entry, lost & entry.pending))
+            lost &= entry.pending & ~later
+            if lost:
+                wanted.append((entry, lost))
         self._to_send_again(wanted, now)
 
     def _confirm_anew(self, down: list[tuple[BrokerId, BrokerId]], now: float) -> None:
@@ -445,19 +587,12 @@ class DestStreams:
                 for publisher in islice(reversed(streams), CONFIRMED_ANEW_MAX):
                     self.owed.by(host, publisher, now + AGAIN_AFTER_S)
 
-    def _write_off(self, gone: list[int], out: list[Action]) -> None:
-        bits = _union(1 << place for place in gone)
-        self._written_off |= bits
-        for place, lost in self.log.write_off(bits).items():
-            self.missed[place] = self.missed.get(place, 0) + lost
-        for place in gone:
-            del self._write_off_at[place]
-            self.owed.forget(place)
-            self._unsure.pop(place, None)
-            for stream in self.gate.hosts.get(place, {}).values():
-                for publisher, notification, kept, recipients in self.gate.release_all(stream):
-                    if recipients:
-                        out.append(Deliver(publisher, kept, notification, recipients))
+    def _release(self, place: int, out: list[Action]) -> None:
+        """Deliver what waits for something from a host that stays away."""
+        for stream in self.gate.hosts.get(place, {}).values():
+            for publisher, notification, kept, recipients in self.gate.release_all(stream):
+                if recipients:
+                    out.append(Deliver(publisher, kept, notification, recipients))
 
 
 def make(state: FdrState, first_sequence: int) -> DestStreams:
@@ -482,7 +617,19 @@ def receive_confirm(state: FdrState, sender: BrokerId, message: Confirm, now: fl
             raise RemoteProtocolError(f"{sender} sent a confirmation that names {unknown}, which is not in the overlay")
     for each in message.confirmations:
         if each.to == state.id:
-            state.streams.confirmed(each.by, each.streams, now)
+            state.streams.confirmed(each.by, each.streams, each.life, now)
     others = [each for each in message.confirmations if each.to != state.id]
     if others:
         state.streams.pass_on(others, now, out)
+
+
+def receive_ask_confirm(state: FdrState, sender: BrokerId, message: AskConfirm, now: float, out: list[Action]) -> None:
+    """A request to confirm on its way to the destination, or there."""
+    brokers = state.places.brokers
+    if message.host not in brokers or message.to not in brokers:
+        unknown = message.to if message.host in brokers else message.host
+        raise RemoteProtocolError(f"{sender} sent a request that names {unknown}, which is not in the overlay")
+    if message.to == state.id:
+        state.streams.asked(message.host, message.streams, now)
+    else:
+        state.streams.pass_on_request(message, out)
