@@ -103,7 +103,7 @@ async def test_it_names_a_broker_of_the_client_that_was_lost(live: Live) -> None
     assert got[2] in (3, 4), "nobody knows whether it had been passed on"
 
 
-@overlay(tree="path:2", clusters=1)
+@overlay(routing="idr", tree="path:2", clusters=1)
 async def test_other_routings_refuse_it_and_say_what_to_do(live: Live) -> None:
     publisher = await live.publisher("a,0", "n is not null")
     await publisher.publish({"n": 1})

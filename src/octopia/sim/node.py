@@ -164,7 +164,7 @@ class Node:
                 else:
                     length = 0
                 entered = link.entered
-                if tells and (length or link.told_length):
+                if tells and (length or link.told_length or entered > link.entered_at_tick + 1):
                     if link.told_ns < at - tick_ns:
                         self._tell_before(link, at - tick_ns)
                     orders += self.sampled(link.receiver_id, length, entered, entered - length, at_s)
@@ -182,7 +182,7 @@ class Node:
             self._on_orders(self, orders, now_ns)
 
     def _tell_before(self, link: OutLink, at_ns: int) -> None:
-        """Skip an empty queue that was empty before, until it fills.
+        """Skip an empty queue that was empty before, until it fills, or more than one message has passed it.
 
         Then the previous tick, at which it was still empty, is reported first: the broker counts what entered and left
         since.

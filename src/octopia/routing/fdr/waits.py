@@ -59,8 +59,9 @@ class WaitingLst(Lst):
         if not queue_length:
             pace.since_s = None
             self.waits[neighbour] = 0.0
-            if gone > 1 and before is not None and now > before:
-                # it is at least so fast; the first may have been on its way already
+            if gone > 1 and before is not None and before < now <= before + 1.5 * self.window_s:
+                # It is at least so fast; the first may have been on its way already. Not after samples that the host
+                # left out, since the queue was empty.
                 at_most = (now - before) / (gone - 1)
                 if pace.seconds is not None and at_most < pace.seconds:
                     self._measured(pace, at_most)
