@@ -280,6 +280,12 @@ class StreamLog:
 
     # -- notifications are sent
 
+    def _known(self, publisher: str) -> _Publisher:
+        known = self._publishers.get(publisher)
+        if known is None:
+            known = self._publishers[publisher] = _Publisher(self._used)
+        return known
+
     def add(
         self,
         publisher: str,
@@ -292,18 +298,14 @@ class StreamLog:
         priority: int = 0,
     ) -> Stamp:
         """Record a notification for these destinations, at least one, and return its stamp."""
-        known = self._publishers.get(publisher)
-        if known is None:
-            known = self._publishers[publisher] = _Publisher(self._used)
+        known = self._known(publisher)
         sequence = known.sequence = known.sequence + 1
         return self._add(known, sequence, publisher, id, notification, dests, tree, unsure, size, priority)
 
     def take_up(self, sent: Unconfirmed, size: int) -> None:
         """Record a notification of the previous life; nobody knows which way it took. Call this in order, and first."""
         publisher, id, notification, sequence, dests, priority = sent
-        known = self._publishers.get(publisher)
-        if known is None:
-            known = self._publishers[publisher] = _Publisher(self._used)
+        known = self._known(publisher)
         known.sequence = max(known.sequence, sequence)
         self._add(known, sequence, publisher, id, notification, dests, 0, True, size, priority)
 
@@ -348,9 +350,7 @@ class StreamLog:
 
     def add_block(self, block: Block) -> None:
         """Record notifications that were stamped by what `begin` said."""
-        known = self._publishers.get(block.publisher)
-        if known is None:
-            known = self._publishers[block.publisher] = _Publisher(self._used)
+        known = self._known(block.publisher)
         known.sequence = block.first + block.count - 1
         for place in block.before:
             waiting = known.to.get(place)
