@@ -114,12 +114,19 @@ class World:
         self.file = self._write("overlay", None)
         await asyncio.gather(*(self.start_broker(broker) for broker in self.brokers if broker not in self.setup.absent))
         await self.links_up()
+        await self._compiled()
+
+    async def _compiled(self) -> None:
+        """Wait until brokers have the engine that they keep: loading it takes a second of a processor each."""
+        async with asyncio.timeout(START_S_MAX):
+            while not all("in use" in self.log_of(broker) for broker in self.processes):
+                await asyncio.sleep(0.1)
 
     async def start_broker(self, broker: str) -> None:
         file = self._write(broker.replace(",", "-"), broker)
         log = (self.folder / f"{broker.replace(',', '-')}.log").open("a")
         process = subprocess.Popen(  # noqa: S603 - the product's own command
-            [*versions.OCTOPIA, "serve", str(file), "--broker", broker],
+            [*versions.OCTOPIA, "serve", str(file), "--broker", broker, "--log", "info"],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
